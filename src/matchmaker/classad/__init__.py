@@ -1,0 +1,21 @@
+"""The ClassAd language: text, trees, values and ads. Knows nothing of jobs, grids or batch systems."""
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.nodes import Expr, References
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
+
+__all__ = [
+    "ERROR",
+    "UNDEFINED",
+    "ClassAd",
+    "ErrorType",
+    "Expr",
+    "ParseError",
+    "References",
+    "UndefinedType",
+    "Value",
+    "is_error",
+    "parse_expr",
+]

@@ -1,0 +1,85 @@
+"""The one exception of the language: text that is not a ClassAd. Evaluation never raises."""
+
+from __future__ import annotations
+
+
+class ParseError(ValueError):
+    """Text that cannot be read as an expression or an ad.
+
+    ``source`` names where the text came from (a file), ``line`` and ``column`` count from 1,
+    ``expected`` lists what could have stood there, ``hint`` says what is probably meant.
+    ``str()`` gives all of it with the line and a caret.
+
+    >>> print(ParseError("unexpected '*'", text="1 +\\n  * 2", line=2, column=3,
+    ...                  expected=("a value",)))
+    line 2, column 3: unexpected '*'; expected a value
+        * 2
+        ^
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str = "",
+        line: int = 0,
+        column: int = 0,
+        expected: tuple[str, ...] = (),
+        hint: str = "",
+        source: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.text = text
+        self.line = line
+        self.column = column
+        self.expected = expected
+        self.hint = hint
+        self.source = source
+
+    def at(self, source: str, first_line: int = 1) -> ParseError:
+        """The same error, placed in a file whose line `first_line` is the text's first."""
+        line = self.line + first_line - 1 if self.line else first_line
+        moved = ParseError(
+            self.message,
+            line=line,
+            column=self.column,
+            expected=self.expected,
+            hint=self.hint,
+            source=source or self.source,
+        )
+        moved.text = self._excerpt_line()
+        return moved
+
+    def summary(self) -> str:
+        """The error in one line: place, what was found, what was expected, what to do."""
+        place = f"line {self.line}, column {self.column}" if self.column else f"line {self.line}"
+        parts = [self.source, place if self.line else ""]
+        head = ", ".join(part for part in parts if part)
+        text = f"{head}: {self.message}" if head else self.message
+        if self.expected:
+            text += f"; expected {' or '.join(self.expected)}"
+        if self.hint:
+            text += f" ({self.hint})"
+        return text
+
+    def _excerpt_line(self) -> str:
+        lines = self.text.split("\n")
+        if len(lines) == 1:
+            return lines[0]
+        return lines[self.line - 1] if 0 < self.line <= len(lines) else ""
+
+    def __str__(self) -> str:
+        line = self._excerpt_line()
+        if not line or not self.column:
+            return self.summary()
+        # A window of the line, so that the caret is seen however long the line is.
+        start = max(0, self.column - 1 - _WINDOW // 2)
+        shown = line[start : start + _WINDOW].replace("\t", " ")
+        shown = "".join(char if char.isprintable() else "?" for char in shown)
+        indent = "  "
+        pointer = " " * (self.column - 1 - start)
+        return f"{self.summary()}\n{indent}{shown}\n{indent}{pointer}^"
+
+
+_WINDOW = 72

@@ -1,0 +1,364 @@
+"""The tree of an expression: eight kinds of frozen, slotted, interned nodes, and how to walk them.
+
+Equal nodes are one object, so that a million slots with one START expression hold one tree, a node
+is compared and hashed by identity, and whatever is derived from a node can be cached by it. What a
+node evaluates to is in ``evaluate``; how it prints is in ``unparse``.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakValueDictionary
+
+import attrs
+
+from matchmaker.classad.values import ErrorType, UndefinedType, Value, is_error
+
+if TYPE_CHECKING:
+    from matchmaker.classad.ad import ClassAd
+
+_R = TypeVar("_R")
+
+_table: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _key(field: Any) -> Any:
+    """A hashable stand-in for a field, telling 1 from 1.0 from true and 0.0 from -0.0."""
+    if isinstance(field, float):
+        return float, field.hex() if math.isfinite(field) else repr(field)
+    if isinstance(field, ErrorType):
+        return ErrorType, field.reason
+    return (type(field), field)
+
+
+class _Interned(type):
+    """Makes a class give the node it already has for the same fields."""
+
+    def __call__(cls, *fields: Any) -> Any:
+        key = (cls, *map(_key, fields))
+        node = _table.get(key)
+        if node is None:
+            node = super().__call__(*fields)
+            with _lock:
+                node = _table.setdefault(key, node)
+        return node
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Expr(metaclass=_Interned):
+    """An expression. Equal expressions are the same object; ``str()`` prints one back.
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr("1+x") is parse_expr("1 + x")
+    True
+    """
+
+    depth: int = attrs.field(init=False, default=1)
+
+    def __str__(self) -> str:
+        from matchmaker.classad.unparse import unparse
+
+        return unparse(self)
+
+    def __repr__(self) -> str:
+        return f"Expr({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), fields_of(self)
+
+    def eval(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
+        """The value of the expression with ``MY`` the one ad and ``TARGET`` the other.
+
+        Never raises on any expression: what cannot be computed is ERROR, with its reason.
+
+        >>> from matchmaker import parse_expr, parse_ad
+        >>> parse_expr("TARGET.Memory >= 2 * MY.Want").eval(
+        ...     my=parse_ad("[Want = 1]"), target=parse_ad("[Memory = 2]"))
+        True
+        >>> parse_expr("nothing").eval()
+        UNDEFINED
+        """
+        from matchmaker.classad.evaluate import evaluate
+
+        return evaluate(self, my, target)
+
+    def references(self) -> References:
+        """The attribute names that the expression mentions, by scope, in their first spelling.
+
+        >>> from matchmaker import parse_expr
+        >>> parse_expr("TARGET.Memory > MY.Want && Cpus > 1 && target.memory < 9").references()
+        References(my=('Want',), target=('Memory',), unscoped=('Cpus',))
+        """
+        return references(self)
+
+
+@attrs.frozen(slots=True)
+class References:
+    """Names by scope: those after MY or self, those after TARGET or other, and bare ones."""
+
+    my: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    unscoped: tuple[str, ...] = ()
+
+
+def _over(*children: Expr) -> int:
+    return 1 + max((child.depth for child in children), default=0)
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Literal(Expr):
+    """A constant: boolean, integer, real, string, time, UNDEFINED or ERROR."""
+
+    value: Value
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Attr(Expr):
+    """A name: bare (``x``), of another expression (``base.x``), or of the root ad (``.x``)."""
+
+    base: Expr | None
+    name: str
+    absolute: bool
+    folded: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "folded", self.name.lower())
+        object.__setattr__(self, "depth", _over(self.base) if self.base else 1)
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Unary(Expr):
+    """An operator of one operand: ``- + ! ~``."""
+
+    operator: str
+    operand: Expr
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "depth", _over(self.operand))
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Binary(Expr):
+    """An operator of two operands; ``=?=`` is kept as ``is``, ``=!=`` as ``isnt``.
+
+    A chain such as ``a || b || c`` leans to the left. It does not count as nesting, and whoever
+    walks a tree takes it in a loop, so that a requirement may list thousands of machines.
+    """
+
+    operator: str
+    left: Expr
+    right: Expr
+
+    def __attrs_post_init__(self) -> None:
+        left = self.left.depth
+        if not isinstance(self.left, Binary):
+            left += 1
+        object.__setattr__(self, "depth", max(left, 1 + self.right.depth))
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Ternary(Expr):
+    """``condition ? then : otherwise``."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "depth", _over(self.condition, self.then, self.otherwise))
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Call(Expr):
+    """A function applied to arguments. An unknown function is an expression too: its value is ERROR."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "depth", _over(*self.arguments))
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class Subscript(Expr):
+    """``list[index]`` or ``ad["name"]``."""
+
+    base: Expr
+    index: Expr
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "depth", _over(self.base, self.index))
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class ListExpr(Expr):
+    """``{a, b, c}``."""
+
+    items: tuple[Expr, ...]
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "depth", _over(*self.items))
+
+
+@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+class AdExpr(Expr):
+    """``[a = 1; b = 2]`` inside an expression. Of duplicate names the last one has been kept."""
+
+    names: tuple[str, ...]
+    expressions: tuple[Expr, ...]
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "depth", _over(*self.expressions))
+
+
+TRUE: Final = Literal(True)
+FALSE: Final = Literal(False)
+
+MY_SCOPES: Final = frozenset({"my", "self"})
+TARGET_SCOPES: Final = frozenset({"target", "other"})
+
+
+def fields_of(node: Expr) -> tuple[Any, ...]:
+    """The constructor arguments of a node: ``type(node)(*fields_of(node)) is node``."""
+    return tuple(getattr(node, a.name) for a in attrs.fields(type(node)) if a.init)
+
+
+def children(node: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside a node, in the order in which they are written."""
+    return _CHILDREN[type(node)](node)
+
+
+_CHILDREN: Final[Mapping[type, Callable[[Any], tuple[Expr, ...]]]] = {
+    Literal: lambda n: (),
+    Attr: lambda n: (n.base,) if n.base is not None else (),
+    Unary: lambda n: (n.operand,),
+    Binary: lambda n: (n.left, n.right),
+    Ternary: lambda n: (n.condition, n.then, n.otherwise),
+    Call: lambda n: n.arguments,
+    Subscript: lambda n: (n.base, n.index),
+    ListExpr: lambda n: n.items,
+    AdExpr: lambda n: n.expressions,
+}
+
+
+def rebuild(node: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """The same kind of node around other children."""
+    if parts == children(node):
+        return node
+    return _REBUILD[type(node)](node, parts)
+
+
+_REBUILD: Final[Mapping[type, Callable[[Any, tuple[Expr, ...]], Expr]]] = {
+    Attr: lambda n, p: Attr(p[0], n.name, n.absolute),
+    Unary: lambda n, p: Unary(n.operator, *p),
+    Binary: lambda n, p: Binary(n.operator, *p),
+    Ternary: lambda n, p: Ternary(*p),
+    Call: lambda n, p: Call(n.function, p),
+    Subscript: lambda n, p: Subscript(*p),
+    ListExpr: lambda n, p: ListExpr(p),
+    AdExpr: lambda n, p: AdExpr(n.names, p),
+}
+
+
+def postorder(root: Expr) -> Iterator[Expr]:
+    """Every distinct node, children before parents, left to right, without recursion."""
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(children(node)))
+
+
+def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
+    """Computes something bottom-up: ``step(node, results of its children)``, once a distinct node.
+
+    >>> from matchmaker import parse_expr
+    >>> fold(parse_expr("1 + 2 * 3"), lambda node, parts: 1 + sum(parts))
+    5
+    """
+    results: dict[Expr, _R] = {}
+    for node in postorder(root):
+        results[node] = step(node, tuple(results[child] for child in children(node)))
+    return results[root]
+
+
+def conjuncts(root: Expr) -> list[Expr]:
+    """The clauses of a requirement: the operands of its outermost ``&&`` chain, in order.
+
+    >>> from matchmaker import parse_expr
+    >>> [str(c) for c in conjuncts(parse_expr("a > 1 && (b || c) && d"))]
+    ['a > 1', 'b || c', 'd']
+    """
+    clauses: list[Expr] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Binary) and node.operator == "&&":
+            stack += (node.right, node.left)
+        else:
+            clauses.append(node)
+    return clauses
+
+
+def conjunction(clauses: list[Expr]) -> Expr:
+    """The clauses joined with ``&&``; no clause at all is ``true``."""
+    if not clauses:
+        return TRUE
+    joined = clauses[0]
+    for clause in clauses[1:]:
+        joined = Binary("&&", joined, clause)
+    return joined
+
+
+def scope_of(node: Attr) -> str | None:
+    """The folded scope word before a name, ``my`` in ``MY.x``, or None where there is none."""
+    base = node.base
+    if isinstance(base, Attr) and base.base is None and not base.absolute:
+        return base.folded
+    return None
+
+
+def references(root: Expr) -> References:
+    """See :meth:`Expr.references`. Names inside nested ads that the ad itself defines count too."""
+    found: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
+    scoped: set[Expr] = set()
+    attributes = [node for node in postorder(root) if isinstance(node, Attr)]
+    for node in attributes:
+        scope = scope_of(node)
+        if scope in MY_SCOPES or scope in TARGET_SCOPES:
+            names = found[0] if scope in MY_SCOPES else found[1]
+            names.setdefault(node.folded, node.name)
+            if node.base is not None:
+                scoped.add(node.base)
+    for node in attributes:
+        if node.base is None and node not in scoped:
+            found[2].setdefault(node.folded, node.name)
+    return References(*(tuple(names.values()) for names in found))
+
+
+def literal(value: Value) -> Expr:
+    """The expression that has a value: a literal, a list of them, or a nested ad.
+
+    ERROR loses its reason, which is not part of the language. Relative and absolute times are
+    literals that print as ``relTime("…")`` and ``absTime("…")``.
+    """
+    if isinstance(value, list):
+        return ListExpr(tuple(literal(item) for item in value))
+    if isinstance(value, (bool, int, float, str, UndefinedType)):
+        return Literal(value)
+    if is_error(value):
+        return Literal(ErrorType())
+    from matchmaker.classad.ad import ClassAd
+
+    if isinstance(value, ClassAd):
+        return value.expression()
+    return Literal(value)

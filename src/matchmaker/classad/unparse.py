@@ -1,0 +1,189 @@
+"""From nodes back to text, on one line, with as few parentheses as the grammar allows.
+
+``parse_expr(unparse(e)) is e`` for every expression that was parsed. Streams of ads and the other
+formats are written in ``formats``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from matchmaker.classad.nodes import (
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Subscript,
+    Ternary,
+    Unary,
+)
+from matchmaker.classad.values import Value, is_error
+
+_LEVEL: Final = {
+    **dict.fromkeys(("||",), 1),
+    **dict.fromkeys(("&&",), 2),
+    **dict.fromkeys(("|",), 3),
+    **dict.fromkeys(("^",), 4),
+    **dict.fromkeys(("&",), 5),
+    **dict.fromkeys(("==", "!=", "is", "isnt"), 6),
+    **dict.fromkeys(("<", "<=", ">", ">="), 7),
+    **dict.fromkeys(("<<", ">>", ">>>"), 8),
+    **dict.fromkeys(("+", "-"), 9),
+    **dict.fromkeys(("*", "/", "%"), 10),
+    "?:": 12,
+}
+_TERNARY, _OR, _UNARY, _POSTFIX, _PRIMARY = 0, 1, 11, 13, 14
+
+# A piece of output still to be made: text, or a node and the loosest level it may have unbracketed.
+_Piece: TypeAlias = "str | tuple[Expr, int]"
+
+
+def unparse(root: Expr) -> str:
+    """The text of an expression.
+
+    >>> from matchmaker import parse_expr
+    >>> unparse(parse_expr("((a+b))*-c =?= {1,'x y'}[0] ? [z=1;] : .5"))
+    "(a + b) * -c is {1, 'x y'}[0] ? [ z = 1 ] : 0.5"
+    """
+    written: list[str] = []
+    pending: list[_Piece] = [(root, _TERNARY)]
+    while pending:
+        piece = pending.pop()
+        if isinstance(piece, str):
+            written.append(piece)
+            continue
+        node, loosest = piece
+        pieces = _PIECES[type(node)](node)
+        if _level(node) < loosest:
+            pieces = ["(", *pieces, ")"]
+        pending.extend(reversed(pieces))
+    return "".join(written)
+
+
+def _level(node: Expr) -> int:
+    if isinstance(node, Binary):
+        return _LEVEL[node.operator]
+    if isinstance(node, Ternary):
+        return _TERNARY
+    if isinstance(node, Unary):
+        return _UNARY
+    if isinstance(node, (Attr, Subscript)):
+        return _POSTFIX
+    return _PRIMARY
+
+
+def _attribute(node: Attr) -> list[_Piece]:
+    name = unparse_name(node.name)
+    if node.base is None:
+        return ["." + name] if node.absolute else [name]
+    if isinstance(node.base, Literal) and isinstance(node.base.value, (int, float)):
+        return ["(", (node.base, _TERNARY), ").", name]
+    return [(node.base, _POSTFIX), ".", name]
+
+
+def _unary(node: Unary) -> list[_Piece]:
+    if node.operator == "-" and _begins_with_digit(node.operand):
+        return ["-(", (node.operand, _TERNARY), ")"]
+    return [node.operator, (node.operand, _UNARY)]
+
+
+def _begins_with_digit(node: Expr) -> bool:
+    """Whether a minus sign set before the node would become part of its first number."""
+    while isinstance(node, (Binary, Subscript)):
+        node = node.left if isinstance(node, Binary) else node.base
+    return isinstance(node, Literal) and unparse_value(node.value)[0].isdigit()
+
+
+def _binary(node: Binary) -> list[_Piece]:
+    level = _LEVEL[node.operator]
+    return [(node.left, level), f" {node.operator} ", (node.right, level + 1)]
+
+
+def _ternary(node: Ternary) -> list[_Piece]:
+    return [
+        (node.condition, _OR), " ? ", (node.then, _TERNARY), " : ", (node.otherwise, _TERNARY),
+    ]  # fmt: skip
+
+
+def _separated(items: tuple[Expr, ...]) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for item in items:
+        pieces += (", ", (item, _TERNARY))
+    return pieces[1:]
+
+
+def _ad(node: AdExpr) -> list[_Piece]:
+    if not node.names:
+        return ["[ ]"]
+    pieces: list[_Piece] = ["[ "]
+    for name, expression in zip(node.names, node.expressions, strict=True):
+        pieces += (unparse_name(name), " = ", (expression, _TERNARY), "; ")
+    return [*pieces[:-1], " ]"]
+
+
+_PIECES: Final[Mapping[type, Callable[[Any], list[_Piece]]]] = {
+    Literal: lambda n: [unparse_value(n.value)],
+    Attr: _attribute,
+    Unary: _unary,
+    Binary: _binary,
+    Ternary: _ternary,
+    Call: lambda n: [unparse_name(n.function), "(", *_separated(n.arguments), ")"],
+    Subscript: lambda n: [(n.base, _POSTFIX), "[", (n.index, _TERNARY), "]"],
+    ListExpr: lambda n: ["{", *_separated(n.items), "}"],
+    AdExpr: _ad,
+}
+
+_PLAIN_NAME: Final = re.compile(
+    r"(?!(?:true|false|undefined|error|is|isnt)\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
+)
+_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
+_ESCAPES: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "\\": "\\\\"}
+
+
+def unparse_name(name: str) -> str:
+    """An attribute name as it is written: in single quotes where it is no plain word.
+
+    >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
+    ('Cpus', "'true'", "'it\\\\'s'")
+    """
+    return name if _PLAIN_NAME.fullmatch(name) else _quoted(name, "'")
+
+
+def _quoted(text: str, quote: str) -> str:
+    def escaped(match: re.Match[str]) -> str:
+        char = match[0]
+        if char in "\"'":
+            return "\\" + char if char == quote else char
+        return _ESCAPES.get(char) or f"\\{ord(char):03o}"
+
+    return quote + _SPECIAL.sub(escaped, text) + quote
+
+
+def unparse_value(value: Value) -> str:
+    """A plain value as it is written; reals with the fewest digits that read back equal.
+
+    >>> unparse_value('say "hi"'), unparse_value(0.1), unparse_value(float("-inf"))
+    ('"say \\\\"hi\\\\""', '0.1', 'real("-INF")')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return repr(value)
+        return 'real("NaN")' if math.isnan(value) else f'real("{"-" if value < 0 else ""}INF")'
+    if isinstance(value, str):
+        return _quoted(value, '"')
+    if isinstance(value, (datetime, timedelta)):
+        from matchmaker.classad.times import format_time
+
+        return format_time(value)
+    if is_error(value):
+        return "error"
+    return str(value).lower()
