@@ -2,6 +2,7 @@
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats import dumps, parse_ad, parse_ads, read_ads, write_ads
 from matchmaker.classad.nodes import Expr, References
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
@@ -16,6 +17,11 @@ __all__ = [
     "References",
     "UndefinedType",
     "Value",
+    "dumps",
     "is_error",
+    "parse_ad",
+    "parse_ads",
     "parse_expr",
+    "read_ads",
+    "write_ads",
 ]

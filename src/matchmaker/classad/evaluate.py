@@ -147,11 +147,9 @@ def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
         return _select(_EVAL[type(node.base)](node.base, state, ad), folded, state)
     if node.absolute:
         return _attribute_of(ad.root, folded, state) if ad is not None else UNDEFINED
-    scope = ad
-    while scope is not None:
-        if folded in scope._entries:
-            return _attribute_of(scope, folded, state)
-        scope = scope._parent
+    scope = _defining(ad, folded)
+    if scope is not None:
+        return _attribute_of(scope, folded, state)
     special = _SPECIAL.get(folded)
     if special is not None:
         found = special(state, ad)
@@ -162,6 +160,13 @@ def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
         if other is not None:
             return _attribute_of(other, folded, state)
     return UNDEFINED
+
+
+def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
+    """The innermost ad, outwards from `ad`, that has the attribute."""
+    while ad is not None and folded not in ad._entries:
+        ad = ad._parent
+    return ad
 
 
 def _my(state: _State, ad: ClassAd | None) -> ClassAd | None:
@@ -181,17 +186,12 @@ _SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | None]]
 
 def _select(base: Value, folded: str, state: _State) -> Value:
     if isinstance(base, ClassAd):
-        return _attribute_of(base, folded, state)
+        scope = _defining(base, folded)
+        return _attribute_of(scope, folded, state) if scope is not None else UNDEFINED
     if isinstance(base, list):
         state.spend(len(base))
-        # A list of lists is not searched further: only its ads have attributes.
-        return [
-            _attribute_of(item, folded, state) if isinstance(item, ClassAd)
-            else item if is_exceptional(item)
-            else ErrorType(f"a {type_name(item)} has no attributes")
-            for item in base
-        ]  # fmt: skip
-    return base if is_exceptional(base) else ErrorType(f"a {type_name(base)} has no attributes")
+        return [_select(item, folded, state) for item in base]
+    return base if is_exceptional(base) else ErrorType(f"{type_name(base)} has no attributes")
 
 
 def _binary(node: Binary, state: _State, ad: ClassAd | None) -> Value:

@@ -45,13 +45,13 @@ def truth(value: Value) -> Value:
     """A value as a condition: true, false, UNDEFINED or ERROR. Numbers count, strings do not.
 
     >>> truth(0.5), truth(0), truth("true")
-    (True, False, ERROR(a string is not a condition))
+    (True, False, ERROR(string is not a condition))
     """
     if value is True or value is False or value is UNDEFINED or is_error(value):
         return value
     if isinstance(value, (int, float)):
         return value != 0
-    return ErrorType(f"a {type_name(value)} is not a condition")
+    return ErrorType(f"{type_name(value)} is not a condition")
 
 
 def logical_and(left: Value, right: Value) -> Value:
@@ -305,9 +305,9 @@ def subscript(base: Value, index: Value) -> Value:
     if is_exceptional(base) or is_exceptional(index):
         return _exceptional(base, index)
     if not isinstance(base, list):
-        return ErrorType(f"a {type_name(base)} has no elements")
+        return ErrorType(f"{type_name(base)} has no elements")
     if isinstance(index, bool) or not isinstance(index, int):
-        return ErrorType(f"a list is indexed by an integer, not by a {type_name(index)}")
+        return ErrorType(f"a list is indexed by integer, not by {type_name(index)}")
     if not 0 <= index < len(base):
         return ErrorType(f"index {index} is outside a list of {len(base)}")
     item: Value = base[index]

@@ -1,0 +1,137 @@
+"""Two ads: whether each one's requirements are true of the other, how one ranks the other, and why.
+
+Many ads at once are in ``pool``; ordering by rank is in ``ranking``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Attr,
+    Expr,
+    conjuncts,
+    postorder,
+    scope_of,
+)
+from matchmaker.classad.operators import truth
+from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.values import UNDEFINED, Value, is_error
+
+REQUIREMENTS = "Requirements"
+RANK = "Rank"
+
+
+@attrs.frozen(slots=True)
+class Match:
+    """The outcome for two ads. ``left`` and ``right`` are the values of their requirements as
+    conditions (true, false, UNDEFINED or ERROR), ``rank`` is the left ad's rank of the right one."""
+
+    matched: bool
+    left: Value
+    right: Value
+    rank: Value
+
+
+@attrs.frozen(slots=True)
+class Clause:
+    """One clause of a requirement and its value for one pair; ``facts`` are the values it rests on."""
+
+    expression: Expr
+    value: Value
+    facts: tuple[tuple[str, Value], ...] = ()
+
+    def __str__(self) -> str:
+        """The clause, its value and what it found, on one line.
+
+        >>> from matchmaker import parse_ad
+        >>> job = parse_ad("[Requirements = TARGET.Memory > 100]")
+        >>> print(refusal(job, parse_ad("[Memory = 50]")))
+        TARGET.Memory > 100 is false (Memory = 50)
+        """
+        text = f"{shorten(unparse(self.expression))} is {describe(self.value)}"
+        if self.facts:
+            text += f" ({', '.join(f'{n} = {describe(v)}' for n, v in self.facts)})"
+        return text
+
+
+def match(left: ClassAd, right: ClassAd) -> Match:
+    """Whether two ads match: the requirements of each are true of the other. Never raises on ads.
+
+    A number other than 0 is true; UNDEFINED, ERROR, a string, a list are not. An ad without
+    Requirements accepts everything. (Raman et al. 1998, section 3; HTCondor manual, "ClassAd
+    Mechanism".)
+
+    >>> from matchmaker import parse_ad
+    >>> job = parse_ad("[Want = 2; Requirements = TARGET.Cpus >= MY.Want; Rank = TARGET.Cpus]")
+    >>> match(job, parse_ad("[Cpus = 4; Requirements = TARGET.Want < 3]"))
+    Match(matched=True, left=True, right=True, rank=4)
+    """
+    mine = requirements_value(left, right)
+    theirs = requirements_value(right, left)
+    return Match(mine is True and theirs is True, mine, theirs, left.eval(RANK, right))
+
+
+def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
+    """The value of an ad's requirements of another, as a condition; true where it has none."""
+    if REQUIREMENTS not in ad:
+        return True
+    return truth(ad.eval(REQUIREMENTS, other))
+
+
+def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
+    """The clauses of an ad's requirements, each with its value for the other ad.
+
+    The requirements are true exactly when every clause is.
+
+    >>> from matchmaker import parse_ad
+    >>> [str(c) for c in clauses(parse_ad("[a = 1; Requirements = a < b && other.c]"),
+    ...                          parse_ad("[b = 0]"))]
+    ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
+    """
+    if REQUIREMENTS not in ad:
+        return []
+    return [
+        Clause(clause, truth(clause.eval(ad, other)), _facts(clause, ad, other))
+        for clause in conjuncts(ad[REQUIREMENTS])
+    ]
+
+
+def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:
+    """The first clause of an ad's requirements that is not true of the other, or None."""
+    return next((clause for clause in clauses(ad, other) if clause.value is not True), None)
+
+
+def _facts(clause: Expr, ad: ClassAd, other: ClassAd) -> tuple[tuple[str, Value], ...]:
+    """The values of the attributes that a clause names, each once, in the order of mention."""
+    found: dict[str, tuple[str, Value]] = {}
+    inner = {node.base for node in postorder(clause) if isinstance(node, Attr)}
+    for node in postorder(clause):
+        # Of other.storage.CloseSEs the whole is of interest, not its beginnings.
+        if isinstance(node, Attr) and node not in inner:
+            scope = scope_of(node)
+            scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
+            name = node.name if scoped else unparse(node)
+            found.setdefault(name.lower(), (name, node.eval(ad, other)))
+    return tuple(found.values())
+
+
+def describe(value: Value) -> str:
+    """A value in a few words, for people."""
+    if isinstance(value, list):
+        return shorten("{" + ", ".join(describe(item) for item in value) + "}")
+    if isinstance(value, ClassAd):
+        return shorten(str(value))
+    if is_error(value) and value.reason:
+        return f"error: {value.reason}"
+    if value is UNDEFINED:
+        return "undefined"
+    return shorten(unparse_value(value))
+
+
+def shorten(text: str, width: int = 160) -> str:
+    """Text cut to a width, with an ellipsis where something was cut."""
+    return text if len(text) <= width else text[: width - 3] + "..."
