@@ -1,4 +1,17 @@
-"""Which resource may run this job, which is best, and how is the batch system told?"""
+"""Which resource may run this job, which is best, and how is the batch system told?
+
+The language and the matchmaker are at hand at once; ``glue``, ``broker``, ``nodes`` and ``batch``
+are loaded when they are first used.
+
+>>> import matchmaker as mm
+>>> machine = mm.parse_ad('[ Name = "wn1"; Cpus = 8; Requirements = TARGET.Owner =!= "x" ]')
+>>> job = mm.parse_ad('[ Owner = "ana"; Requirements = TARGET.Cpus >= 4; Rank = TARGET.Cpus ]')
+>>> mm.match(job, machine).matched
+True
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from matchmaker.classad import (
     ERROR,
@@ -6,7 +19,61 @@ from matchmaker.classad import (
     ClassAd,
     Expr,
     ParseError,
+    References,
+    Value,
+    dumps,
+    is_error,
+    parse_ad,
+    parse_ads,
     parse_expr,
+    read_ads,
+    write_ads,
 )
+from matchmaker.matching import Clause, Explanation, Match, Matches, Pool, clauses, match, refusal
+from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce
 
-__all__ = ["ERROR", "UNDEFINED", "ClassAd", "Expr", "ParseError", "parse_expr"]
+if TYPE_CHECKING:
+    from matchmaker import batch, broker, glue, nodes
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ERROR",
+    "UNDEFINED",
+    "ClassAd",
+    "Clause",
+    "Explanation",
+    "Expr",
+    "Match",
+    "Matches",
+    "ParseError",
+    "Pool",
+    "Reduction",
+    "ReductionError",
+    "References",
+    "Value",
+    "Verdict",
+    "batch",
+    "broker",
+    "clauses",
+    "dumps",
+    "glue",
+    "is_error",
+    "match",
+    "nodes",
+    "parse_ad",
+    "parse_ads",
+    "parse_expr",
+    "read_ads",
+    "reduce",
+    "refusal",
+    "write_ads",
+]
+
+_ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"matchmaker.{name}")
+    raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")

@@ -72,6 +72,11 @@ class ClassAd(MutableMapping[str, Expr]):
             ad = ad._parent
         return ad
 
+    def lookup(self, folded: str) -> Expr | None:
+        """The expression under a name that is already in small letters, or None."""
+        entry = self._entries.get(folded)
+        return entry[1] if entry is not None else None
+
     def eval(self, what: str | Expr, target: ClassAd | None = None) -> Value:
         """The value of an attribute, or of an expression in which this ad is ``MY``.
 

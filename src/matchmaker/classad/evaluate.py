@@ -121,10 +121,9 @@ def _bounded(
 
 def _attribute_of(ad: ClassAd, folded: str, state: _State) -> Value:
     """The value of an ad's own attribute, in that ad."""
-    entry = ad._entries.get(folded)
-    if entry is None:
+    node = ad.lookup(folded)
+    if node is None:
         return UNDEFINED
-    node = entry[1]
     if type(node) is Literal:
         return node.value
     key = (id(ad), folded)
@@ -154,7 +153,7 @@ def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
     if special is not None:
         found = special(state, ad)
         return found if found is not None else UNDEFINED
-    if ad is None or ad._parent is None:
+    if ad is None or ad.parent is None:
         # A bare name that the ad lacks is looked up in the other one (old ClassAd semantics).
         other = state.opposite(ad)
         if other is not None:
@@ -164,8 +163,8 @@ def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
 
 def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
     """The innermost ad, outwards from `ad`, that has the attribute."""
-    while ad is not None and folded not in ad._entries:
-        ad = ad._parent
+    while ad is not None and ad.lookup(folded) is None:
+        ad = ad.parent
     return ad
 
 
@@ -178,7 +177,7 @@ _SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | None]]
     "self": lambda state, ad: ad,
     "target": lambda state, ad: state.opposite(ad),
     "other": lambda state, ad: state.opposite(ad),
-    "parent": lambda state, ad: ad._parent if ad is not None else None,
+    "parent": lambda state, ad: ad.parent if ad is not None else None,
     "root": lambda state, ad: ad.root if ad is not None else None,
     "toplevel": lambda state, ad: ad.root if ad is not None else None,
 }
@@ -187,7 +186,10 @@ _SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | None]]
 def _select(base: Value, folded: str, state: _State) -> Value:
     if isinstance(base, ClassAd):
         scope = _defining(base, folded)
-        return _attribute_of(scope, folded, state) if scope is not None else UNDEFINED
+        if scope is not None:
+            return _attribute_of(scope, folded, state)
+        special = _SPECIAL.get(folded)
+        return (special(state, base) if special is not None else None) or UNDEFINED
     if isinstance(base, list):
         state.spend(len(base))
         return [_select(item, folded, state) for item in base]

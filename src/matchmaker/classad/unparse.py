@@ -7,7 +7,6 @@ formats are written in ``formats``.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
@@ -24,6 +23,7 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
+from matchmaker.classad.quoting import quote, unparse_name
 from matchmaker.classad.values import Value, is_error
 
 _LEVEL: Final = {
@@ -140,32 +140,6 @@ _PIECES: Final[Mapping[type, Callable[[Any], list[_Piece]]]] = {
     AdExpr: _ad,
 }
 
-_PLAIN_NAME: Final = re.compile(
-    r"(?!(?:true|false|undefined|error|is|isnt)\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
-)
-_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
-_ESCAPES: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "\\": "\\\\"}
-
-
-def unparse_name(name: str) -> str:
-    """An attribute name as it is written: in single quotes where it is no plain word.
-
-    >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
-    ('Cpus', "'true'", "'it\\\\'s'")
-    """
-    return name if _PLAIN_NAME.fullmatch(name) else _quoted(name, "'")
-
-
-def _quoted(text: str, quote: str) -> str:
-    def escaped(match: re.Match[str]) -> str:
-        char = match[0]
-        if char in "\"'":
-            return "\\" + char if char == quote else char
-        return _ESCAPES.get(char) or f"\\{ord(char):03o}"
-
-    return quote + _SPECIAL.sub(escaped, text) + quote
-
-
 def unparse_value(value: Value) -> str:
     """A plain value as it is written; reals with the fewest digits that read back equal.
 
@@ -179,7 +153,7 @@ def unparse_value(value: Value) -> str:
             return repr(value)
         return 'real("NaN")' if math.isnan(value) else f'real("{"-" if value < 0 else ""}INF")'
     if isinstance(value, str):
-        return _quoted(value, '"')
+        return quote(value, '"')
     if isinstance(value, (datetime, timedelta)):
         from matchmaker.classad.times import format_time
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.parser import parse_expr, unescape
-from matchmaker.classad.unparse import unparse, unparse_name
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import unescape, unparse_name
+from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)+'|[^\s='"]+)\s*=(.*)""", re.DOTALL)
 

@@ -6,9 +6,8 @@ Entity declarations are refused, so that no document can swell; nothing is ever 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
-from xml.etree.ElementTree import Element, ParseError as XmlError, XMLPullParser
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
+from typing import TYPE_CHECKING, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
@@ -17,6 +16,9 @@ from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
 PROLOGUE: Final = (
     '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
 )
@@ -24,6 +26,9 @@ PROLOGUE: Final = (
 
 def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
     """The ads of an XML document, one by one. Raises ParseError."""
+    from xml.etree.ElementTree import ParseError as XmlError
+    from xml.etree.ElementTree import XMLPullParser
+
     parser = XMLPullParser(["start", "end"])
     depth = 0
     root: Element | None = None
@@ -86,7 +91,7 @@ def _expression(element: Element) -> Expr:
 def _element(node: Expr) -> str:
     if isinstance(node, AdExpr):
         pairs = zip(node.names, node.expressions, strict=True)
-        return "<c>" + "".join(f"<a n={quoteattr(n)}>{_element(e)}</a>" for n, e in pairs) + "</c>"
+        return "<c>" + "".join(f'<a n="{escape(n)}">{_element(e)}</a>' for n, e in pairs) + "</c>"
     if isinstance(node, ListExpr):
         return "<l>" + "".join(map(_element, node.items)) + "</l>"
     if isinstance(node, Literal):

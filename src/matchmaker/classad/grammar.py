@@ -1,0 +1,240 @@
+"""From Lark to nodes: the parser made from ``grammars/classad.lark``, and its errors in words.
+
+Loading Lark takes its time, so that this module is imported when the first text is parsed. The way
+in is ``parser``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from matchmaker._data import data_text
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Subscript,
+    Ternary,
+    Unary,
+)
+from matchmaker.classad.parser import constant_call
+from matchmaker.classad.quoting import unescape
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
+
+
+def parse(text: str, start: str) -> Any:
+    """What a text denotes by the rule `start`. Raises ParseError with its place."""
+    try:
+        return _lark().parse(text, start=start)
+    except UnexpectedInput as error:
+        raise _explained(error, text) from None
+
+
+@cache
+def _lark() -> Lark:
+    return Lark(
+        data_text("grammars", "classad.lark"),
+        parser="lalr",
+        lexer="contextual",
+        start=["expression", "ad"],
+        maybe_placeholders=False,
+        propagate_positions=False,
+        transformer=_Nodes(),
+    )
+
+
+def _unescaped(token: Token) -> str:
+    try:
+        return unescape(token[1:-1])
+    except ValueError as error:
+        raise _at(token, str(error)) from None
+
+
+def _at(token: Token, message: str, hint: str = "") -> ParseError:
+    return ParseError(message, line=token.line or 0, column=token.column or 0, hint=hint)
+
+
+@v_args(inline=True)
+class _Nodes(Transformer[Token, Any]):
+    """Called by the parser as it reduces each rule, so that no tree of Lark's is ever built."""
+
+    def integer(self, token: Token) -> Expr:
+        # Over 20 digits cannot fit; int() on millions of them would take its time.
+        number = int(token) if len(token) <= 20 else MAX_INT + 1
+        if not MIN_INT <= number <= MAX_INT:
+            raise _at(token, f"{token[:40]} does not fit 64 bits", "write it as a real")
+        return Literal(number)
+
+    def real(self, token: Token) -> Expr:
+        return Literal(float(token))
+
+    def string(self, *tokens: Token) -> Expr:
+        return Literal("".join(_unescaped(token) for token in tokens))
+
+    def true(self, _: Token) -> Expr:
+        return TRUE
+
+    def false(self, _: Token) -> Expr:
+        return FALSE
+
+    def undefined(self, _: Token) -> Expr:
+        return Literal(UNDEFINED)
+
+    def error(self, _: Token) -> Expr:
+        return Literal(ERROR)
+
+    def name(self, token: Token) -> str:
+        return str(token)
+
+    def quoted_name(self, token: Token) -> str:
+        return _unescaped(token)
+
+    def attribute(self, name: str) -> Expr:
+        return Attr(None, name, False)
+
+    def absolute(self, name: str) -> Expr:
+        return Attr(None, name, True)
+
+    def select(self, base: Expr, name: str) -> Expr:
+        return Attr(base, name, False)
+
+    def subscript(self, base: Expr, index: Expr) -> Expr:
+        return Subscript(base, index)
+
+    def call(self, function: str, *arguments: Expr) -> Expr:
+        return constant_call(function, arguments) or Call(function, arguments)
+
+    def list(self, *items: Expr) -> Expr:
+        return ListExpr(items)
+
+    def assignment(self, name: str, expression: Expr) -> tuple[str, Expr]:
+        return name, expression
+
+    def ad(self, *assignments: tuple[str, Expr]) -> Expr:
+        # The last of duplicates counts, under the first one's spelling and place.
+        entries: dict[str, tuple[str, Expr]] = {}
+        for name, expression in assignments:
+            folded = name.lower()
+            entries[folded] = (entries[folded][0] if folded in entries else name, expression)
+        names, expressions = zip(*entries.values(), strict=True) if entries else ((), ())
+        return AdExpr(names, expressions)
+
+    def unary(self, operator: Token, operand: Expr) -> Expr:
+        return Unary(str(operator), operand)
+
+    def binary(self, left: Expr, operator: Token, right: Expr) -> Expr:
+        symbol = _SPELLINGS.get(operator.lower(), str(operator))
+        return Binary("?:" if symbol[0] == "?" else symbol, left, right)
+
+    def ternary(self, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+        return Ternary(condition, then, otherwise)
+
+
+_SPELLINGS: Final = {"=?=": "is", "=!=": "isnt", "is": "is", "isnt": "isnt"}
+
+
+def _explained(error: UnexpectedInput, text: str) -> ParseError:
+    """Turns Lark's report into words: what stands there, what could have, what is probably meant."""
+    line, column = error.line, error.column
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        line = text.count("\n") + 1
+        column = len(text) - text.rfind("\n")
+        found, rest = "the text ends too early", ""
+        names = set(error.accepts or error.expected)
+    else:
+        rest = text[error.pos_in_stream or 0 :]
+        if isinstance(error, UnexpectedToken):
+            found = f"unexpected {_shown(str(error.token))}"
+            names = set(error.accepts or error.expected)
+        else:
+            word = re.match(r"\w+|.", rest, re.DOTALL)
+            found = f"unexpected {_shown(word[0] if word else rest[:1])}"
+            names = set(getattr(error, "allowed", None) or ())
+    before = text[: (error.pos_in_stream or 0)] if rest else text
+    return ParseError(
+        found,
+        text=text,
+        line=line,
+        column=column,
+        expected=_expected(names),
+        hint=_hint(rest, before, names),
+    )
+
+
+def _shown(token: str) -> str:
+    return repr(token if len(token) <= 30 else token[:27] + "...")
+
+
+_OPERANDS: Final = frozenset(
+    {"INTEGER", "REAL", "STRING", "TRUE", "FALSE", "UNDEFINED", "ERROR", "NAME", "QUOTED",
+     "LPAR", "LBRACE", "LSQB", "PLUS", "MINUS", "NOT", "INVERT", "DOT"}
+)  # fmt: skip
+_OPERATORS: Final = frozenset(
+    {"OR", "AND", "BIT_OR", "BIT_XOR", "BIT_AND", "EQUALITY", "RELATION", "SHIFT", "PLUS", "MINUS",
+     "MULTIPLY", "ELVIS", "QMARK", "DOT", "LSQB", "LPAR"}
+)  # fmt: skip
+_WORDS: Final = {
+    "RPAR": "')'", "RBRACE": "'}'", "RSQB": "']'", "COMMA": "','", "COLON": "':'",
+    "SEMICOLON": "';'", "EQUAL": "'='", "LSQB": "'['", "$END": "the end",
+}  # fmt: skip
+
+
+def _expected(names: set[str]) -> tuple[str, ...]:
+    words: list[str] = []
+    if {"INTEGER", "STRING"} <= names:
+        words.append("a value")
+        names = names - _OPERANDS
+    elif {"OR", "AND"} <= names:
+        words.append("an operator")
+        names = names - _OPERATORS - {"STRING"}
+    if "NAME" in names:
+        words.append("an attribute name")
+    words += [word for name, word in _WORDS.items() if name in names]
+    return tuple(words)
+
+
+def _hint(rest: str, before: str, names: set[str]) -> str:
+    for pattern, operand, hint in _HINTS:
+        if operand is None or operand == ("INTEGER" in names):
+            match = re.match(pattern, rest, re.IGNORECASE | re.DOTALL)
+            if match:
+                return hint
+    if before.rstrip().endswith("?:"):
+        return "put the right side of ?: in parentheses"
+    if not rest and "RPAR" in names:
+        return "a '(' is still open"
+    if not rest and "RBRACE" in names:
+        return "a '{' is still open"
+    if not rest and "RSQB" in names:
+        return "a '[' is still open"
+    return ""
+
+
+# What the text goes on with; whether a value was expected there (None: either); the hint.
+_HINTS: Final[tuple[tuple[str, bool | None, str], ...]] = (
+    (r'"(?:[^"\\]|\\.)*\Z', None, "this string is not closed"),
+    (r"'", None, "this quoted name is not closed, or is empty; text takes double quotes"),
+    (r"/\*", None, "this comment is not closed"),
+    (r"=(?![=?!])", False, "use == to compare"),
+    (r"-?\d+\.(?!\d)", True, "a real needs a digit after the dot"),
+    (r"-?0x[0-9a-f]+|-?0\d", True, "integers are decimal, without leading zeros"),
+    (r"-?\d+[a-z_]", True, "a name cannot begin with a digit"),
+    (r"and\b", False, "use &&"),
+    (r"or\b", False, "use ||"),
+    (r"not\b", None, "use !"),
+    (r"[}\])]", True, "something is missing before it"),
+    (r"(true|false|undefined|error|is|isnt)\b", None, "this word is reserved; quote it as 'word'"),
+    (r"&(?!&)|\|(?!\|)", True, "a value is missing before it"),
+)

@@ -1,0 +1,61 @@
+"""Strings and names between quotes: how they are escaped, and read back.
+
+The escapes are C's, with octal numbers for other control characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_PLAIN_NAME: Final = re.compile(
+    r"(?!(?:true|false|undefined|error|is|isnt)\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
+)
+_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
+_WRITTEN: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "\\": "\\\\"}
+
+
+def unparse_name(name: str) -> str:
+    """An attribute name as it is written: in single quotes where it is no plain word.
+
+    >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
+    ('Cpus', "'true'", "'it\\\\'s'")
+    """
+    return name if _PLAIN_NAME.fullmatch(name) else quote(name, "'")
+
+
+def quote(text: str, mark: str) -> str:
+    """Text between two quotation marks, escaped so that it reads back equal."""
+    def escaped(match: re.Match[str]) -> str:
+        char = match[0]
+        if char in "\"'":
+            return "\\" + char if char == mark else char
+        return _WRITTEN.get(char) or f"\\{ord(char):03o}"
+
+    return mark + _SPECIAL.sub(escaped, text) + mark
+
+
+
+def unescape(body: str) -> str:
+    """A string's text from what stands between its quotes.
+
+    An unknown escape stands for its character. Raises ValueError for a NUL, which no string holds.
+
+    >>> unescape(r"a\\tb\\101\\q")
+    'a\\tbAq'
+    """
+    return _ESCAPE.sub(_character, body) if "\\" in body else body
+
+
+def _character(match: re.Match[str]) -> str:
+    escape = match[1]
+    if escape[0] in "01234567":
+        code = int(escape, 8)
+        if code == 0:
+            raise ValueError("a string cannot hold the character \\0")
+        return chr(code)
+    return _ESCAPES.get(escape, escape)
+
+
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL)
+_ESCAPES: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}

@@ -1,0 +1,153 @@
+"""Reduction: a job's requirement met with one queue, as a verdict and a condition on hosts alone.
+
+The theorem: for every host, the requirement is true of the queue with that host exactly when the
+residual is true of the host. Binding is in ``bind``, the laws are in ``simplify``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    conjuncts,
+    postorder,
+)
+from matchmaker.classad.operators import truth
+from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
+from matchmaker.reduction.simplify import MATCH, is_boolean, is_number, simplify
+
+
+class Verdict(StrEnum):
+    """Whether a requirement can be true on a queue: of no host, of every host, of some."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    RESIDUAL = "residual"
+
+
+@attrs.frozen(slots=True)
+class Fate:
+    """What became of one clause of the requirement: settled by the queue, or left to the host."""
+
+    clause: Expr
+    verdict: Verdict
+    residual: Expr
+
+
+@attrs.frozen(slots=True)
+class Reduction:
+    """A requirement reduced: ``residual`` names host attributes only, as ``other.Name``."""
+
+    requirement: Expr
+    verdict: Verdict
+    residual: Expr
+    fates: tuple[Fate, ...]
+    bindings: tuple[Binding, ...]
+
+    def explain(self) -> str:
+        """The requirement, what each name stood for, the fate of each clause, and the residual."""
+        lines = [f"requirement: {unparse(self.requirement)}"]
+        lines += [f"  {_binding(binding)}" for binding in self.bindings]
+        for fate in self.fates:
+            lines.append(f"clause: {unparse(fate.clause)}")
+            lines.append(f"  {_FATES[fate.verdict]}{_residual(fate)}")
+        return "\n".join([*lines, f"verdict: {self.verdict}", f"residual: {phrase(self.residual)}"])
+
+
+_FATES = {
+    Verdict.NEVER: "never true on this queue",
+    Verdict.ALWAYS: "settled: true on this queue",
+    Verdict.RESIDUAL: "left to the host: ",
+}
+
+
+def _residual(fate: Fate) -> str:
+    return phrase(fate.residual) if fate.verdict is Verdict.RESIDUAL else ""
+
+
+def _binding(binding: Binding) -> str:
+    if binding.kind == HOST:
+        return f"{binding.name}: of the host"
+    if binding.kind == "absent":
+        return f"{binding.name}: absent, so undefined"
+    value = binding.value
+    shown = "a list" if isinstance(value, list) else "an ad"
+    if not isinstance(value, (list, ClassAd)):
+        shown = unparse_value(value)
+    return f"{binding.name}: {shown}, a fact of the queue or the job"
+
+
+def reduce(
+    job: ClassAd, queue: ClassAd, scope: ScopeOf, attribute: str = "Requirements"
+) -> Reduction:
+    """Takes the facts of a queue and of the job out of the job's requirement.
+
+    ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the queue
+    says of those is set aside. A job without the attribute requires nothing: always. Raises
+    ReductionError for a requirement that no plain condition on hosts can stand for.
+
+    >>> from matchmaker import parse_ad
+    >>> job = parse_ad("[Requirements = other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000]")
+    >>> of_hosts = lambda name: "host" if name == "SI00" else "policy"
+    >>> for cpu in ("1500", "3000", "500", "undefined"):
+    ...     r = reduce(job, parse_ad(f"[MaxCPU = {cpu}]"), of_hosts)
+    ...     print(cpu, r.verdict, phrase(r.residual), sep=": ")
+    1500: residual: other.SI00 > 500
+    3000: residual: other.SI00 is a number
+    500: never: false
+    undefined: never: false
+    """
+    requirement = job.get(attribute, TRUE)
+    binder = Binder.of(job, queue, scope)
+    fates = []
+    for clause in conjuncts(requirement):
+        residual = simplify(binder.bind(clause), MATCH)
+        fates.append(Fate(clause, verdict_of(residual), residual))
+    bound = binder.bind(requirement)
+    whole = simplify(bound, MATCH)
+    verdict = verdict_of(whole)
+    if verdict is not Verdict.RESIDUAL:
+        whole = TRUE if verdict is Verdict.ALWAYS else FALSE
+    elif is_boolean(bound) and not is_boolean(whole):
+        # Where the requirement says true, a number that counts as true will not do.
+        whole = Binary("&&", TRUE, whole)
+    return Reduction(requirement, verdict, whole, tuple(fates), tuple(binder.bindings.values()))
+
+
+def verdict_of(residual: Expr) -> Verdict:
+    """What a simplified condition says: a constant settles it, anything else is left to the host."""
+    if isinstance(residual, Literal):
+        return Verdict.ALWAYS if truth(residual.value) is True else Verdict.NEVER
+    return Verdict.RESIDUAL
+
+
+def phrase(residual: Expr) -> str:
+    """A residual for people: as it prints, but with "x is a number" in words.
+
+    >>> from matchmaker import parse_expr
+    >>> phrase(parse_expr("isInteger(x) || isReal(x) || isBoolean(x)"))
+    'x is a number'
+    """
+    text = unparse(residual)
+    for node in postorder(residual):
+        subject = _numeric_subject(node)
+        if subject is not None:
+            text = text.replace(unparse(node), f"{unparse(subject)} is a number")
+    return text
+
+
+def _numeric_subject(node: Expr) -> Expr | None:
+    if isinstance(node, Binary) and isinstance(node.right, Call) and len(node.right.arguments) == 1:
+        subject = node.right.arguments[0]
+        return subject if node is is_number(subject) else None
+    return None

@@ -1,0 +1,412 @@
+"""Simplification: a shorter expression that comes out the same wherever it matters.
+
+What matters is told by a *demand*, the set of outcomes that must be kept apart: T (true), F (false)
+and E (error); what is none of these is undefined. A match asks only where an expression is true, so
+its demand is {T}; under ``!``, or on the left of ``||``, more is asked. ``VALUE`` demands the value
+itself. The demands of the parts follow from these sets (T, F and E of the whole, by the parts'):
+
+    a && b   T = Ta Tb              F = Fa + Fb -Ea             E = Ea + Eb -Fa
+    a || b   T = Ta + Tb -Ea        F = Fa Fb                   E = Ea + Eb -Ta
+    !a       T = Fa                 F = Ta                      E = Ea
+    c?x:y    T = Tc Tx + Fc Ty      F = Tc Fx + Fc Fy           E = Ec + Tc Ex + Fc Ey
+
+Each law below is one small function whose docstring is the algebra. A law returns a simpler node or
+None. Nothing here knows what a host is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Ternary,
+    Unary,
+    children,
+    conjunction,
+    conjuncts,
+    literal,
+    postorder,
+    rebuild,
+)
+from matchmaker.classad.operators import truth
+from matchmaker.classad.values import UNDEFINED, Value, is_error
+
+Demand: TypeAlias = frozenset[str]
+
+MATCH: Final[Demand] = frozenset("T")
+OUTCOME: Final[Demand] = frozenset("TFE")
+VALUE: Final[Demand] = frozenset({"T", "F", "E", "value"})
+
+# Their value is another one at another time, so that a call is never a constant.
+VOLATILE: Final = frozenset({"time", "currenttime", "daytime", "random", "debug"})
+
+# They look at expressions or at whole ads: nothing may be put into their arguments, or taken out.
+REFLECTIVE: Final = frozenset(
+    {"eval", "unparse", "unresolved", "evalineachcontext", "countmatches",
+     "anymatch", "allmatch", "whichmatch"}
+)  # fmt: skip
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_RELATIONS: Final = frozenset(_MIRRORED)
+_IDENTITY: Final = frozenset({"is", "isnt"})
+_LAZY: Final = frozenset({"&&", "||", "?:", "is", "isnt"})
+_OPPOSITE: Final = {"==": "!=", "!=": "==", "is": "isnt", "isnt": "is"}
+
+
+def simplify(node: Expr, demand: Demand = MATCH) -> Expr:
+    """A simpler expression with the same outcomes as `node` in every context, as far as demanded.
+
+    With ``MATCH`` (the default) it is true exactly where `node` is true.
+
+    >>> from matchmaker import parse_expr
+    >>> for text in ("x > 5 ? true : false", "x > 5 ? 1 > 2 : y == 3", "(x > 5 || false) && 1 < 2"):
+    ...     print(simplify(parse_expr(text)))
+    x > 5
+    !(x > 5) && y == 3
+    x > 5
+    """
+    return _SIMPLIFY.get(type(node), _parts)(node, demand)
+
+
+def _parts(node: Expr, demand: Demand) -> Expr:
+    """What is strict in its parts needs their values."""
+    return fold_constant(rebuild(node, tuple(simplify(part, VALUE) for part in children(node))))
+
+
+def _same(node: Expr, demand: Demand) -> Expr:
+    return node
+
+
+def fold_constant(node: Expr) -> Expr:
+    """An expression of constants alone is its value."""
+    if not all(_is_constant(part) for part in children(node)):
+        return node
+    if isinstance(node, Attr):
+        return node
+    if isinstance(node, Call) and node.function.lower() in VOLATILE | REFLECTIVE:
+        return node
+    value = evaluate(node)
+    # A nested ad has no value outside its surroundings.
+    return literal(value) if _is_plain(value) else node
+
+
+def _is_constant(node: Expr) -> bool:
+    return all(isinstance(part, (Literal, ListExpr)) for part in postorder(node))
+
+
+def _is_plain(value: Value) -> bool:
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in value)
+    return isinstance(literal(value), Literal)
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def _binary(node: Expr, demand: Demand) -> Expr:
+    assert isinstance(node, Binary)
+    combine = _CHAINS.get(node.operator)
+    if combine is None:
+        return _strict(node, demand)
+    # A chain is taken apart in a loop, however long; what is demanded of the left grows to a limit.
+    links: list[tuple[Expr, Demand]] = []
+    rest: Expr = node
+    below = demand
+    while isinstance(rest, Binary) and rest.operator == node.operator:
+        links.append((rest.right, below))
+        below = _left_demand(node.operator, below)
+        rest = rest.left
+    result = simplify(rest, below)
+    for right, wanted in reversed(links):
+        result = combine(result, simplify(right, wanted - {"value"}), wanted)
+    if demand == MATCH and node.operator == "&&":
+        return _without_repetitions(result)
+    return result
+
+
+def _left_demand(operator: str, demand: Demand) -> Demand:
+    """What must be kept of the left side, by the table in this module's docstring."""
+    decisive, other = ("F", "T") if operator == "&&" else ("T", "F")
+    left = demand & {other}
+    return left | {decisive, "E"} if demand & {decisive, "E"} else left
+
+
+def and_(left: Expr, right: Expr, demand: Demand) -> Expr:
+    """Laws of ``&&``.
+
+    ``true && b = b``, ``false && b = false``, ``error && b = error``, ``a && true = a``,
+    ``a && a = a``; ``a && c`` with a constant c that is not true is true nowhere.
+    """
+    if isinstance(left, Literal):
+        value = truth(left.value)
+        if value is True and (is_boolean(right) or "value" not in demand):
+            return right
+        if value is False or is_error(value):
+            return literal(value)
+        if value is UNDEFINED and demand == MATCH:
+            return FALSE
+    if isinstance(right, Literal):
+        value = truth(right.value)
+        if value is True and (is_boolean(left) or "value" not in demand):
+            return left
+        if value is not True and demand == MATCH:
+            return FALSE
+        if value is False and not may_fail(left):
+            return FALSE
+    if left is right and (is_boolean(left) or "value" not in demand):
+        return left
+    return fold_constant(Binary("&&", left, right))
+
+
+def or_(left: Expr, right: Expr, demand: Demand) -> Expr:
+    """Laws of ``||``.
+
+    ``false || b = b``, ``true || b = true``, ``error || b = error``, ``a || false = a``,
+    ``a || a = a``; ``a || true = true`` unless a may be an error. Where only truth counts,
+    ``undefined || b = b`` and ``a || undefined = a || error = a``.
+    """
+    if isinstance(left, Literal):
+        value = truth(left.value)
+        if value is False and (is_boolean(right) or "value" not in demand):
+            return right
+        if value is True or is_error(value):
+            return literal(value)
+        if value is UNDEFINED and demand == MATCH:
+            return right
+    if isinstance(right, Literal):
+        value = truth(right.value)
+        if value is False and (is_boolean(left) or "value" not in demand):
+            return left
+        if value is True and not may_fail(left):
+            return TRUE
+        if value is not True and demand == MATCH:
+            return left
+    if left is right and (is_boolean(left) or "value" not in demand):
+        return left
+    return fold_constant(Binary("||", left, right))
+
+
+_CHAINS: Final[Mapping[str, Callable[[Expr, Expr, Demand], Expr]]] = {"&&": and_, "||": or_}
+
+
+def _without_repetitions(node: Expr) -> Expr:
+    """``a && b && a = a && b`` where only truth counts."""
+    return conjunction(list(dict.fromkeys(conjuncts(node))))
+
+
+def _strict(node: Binary, demand: Demand) -> Expr:
+    left, right = simplify(node.left, VALUE), simplify(node.right, VALUE)
+    folded = fold_constant(Binary(node.operator, left, right))
+    if not isinstance(folded, Binary):
+        return folded
+    for law in (absorb_exceptional, elvis_of_constant, constant_to_the_right):
+        simpler = law(folded, demand)
+        if simpler is not None:
+            return simpler
+    return folded
+
+
+def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
+    """``a + error = error``; ``a + undefined = undefined`` where a is no error or E is not demanded.
+
+    So for every strict operator, on either side.
+    """
+    if node.operator in _LAZY:
+        return None
+    for side, other in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(side, Literal) and is_error(side.value):
+            return side
+        if isinstance(side, Literal) and side.value is UNDEFINED:
+            return side if "E" not in demand or not may_fail(other) else None
+    return None
+
+
+def elvis_of_constant(node: Binary, demand: Demand) -> Expr | None:
+    """``undefined ?: b = b`` and ``k ?: b = k`` for any other constant."""
+    if node.operator != "?:" or not isinstance(node.left, Literal):
+        return None
+    return node.right if node.left.value is UNDEFINED else node.left
+
+
+def constant_to_the_right(node: Binary, demand: Demand) -> Expr | None:
+    """``500 < x = x > 500``, and so for all six relations."""
+    if node.operator in _MIRRORED and isinstance(node.left, Literal):
+        return Binary(_MIRRORED[node.operator], node.right, node.left)
+    return None
+
+
+def _call(node: Expr, demand: Demand) -> Expr:
+    """``ifThenElse(c, a, b)`` is ``c ? a : b``; any other function is strict in its arguments."""
+    assert isinstance(node, Call)
+    if node.function.lower() == "ifthenelse" and len(node.arguments) == 3:
+        return _ternary(Ternary(*node.arguments), demand)
+    if node.function.lower() in REFLECTIVE:
+        return node
+    return _parts(node, demand)
+
+
+def _unary(node: Expr, demand: Demand) -> Expr:
+    assert isinstance(node, Unary)
+    if node.operator != "!":
+        return _parts(node, demand)
+    swapped = frozenset({"T": "F", "F": "T"}.get(outcome, outcome) for outcome in demand)
+    return not_(simplify(node.operand, swapped - {"value"}), demand)
+
+
+def not_(operand: Expr, demand: Demand) -> Expr:
+    """``!!a = a`` (as a condition); ``!(a == b) = a != b`` and ``!(a is b) = a isnt b``.
+
+    ``!(a < b)`` stays: ``a >= b`` is not the same for NaN.
+    """
+    if isinstance(operand, Unary) and operand.operator == "!":
+        inner = operand.operand
+        if is_boolean(inner) or "value" not in demand:
+            return inner
+    if isinstance(operand, Binary) and operand.operator in _OPPOSITE:
+        return Binary(_OPPOSITE[operand.operator], operand.left, operand.right)
+    return fold_constant(Unary("!", operand))
+
+
+def _ternary(node: Expr, demand: Demand) -> Expr:
+    assert isinstance(node, Ternary)
+    wanted = frozenset("TF") | (demand & {"E"})
+    condition = simplify(node.condition, wanted)
+    if isinstance(condition, Literal):
+        value = truth(condition.value)
+        if isinstance(value, bool):
+            return simplify(node.then if value else node.otherwise, demand)
+        return literal(value)
+    return choose(
+        condition, simplify(node.then, demand), simplify(node.otherwise, demand), demand
+    )
+
+
+def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr:
+    """Laws of the ternary: ``c ? true : false = c`` and ``c ? false : true = !c``.
+
+    Where only truth counts, with *never* for a constant that is not true:
+    ``c ? x : x`` is x where c is true or false, ``c ? x : never = c && x``,
+    ``c ? never : y = !c && y``.
+    """
+    never_then, never_otherwise = _never(then), _never(otherwise)
+    if demand == MATCH:
+        if never_then and never_otherwise:
+            return FALSE
+        if then is otherwise:
+            return and_(known(condition), then, MATCH)
+        if never_otherwise:
+            return and_(condition, then, MATCH)
+        if never_then:
+            return and_(not_(condition, MATCH), otherwise, MATCH)
+    plain = is_boolean(condition) or "value" not in demand
+    if then is TRUE and otherwise is FALSE and plain:
+        return condition
+    if then is FALSE and otherwise is TRUE:
+        return not_(condition, demand)
+    return Ternary(condition, then, otherwise)
+
+
+def _never(node: Expr) -> bool:
+    """Whether an expression is true nowhere: a constant that is not true."""
+    return isinstance(node, Literal) and truth(node.value) is not True
+
+
+def known(condition: Expr) -> Expr:
+    """What is true exactly where a condition is true or false.
+
+    A comparison of x with a number is known where x is a number (a boolean counts as one), with a
+    string where x is a string; any other condition c where ``c || !c`` is true.
+
+    >>> from matchmaker import parse_expr
+    >>> print(known(parse_expr("x > 500")))
+    isInteger(x) || isReal(x) || isBoolean(x)
+    """
+    if isinstance(condition, Binary):
+        if condition.operator in _RELATIONS and isinstance(condition.right, Literal):
+            value = condition.right.value
+            if isinstance(value, (bool, int, float)):
+                return is_number(condition.left)
+            if isinstance(value, str):
+                return Call("isString", (condition.left,))
+        if condition.operator in _IDENTITY and _scalar(condition.left, condition.right):
+            return TRUE
+    if isinstance(condition, Call) and condition.function.lower() in _TYPE_TESTS:
+        return TRUE if len(condition.arguments) == 1 else FALSE
+    return Binary("||", condition, not_(condition, MATCH))
+
+
+def is_number(node: Expr) -> Expr:
+    """The expression that is true where `node` is an integer, a real or a boolean."""
+    tests = [Call(test, (node,)) for test in ("isInteger", "isReal", "isBoolean")]
+    return Binary("||", Binary("||", tests[0], tests[1]), tests[2])
+
+
+# --- what can be said of an expression without evaluating it --------------------------------------
+
+_TYPE_TESTS: Final = frozenset(
+    {"isundefined", "iserror", "isstring", "isinteger", "isreal", "isboolean", "islist",
+     "isclassad", "isabstime", "isreltime"}
+)  # fmt: skip
+
+
+def is_boolean(node: Expr) -> bool:
+    """Whether an expression has no values but true, false, undefined and error."""
+    if isinstance(node, Literal):
+        return isinstance(node.value, bool) or node.value is UNDEFINED or is_error(node.value)
+    if isinstance(node, Binary):
+        return node.operator in _RELATIONS or node.operator in _IDENTITY or node.operator in _CHAINS
+    if isinstance(node, Unary):
+        return node.operator == "!"
+    if isinstance(node, Ternary):
+        return is_boolean(node.then) and is_boolean(node.otherwise)
+    return isinstance(node, Call) and node.function.lower() in _TYPE_TESTS
+
+
+def may_fail(node: Expr) -> bool:
+    """Whether an expression, as a condition, could be an error for some host."""
+    if isinstance(node, Literal):
+        return is_error(truth(node.value))
+    if isinstance(node, Call):
+        return node.function.lower() not in _TYPE_TESTS or len(node.arguments) != 1
+    if isinstance(node, Unary):
+        return node.operator != "!" or may_fail(node.operand)
+    if isinstance(node, Binary):
+        if node.operator in _CHAINS:
+            return any(may_fail(part) for part in _links(node))
+        if node.operator in _IDENTITY:
+            return not _scalar(node.left, node.right)
+    return True
+
+
+def _links(node: Binary) -> list[Expr]:
+    parts: list[Expr] = []
+    rest: Expr = node
+    while isinstance(rest, Binary) and rest.operator == node.operator:
+        parts.append(rest.right)
+        rest = rest.left
+    return [*parts, rest]
+
+
+def _scalar(left: Expr, right: Expr) -> bool:
+    """Whether ``is`` between the two cannot meet two lists or two ads, for which it is an error."""
+    return isinstance(left, Literal) or isinstance(right, Literal)
+
+
+_SIMPLIFY: Final[Mapping[type, Callable[[Expr, Demand], Expr]]] = {
+    Literal: _same,
+    Binary: _binary,
+    Unary: _unary,
+    Ternary: _ternary,
+    Call: _call,
+    AdExpr: _same,
+}

@@ -1,0 +1,164 @@
+"""The theorem of reduction: the residual is true of a host exactly when the requirement is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, Expr, Verdict, parse_expr, reduce
+from matchmaker.classad.nodes import postorder
+from matchmaker.classad.nodes import Attr, Binary, Call, ListExpr, Literal, Ternary, Unary
+from matchmaker.classad.operators import truth
+from matchmaker.classad.values import ERROR, UNDEFINED
+from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
+
+HOSTS = ("HostA", "HostB", "HostC")
+FACTS = ("FactA", "FactB", "FactC")
+JOBS = ("WantA", "WantB")
+
+
+def scope(name: str) -> str:
+    return "host" if name.lower().startswith("host") else "policy"
+
+
+scalars = st.one_of(
+    st.integers(-3, 3),
+    st.sampled_from([0.5, -1.5, 2.0, float("nan"), float("inf")]),
+    st.booleans(),
+    st.sampled_from(["a", "A", "b", ""]),
+    st.just(UNDEFINED),
+    st.just(ERROR),
+)
+values = st.one_of(scalars, scalars, st.lists(scalars, max_size=3))
+
+
+def reference(name: str) -> st.SearchStrategy[Expr]:
+    words = {"h": ("other", "target", "TARGET"), "f": ("other", "TARGET"), "w": ("MY", "self")}
+    scoped = [Attr(Attr(None, word, False), name, False) for word in words[name[0].lower()]]
+    return st.sampled_from([*scoped, Attr(None, name, False)])
+
+
+leaves = st.one_of(
+    st.sampled_from(HOSTS + FACTS + JOBS + ("Missing",)).flatmap(
+        lambda name: reference(name if name != "Missing" else "FactMissing")
+    ),
+    scalars.map(Literal),
+)
+
+
+def larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    binary = st.sampled_from(
+        ["&&", "||"] * 5
+        + ["==", "!=", "<", "<=", ">", ">="] * 2
+        + ["is", "isnt", "+", "-", "*", "/", "?:"]
+    )
+    unary = st.sampled_from(["!", "!", "!", "-"])
+    tests = st.sampled_from(["isUndefined", "isError", "isString", "isInteger", "isReal"])
+    return st.one_of(
+        st.builds(Binary, binary, inner, inner),
+        st.builds(Binary, binary, inner, inner),
+        st.builds(Unary, unary, inner),
+        st.builds(Ternary, inner, inner, inner),
+        st.builds(lambda name, x: Call(name, (x,)), tests, inner),
+        st.builds(lambda c, x, y: Call("ifThenElse", (c, x, y)), inner, inner, inner),
+        st.builds(lambda x, items: Call("member", (x, ListExpr(tuple(items)))),
+                  inner, st.lists(inner, max_size=2)),
+    )  # fmt: skip
+
+
+expressions = st.recursive(leaves, larger, max_leaves=12)
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> Expr:
+    """Requirements as people write them: comparisons joined by connectives and ternaries."""
+    relation = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "is"])
+    atom = st.builds(Binary, relation, leaves, leaves)
+    tree = st.recursive(
+        atom,
+        lambda inner: st.one_of(
+            st.builds(Binary, st.sampled_from(["&&", "||"]), inner, inner),
+            st.builds(Ternary, inner, inner, inner),
+            st.builds(Unary, st.just("!"), inner),
+        ),
+        max_leaves=8,
+    )
+    return draw(tree)
+
+
+def ads(names: tuple[str, ...], content: st.SearchStrategy[object]) -> st.SearchStrategy[ClassAd]:
+    return st.fixed_dictionaries({}, optional={name: content for name in names}).map(ClassAd)
+
+
+hosts = ads(HOSTS, values)
+# A queue speaks of its hosts too, and what it says of them must not count.
+queues = ads(FACTS + HOSTS, st.one_of(values, leaves))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[ClassAd, ClassAd, list[ClassAd]]:
+    job = draw(ads(JOBS, st.one_of(values, leaves)))
+    job["Requirements"] = draw(st.one_of(expressions, conditions()))
+    return job, draw(queues), draw(st.lists(hosts, min_size=1, max_size=6))
+
+
+def of_host(queue: ClassAd, host: ClassAd) -> ClassAd:
+    """The ad that a requirement meets: the queue's facts with one host's own attributes."""
+    both = ClassAd((name, e) for name, e in queue.items() if scope(name) != "host")
+    both.update(host)
+    return both
+
+
+@settings(max_examples=1500)
+@given(cases())
+def test_residual_is_true_exactly_when_the_requirement_is(
+    case: tuple[ClassAd, ClassAd, list[ClassAd]],
+) -> None:
+    job, queue, several = case
+    reduction = reduce(job, queue, scope)
+    for host in several:
+        wanted = job.eval("Requirements", of_host(queue, host))
+        given_ = reduction.residual.eval(my=job, target=host)
+        assert (truth(wanted) is True) == (truth(given_) is True), reduction.explain()
+        if wanted is True:
+            assert given_ is True
+        if reduction.verdict is Verdict.NEVER:
+            assert truth(wanted) is not True
+        if reduction.verdict is Verdict.ALWAYS:
+            assert truth(wanted) is True
+
+
+@given(cases())
+def test_residual_names_hosts_only_and_prints_back(
+    case: tuple[ClassAd, ClassAd, list[ClassAd]],
+) -> None:
+    job, queue, _ = case
+    residual = reduce(job, queue, scope).residual
+    names = {n.name for n in postorder(residual) if isinstance(n, Attr)} - {"other"}
+    assert all(scope(name) == "host" for name in names)
+    assert parse_expr(str(residual)) is residual
+
+
+@settings(max_examples=1500)
+@given(st.one_of(expressions, conditions()), hosts, st.sampled_from([MATCH, OUTCOME, VALUE]))
+def test_simplification_keeps_what_is_demanded(
+    node: Expr, host: ClassAd, demand: frozenset[str]
+) -> None:
+    before = node.eval(target=host)
+    after = simplify(node, demand).eval(target=host)
+    if demand == VALUE:
+        assert repr(after) == repr(before) or truth(before) is truth(after) or (
+            type(before) is type(after) and repr(before).split("(")[0] == repr(after).split("(")[0]
+        )
+    elif demand == OUTCOME:
+        assert repr(truth(after)).split("(")[0] == repr(truth(before)).split("(")[0]
+    else:
+        assert (truth(after) is True) == (truth(before) is True)
+
+
+@pytest.mark.parametrize("demand", [MATCH, OUTCOME, VALUE])
+@given(node=expressions)
+def test_simplification_never_grows_past_its_laws(node: Expr, demand: frozenset[str]) -> None:
+    once = simplify(node, demand)
+    assert len(list(postorder(once))) <= 2 * len(list(postorder(node))) + 8
