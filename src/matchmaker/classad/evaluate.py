@@ -168,12 +168,8 @@ def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
     return ad
 
 
-def _my(state: _State, ad: ClassAd | None) -> ClassAd | None:
-    return ad.root if ad is not None and state.opposite(ad) is not None else ad
-
-
 _SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | None]]] = {
-    "my": _my,
+    "my": lambda state, ad: ad,
     "self": lambda state, ad: ad,
     "target": lambda state, ad: state.opposite(ad),
     "other": lambda state, ad: state.opposite(ad),

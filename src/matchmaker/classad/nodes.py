@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -32,6 +33,9 @@ def _key(field: Any) -> Any:
         return float, field.hex() if math.isfinite(field) else repr(field)
     if isinstance(field, ErrorType):
         return ErrorType, field.reason
+    if isinstance(field, datetime):
+        # Equal instants with other offsets are other values.
+        return datetime, field, field.utcoffset()
     return (type(field), field)
 
 

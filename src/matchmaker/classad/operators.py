@@ -243,17 +243,21 @@ def _times(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Value
 
 
 def _scale_time(left: Any, right: Any) -> Value | None:
-    if isinstance(left, timedelta) and isinstance(right, (int, float)):
+    if isinstance(left, timedelta) and _is_number(right):
         return left * right
-    if isinstance(right, timedelta) and isinstance(left, (int, float)):
+    if isinstance(right, timedelta) and _is_number(left):
         return right * left
     return None
 
 
 def _shrink_time(left: Any, right: Any) -> Value | None:
-    if isinstance(left, timedelta) and isinstance(right, (int, float)):
+    if isinstance(left, timedelta) and _is_number(right):
         return left / right if right else ErrorType("division by zero")
     return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _no_times(left: Any, right: Any) -> Value | None:

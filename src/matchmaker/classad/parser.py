@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import AdExpr, Expr, Literal
+from matchmaker.classad.times import parse_absolute, parse_relative
+from matchmaker.classad.values import Value
 
 MAX_NESTING: Final = 200
 """How deep an expression may nest. Long chains of one operator do not count as nesting."""
@@ -63,10 +65,14 @@ def constant_call(function: str, arguments: tuple[Expr, ...]) -> Expr | None:
     name = function.lower()
     if not isinstance(text, str):
         return None
+    value: Value | None = None
     if name == "real":
         value = _NOT_FINITE.get(text.lower())
-        return Literal(value) if value is not None else None
-    return None
+    elif name == "abstime":
+        value = parse_absolute(text)
+    elif name == "reltime":
+        value = parse_relative(text)
+    return Literal(value) if value is not None else None
 
 
 _NOT_FINITE: Final = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}

@@ -38,11 +38,15 @@ class Match:
 
 @attrs.frozen(slots=True)
 class Clause:
-    """One clause of a requirement and its value for one pair; ``facts`` are the values it rests on."""
+    """One clause of a requirement and its value for one pair; ``facts`` are the values it rests on.
+
+    Where the clause is the name of an attribute of the same ad, ``definition`` is what that says.
+    """
 
     expression: Expr
     value: Value
     facts: tuple[tuple[str, Value], ...] = ()
+    definition: Expr | None = None
 
     def __str__(self) -> str:
         """The clause, its value and what it found, on one line.
@@ -53,6 +57,8 @@ class Clause:
         TARGET.Memory > 100 is false (Memory = 50)
         """
         text = f"{shorten(unparse(self.expression))} is {describe(self.value)}"
+        if self.definition is not None:
+            text += f": {shorten(unparse(self.definition))}"
         if self.facts:
             text += f" ({', '.join(f'{n} = {describe(v)}' for n, v in self.facts)})"
         return text
@@ -94,10 +100,15 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     """
     if REQUIREMENTS not in ad:
         return []
-    return [
-        Clause(clause, truth(clause.eval(ad, other)), _facts(clause, ad, other))
-        for clause in conjuncts(ad[REQUIREMENTS])
-    ]
+    return [_clause(clause, ad, other) for clause in conjuncts(ad[REQUIREMENTS])]
+
+
+def _clause(clause: Expr, ad: ClassAd, other: ClassAd) -> Clause:
+    definition = None
+    if isinstance(clause, Attr) and (clause.base is None or scope_of(clause) in MY_SCOPES):
+        definition = ad.get(clause.name)
+    facts = _facts(definition if definition is not None else clause, ad, other)
+    return Clause(clause, truth(clause.eval(ad, other)), facts, definition)
 
 
 def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:

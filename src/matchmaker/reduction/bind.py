@@ -60,7 +60,7 @@ class Binding:
 
 @attrs.frozen(slots=True, eq=False)
 class _Side:
-    """An ad as one side of the match: which names of the other side are the host's."""
+    """An ad as one side of the match. What a queue says of its hosts is never looked at."""
 
     ad: ClassAd
     is_queue: bool
@@ -82,9 +82,8 @@ class Binder:
 
     @classmethod
     def of(cls, job: ClassAd, queue: ClassAd, scope: ScopeOf) -> Binder:
-        """The binder for a job and a queue; the queue's own words on its hosts are set aside."""
-        facts = ClassAd((name, e) for name, e in queue.items() if scope(name) != HOST)
-        return cls(_Side(job, False), _Side(facts, True), scope)
+        """The binder for a job and a queue."""
+        return cls(_Side(job, False), _Side(queue, True), scope)
 
     def bind(self, node: Expr) -> Expr:
         """An expression of the job as one on the host alone, equal in value for every host.

@@ -46,8 +46,9 @@ class Fate:
 
 @attrs.frozen(slots=True)
 class Reduction:
-    """A requirement reduced: ``residual`` names host attributes only, as ``other.Name``."""
+    """A job's requirement reduced: ``residual`` names host attributes only, as ``other.Name``."""
 
+    job: ClassAd
     requirement: Expr
     verdict: Verdict
     residual: Expr
@@ -121,7 +122,9 @@ def reduce(
     elif is_boolean(bound) and not is_boolean(whole):
         # Where the requirement says true, a number that counts as true will not do.
         whole = Binary("&&", TRUE, whole)
-    return Reduction(requirement, verdict, whole, tuple(fates), tuple(binder.bindings.values()))
+    return Reduction(
+        job, requirement, verdict, whole, tuple(fates), tuple(binder.bindings.values())
+    )
 
 
 def verdict_of(residual: Expr) -> Verdict:

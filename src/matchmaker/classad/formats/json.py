@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
+from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal, literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED
+from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
 _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 _BETWEEN: Final = re.compile(r"[\s,\[\]]*")
@@ -46,6 +46,11 @@ def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
 def write(ad: ClassAd) -> str:
     """An ad as one JSON object on one line."""
     return json.dumps(_plain(ad.expression()), ensure_ascii=False).replace('"/Expr(', '"\\/Expr(')
+
+
+def encode(value: Value) -> Any:
+    """A value as what ``json.dumps`` takes."""
+    return _plain(literal(value))
 
 
 class _Object(list[tuple[str, Any]]):

@@ -1,0 +1,134 @@
+# What a developer and the CI run. Everything happens in a virtual environment of the checkout's
+# own, made on first use and brought up to date when pyproject.toml or constraints.txt change. pip
+# and apt are used as they are configured on the machine.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# The first of these that is recent enough; `make PYTHON=…` names another.
+PYTHON ?=
+PYTHONS := python3.11 python3 python3.12 python3.13 python3.14
+# Test processes, and further options of pytest.
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge
+
+# A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
+DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \
+	--nodes examples/nodes.ad --lrms slurm --at 2005-10-03T15:05:00Z
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+.PHONY: demo
+demo: $(VENV)/.installed ## Broker the example job, down to the flags for the batch system
+	@$(BIN)/classad $(DEMO)
+
+.PHONY: test
+test: $(VENV)/.installed-dev system-packages ## Run all tests, those against real servers too
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev ## Check style and likely bugs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: format
+format: $(VENV)/.installed-dev ## Put the code into the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: types
+types: $(VENV)/.installed-dev ## Check types
+	$(BIN)/mypy
+
+.PHONY: wheel-test
+wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the checkout
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m build --no-isolation --outdir "$$folder/dist" . >"$$folder/build.log" 2>&1 \
+		|| { cat "$$folder/build.log"; exit 1; }; \
+	$(BIN)/python -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/python" -m pip --disable-pip-version-check --quiet install \
+		-c constraints.txt "$$folder"/dist/*.whl; \
+	mkdir "$$folder/elsewhere"; \
+	cp -R examples "$$folder/elsewhere/examples"; \
+	checkout=$$PWD; cd "$$folder/elsewhere"; \
+	"$$folder/venv/bin/python" -I "$$checkout/tests/wheel_smoke.py" \
+		"$$checkout" "$$folder/dist" $(DEMO)
+
+.PHONY: bench
+bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: clean
+clean: ## Remove the environment, builds and caches
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment ---------------------------------------------------------------------------
+
+$(VENV)/.created:
+	@chosen=''; \
+	for python in $(if $(PYTHON),'$(PYTHON)',$(PYTHONS)); do \
+		if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			chosen=$$python; break; \
+		fi; \
+	done; \
+	if [ -z "$$chosen" ]; then \
+		echo 'Python 3.11 or newer is needed; tried: $(or $(PYTHON),$(PYTHONS)).' >&2; \
+		echo "python3 here is: $$(python3 --version 2>&1 || true)." >&2; \
+		echo 'Install one, or name one: make PYTHON=/path/to/python3.11 …' >&2; \
+		exit 1; \
+	fi; \
+	rm -rf $(VENV); \
+	"$$chosen" -m venv $(VENV); \
+	touch $@
+
+# The build backend comes first and is pinned like the rest, so no build makes an environment of its
+# own that the constraints don't reach.
+$(VENV)/.backend: $(VENV)/.created constraints.txt
+	$(PIP) install -c constraints.txt hatchling
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.backend pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+# --- the servers that service tests start --------------------------------------------------------
+
+# Only what is missing is installed, and nothing is started: where no policy stands yet, one that
+# refuses every start holds during the installation. Without root or apt the tests that need a server
+# are skipped, which fails under CI=true.
+.PHONY: system-packages
+system-packages:
+	@missing=''; \
+	for package in $(SYSTEM_PACKAGES); do \
+		dpkg-query -W -f '$${db:Status-Status}' "$$package" 2>/dev/null | grep -qx installed \
+			|| missing="$$missing $$package"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ]; then \
+		echo "Not installed:$$missing (needs root and apt). Tests that need them will be skipped." >&2; \
+		exit 0; \
+	fi; \
+	policy=/usr/sbin/policy-rc.d; \
+	if [ ! -e "$$policy" ]; then \
+		trap 'rm -f "$$policy"' EXIT; \
+		printf '#!/bin/sh\nexit 101\n' >"$$policy"; \
+		chmod 755 "$$policy"; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	{ apt-get -q update \
+		&& apt-get -q install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $$missing; } \
+		|| echo "apt could not install:$$missing. Tests that need them will be skipped." >&2

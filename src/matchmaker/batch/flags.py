@@ -1,0 +1,208 @@
+"""From a residual, a condition on hosts, to a batch system's submit flags, with a verdict.
+
+Each clause of the residual that the mapping has a flag for becomes that flag; what it cannot say is
+dropped and named. With an inventory of the queue's nodes, the nodes that the residual refuses are
+excluded by name instead, so that the flags select exactly the right ones.
+
+A flag is one word of an argument vector. Ad text gets into flags only as numbers, as names from the
+mapping, and as node names of plain characters.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from enum import StrEnum
+
+import attrs
+
+from matchmaker.batch.mapping import Mapping, Rule, load_mapping, safe
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad.nodes import (
+    TARGET_SCOPES,
+    Attr,
+    Binary,
+    Call,
+    Literal,
+    Unary,
+    conjuncts,
+    scope_of,
+)
+from matchmaker.classad.operators import truth
+from matchmaker.classad.values import MAX_INT
+from matchmaker.reduction import Reduction, Verdict
+
+NAMES = ("Name", "Machine")
+
+
+class Fit(StrEnum):
+    """How flags and residual relate.
+
+    ``exact``: the flags admit the hosts that the residual accepts, and no others. ``necessary``:
+    they admit all of those and maybe others, so that the job must check again on the node.
+    ``sufficient``: they admit only such hosts, maybe not all.
+    """
+
+    EXACT = "exact"
+    NECESSARY = "necessary"
+    SUFFICIENT = "sufficient"
+
+
+class NoHostError(ValueError):
+    """No host can satisfy the requirement, so that there is nothing to submit."""
+
+
+@attrs.frozen(slots=True)
+class Dropped:
+    """A clause that the flags do not carry, or not whole, and why."""
+
+    clause: Expr
+    reason: str
+
+
+@attrs.frozen(slots=True)
+class Submission:
+    """What the batch system is told: as arguments and as lines of a job script.
+
+    ``excluded`` are the nodes excluded by name, on the inventory's word.
+    """
+
+    lrms: str
+    argv: tuple[str, ...]
+    directives: tuple[str, ...]
+    verdict: Fit
+    dropped: tuple[Dropped, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+@attrs.frozen(slots=True)
+class _Bound:
+    """A clause as a rule can carry it: at least a number, or having a feature; exactly, or not whole."""
+
+    rule: Rule
+    least: int = 0
+    feature: str = ""
+    lost: str = ""
+
+
+def flags(
+    reduction: Reduction,
+    lrms: str = "slurm",
+    mapping: Mapping | str | os.PathLike[str] | None = None,
+    inventory: Iterable[ClassAd] | None = None,
+) -> Submission:
+    """The submit flags for what a reduction left to the hosts.
+
+    ``mapping`` is a site's mapping or the path of its TOML file; without it, the one that comes with
+    the package is used. ``inventory`` is the ads of all the queue's nodes, with their names; the
+    verdict then holds for them. Raises NoHostError where no host will do, ValueError for an unknown
+    batch system, and as :func:`load_mapping` does for a site's file.
+
+    >>> from matchmaker import parse_ad, reduce
+    >>> job = parse_ad("[ Requirements = other.GlueHostMainMemoryRAMSize >= 2000 && other.GlueHostX ]")
+    >>> s = flags(reduce(job, parse_ad("[]"), lambda name: "host"))
+    >>> s.argv, str(s.verdict), [d.reason for d in s.dropped]
+    (('--mem=2000M',), 'necessary', ['no flag for GlueHostX'])
+    """
+    table = mapping if isinstance(mapping, Mapping) else load_mapping(lrms, mapping)
+    if reduction.verdict is Verdict.NEVER:
+        raise NoHostError("the requirement is true of no host of this queue")
+    least: dict[str, int] = {}
+    features: list[str] = []
+    dropped: list[Dropped] = []
+    clauses = conjuncts(reduction.residual) if reduction.verdict is Verdict.RESIDUAL else []
+    for clause in clauses:
+        bound = _bound(clause, table)
+        if isinstance(bound, str):
+            dropped.append(Dropped(clause, bound))
+            continue
+        if bound.lost:
+            dropped.append(Dropped(clause, bound.lost))
+        if bound.rule.kind == "min":
+            flag = bound.rule.flag
+            least[flag] = max(least.get(flag, 0), bound.least)
+        elif bound.feature not in features:
+            features.append(bound.feature)
+    argv = [flag.replace("{value}", str(number)) for flag, number in least.items() if number > 0]
+    if features:
+        argv.append(table.features.replace("{features}", "&".join(features)))
+    excluded: tuple[str, ...] = ()
+    if inventory is not None:
+        excluded = _refused(reduction, list(inventory))
+        if excluded:
+            argv.append(table.exclude.replace("{hosts}", ",".join(excluded)))
+        dropped = []
+    directives = tuple(table.directive.replace("{flag}", flag) for flag in argv)
+    fit = Fit.NECESSARY if dropped else Fit.EXACT
+    return Submission(table.lrms, tuple(argv), directives, fit, tuple(dropped), excluded)
+
+
+def _refused(reduction: Reduction, inventory: list[ClassAd]) -> tuple[str, ...]:
+    """The names of the nodes that the residual refuses, or that refuse the job. Some must be left."""
+    job = reduction.job
+    refused = []
+    for number, ad in enumerate(inventory, 1):
+        theirs = ad.eval("Requirements", job) if "Requirements" in ad else True
+        if truth(reduction.residual.eval(job, ad)) is True and truth(theirs) is True:
+            continue
+        names = (ad.eval(attribute) for attribute in NAMES)
+        name = next((n for n in names if isinstance(n, str)), None)
+        if name is None or not safe(name):
+            raise ValueError(f"node {number} of the inventory has no plain Name, but {name!r}")
+        refused.append(name)
+    if len(refused) == len(inventory):
+        raise NoHostError(f"none of the {len(inventory)} nodes satisfies what is left to the host")
+    return tuple(refused)
+
+
+def _bound(clause: Expr, table: Mapping) -> _Bound | str:
+    """How a clause is asked for, or in words why it cannot be."""
+    subject, operator, value = _condition(clause)
+    if subject is None:
+        return "only a comparison of one host attribute with a constant has a flag"
+    rule = table.rules.get(subject.lower())
+    if rule is None:
+        return f"no flag for {subject}"
+    if rule.kind == "feature":
+        if operator not in ("has", "==", "is") or not isinstance(value, str):
+            return f"{table.lrms} can only be asked for a value that {subject} has"
+        feature = rule.features.get(value)
+        if feature is None:
+            return f"the mapping has no feature for {subject} {value!r}"
+        return _Bound(rule, feature=feature)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MAX_INT:
+        return f"{table.lrms} takes a number for {subject}"
+    if operator == ">":
+        return _Bound(rule, least=math.floor(value) + 1)
+    if operator == ">=":
+        return _Bound(rule, least=math.ceil(value))
+    if operator in ("==", "is"):
+        return _Bound(rule, math.ceil(value), lost=f"{table.lrms} can ask for at least {value} only")
+    return f"{table.lrms} can only be asked for at least so much {subject}"
+
+
+_COMPLEMENT = {"<": ">=", "<=": ">"}
+
+
+def _condition(clause: Expr) -> tuple[str | None, str, object]:
+    """A clause as (host attribute, operator, constant); no attribute where it is something else.
+
+    ``!(x < 5)`` is taken as ``x >= 5``: they differ for NaN only, which no batch system reports.
+    """
+    if isinstance(clause, Unary) and clause.operator == "!" and isinstance(clause.operand, Binary):
+        subject, operator, value = _condition(clause.operand)
+        if operator in _COMPLEMENT:
+            return subject, _COMPLEMENT[operator], value
+    if isinstance(clause, Binary) and isinstance(clause.right, Literal):
+        return _host_attribute(clause.left), clause.operator, clause.right.value
+    if isinstance(clause, Call) and clause.function.lower() == "member":
+        if len(clause.arguments) == 2 and isinstance(clause.arguments[0], Literal):
+            return _host_attribute(clause.arguments[1]), "has", clause.arguments[0].value
+    if isinstance(clause, Attr):
+        return _host_attribute(clause), "true", True
+    return None, "", None
+
+
+def _host_attribute(node: Expr) -> str | None:
+    return node.name if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES else None

@@ -1,0 +1,48 @@
+"""The ``classad`` command: one module a subcommand, loaded when it is called.
+
+Nothing but arguments and output lives here. Exit status: 0 yes, 1 no match, 2 bad input, with one
+line on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Runs the command with the process's arguments, and exits."""
+    # Click and rich are loaded here, and not with the package.
+    import click
+
+    from matchmaker.batch import NoHostError
+    from matchmaker.cli.group import classad
+
+    try:
+        status = classad.main(standalone_mode=False, prog_name="classad")
+    except click.exceptions.Abort:
+        status = _fail("interrupted", 130)
+    except click.ClickException as error:
+        status = _fail(error.format_message(), 2)
+    except BrokenPipeError:
+        # Whoever read the output has gone; Python must not complain again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        status = _fail(f"{name}{error.strerror or error}", 2)
+    except NoHostError as error:
+        status = _fail(str(error), 1)
+    except (ValueError, RecursionError, MemoryError) as error:
+        from matchmaker import ParseError
+
+        text = error.summary() if isinstance(error, ParseError) else str(error)
+        status = _fail(text or type(error).__name__, 2)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, status: int) -> int:
+    from matchmaker.cli.output import printable
+
+    print(f"classad: {printable(' '.join(message.split()))}", file=sys.stderr)
+    return status

@@ -1,0 +1,48 @@
+"""``classad flags``: how the batch system is told what a job needs of its hosts."""
+
+from __future__ import annotations
+
+import click
+
+from matchmaker import batch, glue, reduce
+from matchmaker.cli import reports, sources
+from matchmaker.cli.output import print_json
+
+
+@click.command()
+@click.argument("job_file", metavar="JOB")
+@click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
+@sources.queue_options
+@click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
+@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+def command(
+    job_file: str,
+    lrms: str,
+    ldifs: tuple[str, ...],
+    ce_files: tuple[str, ...],
+    ldaps: tuple[str, ...],
+    at: str | None,
+    queue: str | None,
+    nodes_file: str | None,
+    mapping: str | None,
+    as_json: bool,
+) -> int:
+    """Print the submit flags for JOB on its queue, one a line; what they leave out goes after."""
+    table = batch.load_mapping(lrms, mapping)
+    job = sources.one_ad(job_file)
+    known = sources.queues(ldifs, ce_files, ldaps)
+    inventory = sources.ads(nodes_file) if nodes_file else None
+    ad = sources.the_queue(job, known, queue, sources.moment(at))
+    if ad is None:
+        raise click.UsageError("no queue matches the job; name one with --queue")
+    reduction = reduce(job, ad, glue.scope)
+    submission = batch.flags(reduction, lrms, table, inventory)
+    if as_json:
+        print_json(reports.submission_data(submission))
+    else:
+        page = reports.Page(f"residual: {reduction.residual}")
+        page.submission(submission)
+        page.print()
+    return 0

@@ -1,0 +1,53 @@
+"""The command's subcommands by name; each module is imported when its subcommand is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from matchmaker import __version__
+
+SUBCOMMANDS = {
+    "broker": "choose a queue for a job, its worker nodes, and the submit flags",
+    "ces": "describe computing elements: queues from LDIF, LDAP or ads",
+    "convert": "turn ads of one format into another",
+    "eval": "the value of expressions",
+    "explain": "why a job matches as few ads as it does",
+    "flags": "the batch system's submit flags for a job on a queue",
+    "match": "the ads of a pool that match a job, best first",
+    "nodes": "the worker nodes that a job may run on",
+    "reduce": "a job's requirement without the facts of its queue",
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        command = import_module(f"matchmaker.cli.{cmd_name}_").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUBCOMMANDS.items()))
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, prog_name="classad")
+@click.pass_context
+def classad(ctx: click.Context) -> None:
+    """Which resource may run this job, which is best, and how is the batch system told?
+
+    Files are ads in any format; - is standard input. Exit status: 0 yes, 1 no match, 2 bad input.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

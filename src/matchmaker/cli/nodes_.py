@@ -1,0 +1,51 @@
+"""``classad nodes``: the worker nodes that a job may run on, once its queue is known."""
+
+from __future__ import annotations
+
+import click
+
+from matchmaker import glue, nodes, reduce
+from matchmaker.cli import reports, sources
+from matchmaker.cli.output import print_json
+
+
+@click.command()
+@click.argument("job_file", metavar="JOB")
+@click.option("--nodes", "nodes_file", required=True, metavar="FILE", help="Ads of worker nodes.")
+@sources.queue_options
+@click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+def command(
+    job_file: str,
+    nodes_file: str,
+    ldifs: tuple[str, ...],
+    ce_files: tuple[str, ...],
+    ldaps: tuple[str, ...],
+    at: str | None,
+    queue: str | None,
+    as_json: bool,
+) -> int:
+    """Choose the worker nodes that JOB may run on.
+
+    With descriptions of queues, JOB's requirements are first reduced against its queue; without
+    them, they are held against the nodes as they stand.
+    """
+    job = sources.one_ad(job_file)
+    inventory = sources.ads(nodes_file)
+    requirements = None
+    page = reports.Page(f"{len(inventory)} worker nodes")
+    if ldifs or ce_files or ldaps:
+        known = sources.queues(ldifs, ce_files, ldaps)
+        ad = sources.the_queue(job, known, queue, sources.moment(at))
+        if ad is None:
+            raise click.UsageError("no queue matches the job; classad broker says why")
+        reduction = reduce(job, ad, glue.scope)
+        requirements = reduction.residual
+        page.reduction(reduction)
+    found = nodes.choose(job, inventory, requirements)
+    if as_json:
+        print_json(reports.selection_data(found))
+    else:
+        page.nodes(found)
+        page.print()
+    return 0 if found.chosen else 1

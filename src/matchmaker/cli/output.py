@@ -1,0 +1,92 @@
+"""How results look: tables and paragraphs for people, plain data for ``--json``.
+
+Text from ads is printed as it is, never as markup, and without what a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from matchmaker import ClassAd, Value
+from matchmaker.classad.values import UNDEFINED, is_error
+
+
+def console() -> Console:
+    """Standard output; without a limit where it is no terminal, so that a file has a row a line."""
+    wide = None if sys.stdout.isatty() else 100_000
+    return Console(markup=False, highlight=False, emoji=False, width=wide)
+
+
+def show(part: RenderableType) -> None:
+    """Prints a table or a text."""
+    out = console()
+    if out.is_terminal:
+        out.print(part)
+        return
+    with out.capture() as captured:
+        out.print(part)
+    # Tables fill their last column with spaces, which no file needs.
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def printable(text: str) -> str:
+    """Text with every control character shown as ``?``, so that no ad steers a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> Table:
+    """A table of texts; columns whose number is in `right` stand to the right."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(columns):
+        made.add_column(name, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(printable(str(cell))) for cell in row))
+    return made
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Names and what they are, one a line."""
+    made = Table(box=None, pad_edge=False, show_header=False)
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        made.add_row(name, Text(printable(str(value))))
+    return made
+
+
+def number(value: float) -> str:
+    """A rank for people: without a fraction where it has none."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
+
+
+def print_json(data: Any) -> None:
+    """Data as JSON on standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=not _speaks_utf8(), allow_nan=False))
+
+
+def _speaks_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def plain(value: Value) -> Any:
+    """A value as JSON has it; what JSON lacks is its expression in a string ``/Expr(…)/``."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, ClassAd):
+        return {name: plain(value.eval(name)) for name in value}
+    if value is UNDEFINED:
+        return None
+    if is_error(value):
+        return {"error": value.reason}
+    if isinstance(value, (bool, int, str)):
+        return value
+    from matchmaker.classad.formats.json import encode
+
+    return encode(value)

@@ -1,0 +1,38 @@
+"""``classad reduce``: a job's requirement without the facts of its queue."""
+
+from __future__ import annotations
+
+import click
+
+from matchmaker import Verdict, glue, reduce
+from matchmaker.cli import reports, sources
+from matchmaker.cli.output import print_json, printable
+
+
+@click.command()
+@click.argument("job_file", metavar="JOB")
+@sources.queue_options
+@click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+def command(
+    job_file: str,
+    ldifs: tuple[str, ...],
+    ce_files: tuple[str, ...],
+    ldaps: tuple[str, ...],
+    at: str | None,
+    queue: str | None,
+    as_json: bool,
+) -> int:
+    """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
+    job = sources.one_ad(job_file)
+    known = sources.queues(ldifs, ce_files, ldaps)
+    ad = sources.the_queue(job, known, queue, sources.moment(at))
+    if ad is None:
+        raise click.UsageError("no queue matches the job; name one with --queue")
+    reduction = reduce(job, ad, glue.scope)
+    if as_json:
+        print_json(reports.reduction_data(reduction))
+    else:
+        for line in reduction.explain().split("\n"):
+            print(printable(line))
+    return 1 if reduction.verdict is Verdict.NEVER else 0

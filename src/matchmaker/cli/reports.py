@@ -1,0 +1,143 @@
+"""The parts that several subcommands report: selections, reductions, submissions.
+
+Each as data for ``--json`` and as a part of a page for people.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import Any
+
+from rich.console import RenderableType
+
+from matchmaker.batch import Submission
+from matchmaker.cli.output import facts, number, plain, printable, show, table
+from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.selection import Refusal, Selection
+from matchmaker.reduction import Reduction, phrase
+
+SUBMIT = {"slurm": "sbatch"}
+
+
+def selection_data(selection: Selection) -> dict[str, Any]:
+    """Who is ranked, who is refused and why, who is chosen."""
+    return {
+        "chosen": selection.chosen.name if selection.chosen else None,
+        "ranked": [{"name": c.name, "rank": plain(c.rank)} for c in selection.ranked],
+        "refused": [_refusal_data(refusal) for refusal in selection.refused],
+    }
+
+
+def _refusal_data(refusal: Refusal) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": refusal.name, "by": refusal.by, "reason": refusal.reason}
+    if refusal.clause is not None:
+        data["clause"] = str(refusal.clause.expression)
+        data["value"] = plain(refusal.clause.value)
+        data["facts"] = {name: plain(value) for name, value in refusal.clause.facts}
+    return data
+
+
+def reduction_data(reduction: Reduction) -> dict[str, Any]:
+    """The verdict, the residual and the fate of each clause."""
+    return {
+        "requirement": str(reduction.requirement),
+        "verdict": str(reduction.verdict),
+        "residual": str(reduction.residual),
+        "clauses": [
+            {"clause": str(f.clause), "verdict": str(f.verdict), "residual": str(f.residual)}
+            for f in reduction.fates
+        ],
+        "bindings": [
+            {"name": b.name, "kind": b.kind, "value": plain(b.value)} for b in reduction.bindings
+        ],
+    }
+
+
+def submission_data(submission: Submission) -> dict[str, Any]:
+    """The flags, how well they fit, and what they leave out."""
+    return {
+        "lrms": submission.lrms,
+        "argv": list(submission.argv),
+        "directives": list(submission.directives),
+        "verdict": str(submission.verdict),
+        "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
+        "excluded": list(submission.excluded),
+    }
+
+
+class Page:
+    """What is printed for people, part by part, once all is known: nothing comes half-written."""
+
+    def __init__(self, first: str) -> None:
+        self._parts: list[RenderableType] = [first]
+        self._facts: list[tuple[str, object]] = []
+
+    def say(self, name: str, value: object) -> None:
+        """A named fact on a line of its own."""
+        self._facts.append((name, value))
+
+    def show(self, part: RenderableType) -> None:
+        """A part of its own, after an empty line."""
+        self._close()
+        self._parts += ["", part]
+
+    def selection(self, selection: Selection, kind: str, also: str = "", attribute: str = "") -> None:
+        """A table of what is ranked, and one of what is refused with its reason."""
+        columns = ["", kind, "rank", *([also] if also else [])]
+        rows = [
+            [
+                place,
+                candidate.name,
+                number(candidate.rank),
+                *([describe(candidate.ad.eval(attribute))] if also else []),
+            ]
+            for place, candidate in enumerate(selection.ranked, 1)
+        ]
+        if rows:
+            self.show(table(columns, rows, right=(0, 2, 3)))
+        if selection.refused:
+            self.show(table(["refused", "why"], [[r.name, r.reason] for r in selection.refused]))
+
+    def reduction(self, reduction: Reduction) -> None:
+        """The requirement, and what is left of it for the hosts."""
+        self.say("requirement", shorten(str(reduction.requirement), 400))
+        self.say("residual", f"{phrase(reduction.residual)} ({reduction.verdict})")
+
+    def nodes(self, selection: Selection) -> None:
+        """How many worker nodes will do, their names, and what refused the others."""
+        total = len(selection.ranked) + len(selection.refused)
+        names = " ".join(candidate.name for candidate in selection.ranked)
+        self.say("worker nodes", f"{len(selection.ranked)} of {total}: {names or 'none will do'}")
+        clauses = Counter(_gist(refusal) for refusal in selection.refused)
+        for reason, count in clauses.most_common(8):
+            self.say("", f"{count} refused: {reason}")
+
+    def submission(self, submission: Submission) -> None:
+        """The flags as a command line, the verdict, and what was dropped."""
+        command = SUBMIT.get(submission.lrms, submission.lrms)
+        self.say(submission.lrms, f"{command} {shlex.join(submission.argv)}".strip())
+        self.say("verdict", submission.verdict)
+        if submission.excluded:
+            self.say("excluded", f"{len(submission.excluded)} nodes by name, from the inventory")
+        if not submission.dropped:
+            self.say("dropped", "nothing")
+        for dropped in submission.dropped:
+            self.say("dropped", f"{dropped.clause}: {dropped.reason}")
+
+    def _close(self) -> None:
+        if self._facts:
+            self._parts += ["", facts(self._facts)]
+            self._facts = []
+
+    def print(self) -> None:
+        """Prints the page."""
+        self._close()
+        for part in self._parts:
+            show(printable(part) if isinstance(part, str) else part)
+
+
+def _gist(refusal: Refusal) -> str:
+    if refusal.clause is None:
+        return refusal.reason
+    return f"{shorten(str(refusal.clause.expression))} is {describe(refusal.clause.value)}"

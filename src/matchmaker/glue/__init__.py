@@ -1,0 +1,125 @@
+"""GLUE information systems: read a dump or a live server, clean it, and get ads of its queues.
+
+Here is what users call. The parts: `schema` (the attributes as data), `ldif` and `ldap` (entries),
+`clean` and `typed` (values), `snapshot` (links), `flatten` (ads), `issues` (findings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+
+from matchmaker.classad import ClassAd
+from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
+from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, unwrap
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
+from matchmaker.glue.schema import Attribute, attribute, scope
+from matchmaker.glue.snapshot import Snapshot, build
+
+__all__ = [
+    "ALL_RULES",
+    "DEFAULT_RULES",
+    "UNLIMITED",
+    "Attribute",
+    "Attributes",
+    "Choice",
+    "Entry",
+    "Glue",
+    "Issue",
+    "Snapshot",
+    "attribute",
+    "expires",
+    "first",
+    "lowest_memory",
+    "read_entries",
+    "read_ldap",
+    "read_ldif",
+    "scope",
+    "unwrap",
+]
+
+
+@attrs.frozen(slots=True)
+class Glue:
+    """A snapshot of an information system.
+
+    Attributes:
+        snapshot: its records, linked.
+        issues: what was mended, dropped or doubted on the way, in order.
+    """
+
+    snapshot: Snapshot
+    issues: tuple[Issue, ...]
+
+    def computing_elements(self, choose: Choice = first) -> list[ClassAd]:
+        """The ads of its queues, one for each VO view, as a broker matches them.
+
+        Args:
+            choose: which of a cluster's SubClusters speaks for its hosts: `first`, `lowest_memory`,
+                or a function of your own.
+
+        Returns:
+            Ads with a ``CEid`` of their own each; times in minutes (policies) or seconds (states)
+            and memory in MB, as published.
+        """
+        return list(ads(self.snapshot, choose))
+
+
+def read_ldif(source: Source, *, rules: Iterable[str] = DEFAULT_RULES) -> Glue:
+    """Read a dump of a GLUE 1.3 information system.
+
+    Args:
+        source: a path, an open file or lines of LDIF; broken parts are mended or skipped.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+
+    Raises:
+        OSError: where the file cannot be read.
+        ValueError: for an id that no rule has.
+
+    >>> glue = read_ldif(["dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid", "objectClass: GlueCE",
+    ...                   "GlueCEUniqueID: h:1/jm-pbs-q", "GlueCEStateFreeCPUs: 7",
+    ...                   "GlueCEStateWaitingJobs: 444444", "GlueCEInfoHostName: h"])
+    >>> [ad] = glue.computing_elements()
+    >>> ad.eval("GlueCEStateFreeCPUs"), ad.eval("GlueCEStateWaitingJobs"), ad.eval("QueueName")
+    (7, UNDEFINED, 'q')
+    >>> [issue.rule for issue in glue.issues]
+    ['clean.default-number', 'link.no-cluster']
+    """
+    return _gather(lambda report: read_entries(source, report), rules)
+
+
+def read_ldap(
+    url: str,
+    base: str = "o=grid",
+    *,
+    timeout: float = 30.0,
+    page_size: int = 500,
+    rules: Iterable[str] = DEFAULT_RULES,
+) -> Glue:
+    """Read a live GLUE 1.3 information system, such as a BDII at ``ldap://host:2170``.
+
+    Args:
+        url: of the server, ``ldap://`` or ``ldaps://``.
+        base: ``o=grid`` at the top, ``mds-vo-name=SITE,o=grid`` at a site's BDII, and
+            ``mds-vo-name=resource,o=grid`` at a resource's.
+        timeout: seconds to connect, and to wait for each answer.
+        page_size: entries asked for at a time.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+
+    Raises:
+        ConnectionError: where the server cannot be reached or refuses.
+        ValueError: for another kind of URL or an id that no rule has.
+    """
+    from matchmaker.glue.ldap import search
+
+    return _gather(
+        lambda report: search(url, base, report, timeout=timeout, page_size=page_size), rules
+    )
+
+
+def _gather(entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str]) -> Glue:
+    issues: list[Issue] = []
+    snapshot = build(entries(issues.append), issues.append, frozenset(rules))
+    return Glue(snapshot, tuple(issues))

@@ -1,0 +1,145 @@
+"""The GLUE 1.3 and 2.0 schemas as data: what an attribute is called, typed, counted in and about.
+
+The facts are in ``schemas/glue/*.toml``, made from the LDAP schemas of the OGF GLUE working group
+(GLUE 1.3 and GFD.147); this module loads and looks them up. It does not judge values: that is
+`clean`, nor turn text into values: that is `typed`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from matchmaker._data import data_text
+
+FILES = ("glue13.toml", "glue20.toml")
+
+
+@attrs.frozen(slots=True)
+class Attribute:
+    """An attribute of the schema.
+
+    Attributes:
+        name: the schema's own spelling.
+        owner: the object class that defines it.
+        version: of the schema, ``1.3`` or ``2.0``.
+        ldap: its type on the wire: string, integer, boolean or time.
+        classad: its type in an ad: string, integer, real or boolean.
+        multi: whether an ad holds a list of them.
+        unit: as published: MB, GB, kB, bytes, minutes, seconds, MHz, …, or ``none``.
+        scope: what it describes: identity, state, policy or access of a queue, a host, storage.
+        sentinel: numbers that are published for "not known".
+        glue2: the nearest attribute of GLUE 2.0, empty where there is none.
+    """
+
+    name: str
+    owner: str
+    version: str
+    ldap: str
+    classad: str
+    multi: bool
+    unit: str
+    scope: str
+    sentinel: tuple[int, ...] = ()
+    glue2: str = ""
+
+
+@attrs.frozen(slots=True)
+class ObjectClass:
+    """An object class: the attributes its entries must and may have of its own, and its parent."""
+
+    name: str
+    version: str
+    kind: str
+    parent: str = ""
+    must: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+
+
+def _attribute(name: str, version: str, facts: Mapping[str, Any]) -> Attribute:
+    return Attribute(
+        name=name,
+        owner=facts["class"],
+        version=version,
+        ldap=facts["ldap"],
+        classad=facts["classad"],
+        multi=facts["multi"],
+        unit=facts["unit"],
+        scope=facts["scope"],
+        sentinel=tuple(facts.get("sentinel", ())),
+        glue2=facts.get("glue2", ""),
+    )
+
+
+@cache
+def attributes() -> Mapping[str, Attribute]:
+    """Every attribute of both schemas, by its name in lower case; aliases lead to the same one.
+
+    >>> len({known.name for known in attributes().values()})
+    595
+    """
+    known: dict[str, Attribute] = {}
+    for file in FILES:
+        schema = tomllib.loads(data_text("schemas", "glue", file))
+        for name, facts in schema["attributes"].items():
+            made = _attribute(name, schema["version"], facts)
+            for spelling in (name, *facts.get("aliases", ())):
+                known[spelling.lower()] = made
+    return MappingProxyType(known)
+
+
+@cache
+def classes() -> Mapping[str, ObjectClass]:
+    """Every object class of both schemas, by its name in lower case.
+
+    >>> classes()["gluece"].must
+    ('GlueCEUniqueID',)
+    """
+    known: dict[str, ObjectClass] = {}
+    for file in FILES:
+        schema = tomllib.loads(data_text("schemas", "glue", file))
+        for name, facts in schema["classes"].items():
+            known[name.lower()] = ObjectClass(
+                name=name,
+                version=schema["version"],
+                kind=facts["kind"],
+                parent=facts.get("parent", ""),
+                must=tuple(facts.get("must", ())),
+                may=tuple(facts.get("may", ())),
+            )
+    return MappingProxyType(known)
+
+
+def attribute(name: str) -> Attribute | None:
+    """The attribute of that name, in any case; None where neither schema has it.
+
+    >>> attribute("gluecestatefreecpus").name
+    'GlueCEStateFreeCPUs'
+    >>> attribute("GlueCEPolicyMaxCPUTime").unit, attribute("GLUE2ComputingShareMaxCPUTime").unit
+    ('minutes', 'seconds')
+    >>> attribute("Memory") is None
+    True
+    """
+    return attributes().get(name.lower())
+
+
+def scope(name: str) -> str:
+    """What an attribute describes; ``host`` for facts about a worker node, not about its queue.
+
+    The reduction of a requirement keeps names of scope ``host`` as variables and puts in the CE's
+    values for all others.
+
+    Returns:
+        ``identity``, ``state``, ``policy``, ``access``, ``host`` or ``storage``, and ``unknown``
+        for a name that neither schema has.
+
+    >>> scope("GlueHostBenchmarkSI00"), scope("glueCEPolicyMaxCPUTime"), scope("QueueName")
+    ('host', 'policy', 'unknown')
+    """
+    found = attribute(name)
+    return "unknown" if found is None else found.scope

@@ -1,0 +1,106 @@
+"""From published text to values of an ad, by the schema's types.
+
+Follows the broker of the gLite middleware: what is not single-valued is a list, integers are
+numbers, a bare true, false or undefined is that value, all else is a string. A text that does not
+fit its type is reported and undefined: it is never guessed at. Which texts stand for "not known" is
+in `clean`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from matchmaker.classad import UNDEFINED, Value
+from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.ldif import Entry
+from matchmaker.glue.schema import Attribute, attribute
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
+_REAL = re.compile(
+    r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?\Z"
+)
+_BARE: Mapping[str, Value] = {"true": True, "false": False, "undefined": UNDEFINED}
+
+
+def typed(known: Attribute | None, text: str) -> Value | None:
+    """The value of one published text; None where it does not fit the attribute's type.
+
+    Args:
+        known: the attribute, or None for one that the schema does not have, taken for a string.
+        text: as published, without surrounding space.
+
+    >>> from matchmaker.glue.schema import attribute
+    >>> typed(attribute("GlueHostBenchmarkSI00"), "620")
+    620
+    >>> typed(attribute("GlueHostBenchmarkSI00"), "381 (dual)") is None
+    True
+    >>> typed(attribute("GlueHostNetworkAdapterOutboundIP"), "TRUE")
+    True
+    """
+    if text.lower() == "undefined":
+        return UNDEFINED
+    kind = "string" if known is None else known.classad
+    if kind in ("integer", "real"):
+        return _number(text, kind)
+    bare = _BARE.get(text.lower())
+    if kind == "boolean":
+        return bare
+    return text if bare is None else bare
+
+
+def _number(text: str, kind: str) -> int | float | None:
+    if kind == "integer" and _INTEGER.match(text):
+        number = int(text)
+        return number if -(2**63) <= number < 2**63 else None
+    if not _REAL.match(text):
+        return None
+    real = float(text)
+    return real if abs(real) != float("inf") else None
+
+
+def values(entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES) -> dict[str, Value]:
+    """The cleaned values of an entry by attribute, in the schema's spelling.
+
+    A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry (the CE
+    under a VOView) says of the same attribute, as the published value would.
+
+    >>> from matchmaker.glue.ldif import Attributes, Entry
+    >>> issues = []
+    >>> entry = Entry("o=grid", Attributes([("gluecestatewaitingjobs", "444444"),
+    ...                                     ("GlueForeignKey", "GlueClusterUniqueID=h")]))
+    >>> values(entry, issues.append)
+    {'GlueCEStateWaitingJobs': UNDEFINED, 'GlueForeignKey': ['GlueClusterUniqueID=h']}
+    >>> print(issues[0].rule, issues[0].raw)
+    clean.default-number 444444
+    """
+    found: dict[str, Value] = {}
+
+    def say(finding: Finding) -> None:
+        name, raw = finding.name, finding.raw
+        report(Issue(finding.rule, finding.message, entry.line, entry.dn, name, raw))
+
+    for spelling, texts in entry.attributes.items():
+        known = attribute(spelling)
+        name = spelling if known is None else known.name
+        kept: list[Value] = []
+        for raw in texts:
+            if not (text := raw.strip()):
+                continue
+            cleaned = clean_text(name, text, rules, say)
+            value = UNDEFINED if cleaned is None else typed(known, cleaned)
+            if value is None:
+                what = "" if known is None else known.classad
+                say(Finding("typed.mismatch", f"not of type {what}, taken as undefined", name, raw))
+                value = UNDEFINED
+            kept.append(value)
+        if known is not None and known.multi:
+            found[name] = [value for value in kept if value is not UNDEFINED]
+        elif kept:
+            if len(kept) > 1 and known is not None:
+                said = "has one value by the schema; the first was taken"
+                say(Finding("typed.several", said, name, "; ".join(texts)))
+            found[name] = kept[0] if known is not None or len(kept) == 1 else kept
+    clean_entry(found, entry.attributes, rules, say)
+    return found

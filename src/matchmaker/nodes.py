@@ -1,0 +1,47 @@
+"""Local matchmaking: which worker nodes of a queue may run a job.
+
+The same matchmaker as the broker's, on the ads of hosts. Describing the nodes of a batch system is
+in ``batch``; taking the queue's facts out of a requirement first is in ``reduction``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.matching.pair import REQUIREMENTS
+from matchmaker.matching.selection import Selection, select
+
+NAMES = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
+"""The attributes that may name a worker node, the first that it has."""
+
+
+def choose(
+    job: ClassAd,
+    worker_nodes: Iterable[ClassAd],
+    requirements: Expr | None = None,
+    tie: random.Random | None = None,
+) -> Selection:
+    """Chooses worker nodes: those that match the job both ways, best rank first.
+
+    ``requirements`` stands in the place of the job's own: the residual of a reduction. A rank that is
+    not a number counts as 0, as in HTCondor: a rank of queues says nothing of hosts. Nodes of equal
+    rank go by name, or by chance where ``tie`` is given.
+
+    >>> from matchmaker import parse_ad, parse_ads, parse_expr
+    >>> nodes = parse_ads('[ Name = "wn1"; SI00 = 400 ] [ Name = "wn2"; SI00 = 620 ]')
+    >>> [n.name for n in choose(parse_ad("[]"), nodes, parse_expr("other.SI00 > 500")).ranked]
+    ['wn2']
+    """
+    if requirements is not None:
+        job = job.copy()
+        job[REQUIREMENTS] = requirements
+    return select(job, named(worker_nodes), default_rank=0.0, tie=tie)
+
+
+def named(worker_nodes: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
+    """Each node with the name that it goes by; a node without one is ``node 3`` for the third."""
+    for number, ad in enumerate(worker_nodes, 1):
+        names = (ad.eval(attribute) for attribute in NAMES)
+        yield next((n for n in names if isinstance(n, str) and n), f"node {number}"), ad

@@ -1,0 +1,54 @@
+"""Rules that hold for every test: services, hypothesis profiles, shared fixtures.
+
+A test marked ``service`` needs real servers, which its fixtures start. Where a server cannot be
+started, the fixture calls ``pytest.skip`` with the reason, and ``pytest -rs`` shows it. Under
+``CI=true`` the same skip is a failure, so that a run nobody watches never passes by testing less.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.services.slurm import slurm
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+# A fixture that every folder of tests may ask for.
+__all__ = ["slurm"]
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+# No test depends on the speed of the machine: no deadline, no check on slow generation.
+settings.register_profile(
+    "dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+# The same examples in every run, so that a red run is about the change at hand.
+settings.register_profile(
+    "ci", parent=settings.get_profile("dev"), derandomize=True, database=None, print_blob=True
+)
+# For a long search by hand: pytest --hypothesis-profile=thorough
+settings.register_profile("thorough", parent=settings.get_profile("dev"), max_examples=5000)
+settings.load_profile("ci" if IN_CI else "dev")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under CI, turn the skip of a service test into a failure that keeps the reason."""
+    report = yield
+    if (
+        IN_CI
+        and report.skipped
+        and not hasattr(report, "wasxfail")
+        and item.get_closest_marker("service") is not None
+    ):
+        reason = str(call.excinfo.value) if call.excinfo is not None else "no reason given"
+        report.outcome = "failed"
+        report.longrepr = f"a service test may not be skipped when CI is set: {reason}"
+    return report

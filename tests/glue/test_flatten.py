@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from matchmaker import glue, parse_ad
+from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def site() -> glue.Glue:
+    return glue.read_ldif(EXAMPLES / "site.ldif")
+
+
+@pytest.fixture(scope="module")
+def ads(site: glue.Glue) -> dict[str, ClassAd]:
+    found = site.computing_elements()
+    named = {str(ad.eval("CEid")): ad for ad in found}
+    assert len(named) == len(found)
+    return named
+
+
+@pytest.fixture(scope="module")
+def talk() -> ClassAd:
+    return parse_ad((EXAMPLES / "atlfarm006.ad").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def job() -> ClassAd:
+    return parse_ad((EXAMPLES / "job.jdl").read_text(encoding="utf-8"))
+
+
+EGEE = "ce01.cnaf.grid:8443/cream-slurm-egee"
+LONG = "ce01.cnaf.grid:8443/cream-slurm-long"
+
+
+def test_a_queue_has_its_cluster_its_hosts_and_its_site(ads: dict[str, ClassAd]) -> None:
+    ad = ads[EGEE]
+    expected = {
+        "GlueCEStateFreeCPUs": 212,
+        "GlueCEPolicyMaxCPUTime": 1440,
+        "GlueHostBenchmarkSI00": 620,
+        "GlueHostNetworkAdapterOutboundIP": True,
+        "GlueClusterUniqueID": "ce01.cnaf.grid",
+        "GlueSubClusterUniqueID": "ce01.cnaf.grid",
+        "GlueSiteUniqueID": "CNAF-T1",
+        "GlobusResourceContactString": "ce01.cnaf.grid:8443/cream-slurm",
+        "LRMSType": "slurm",
+        "QueueName": "egee",
+        "CEid": EGEE,
+        "GlueCEUniqueID": EGEE,
+        "PurchasedBy": "matchmaker",
+        "GlueCESEBindGroupCEUniqueID": EGEE,
+    }
+    assert {name: ad.eval(name) for name in expected} == expected
+    assert "objectClass" not in ad
+    keys = ad.eval("GlueForeignKey")
+    assert isinstance(keys, list)
+    assert keys[:2] == ["GlueClusterUniqueID=ce01.cnaf.grid", "GlueSiteUniqueID=CNAF-T1"]
+
+
+def test_all_names_of_the_talks_ad_are_there(ads: dict[str, ClassAd], talk: ClassAd) -> None:
+    wanted = {name.lower() for name in glue.unwrap(talk)}
+    # Times of the wrapper, and what this dump or the later schema has no word for.
+    wanted -= {"id", "update_time", "expiry_time", "ttlceinfo", "gluecesebindseuniqueid"}
+    assert wanted <= {name.lower() for name in ads[EGEE]}
+
+
+def test_close_storage(ads: dict[str, ClassAd]) -> None:
+    ad = ads[EGEE]
+    assert ad.eval("GlueCESEBindGroupSEUniqueID") == ["storm.cnaf.grid", "castor.cnaf.grid"]
+    # In order of id.
+    assert ad.eval(parse_expr("CloseStorageElements[0].mount")) == "/castor/cnaf.grid/egee"
+    assert ad.eval(parse_expr("size(storage.CloseSEs)")) == 2
+    assert ad.eval(parse_expr("storage.VO")) == "EGEE"
+    assert ad.eval(parse_expr("storage.CloseSEs[1].freespace")) == 2097152
+    assert ad.eval(parse_expr("storage.CloseSEs[1].GlueSETotalOnlineSize")) == 40960
+    cms = ads[f"{LONG}/cms"]
+    assert cms.eval(parse_expr("size(storage.CloseSEs)")) == 1
+    assert cms.eval(parse_expr("storage.CloseSEs[0].GlueSALocalID")) == "cms"
+    assert "storage" not in ads["ce.ral.grid:2119/jobmanager-pbs-drain"]
+
+
+def test_views_become_ads_of_their_own(ads: dict[str, ClassAd]) -> None:
+    assert ads[EGEE].eval("GlueCEAccessControlBaseRule") == ["VO:EGEE"]
+    view = ads[f"{EGEE}/dteam"]
+    assert view.eval("GlueCEAccessControlBaseRule") == ["VO:dteam"]
+    assert view.eval("GlueCEStateFreeCPUs") == 16
+    assert view.eval("GlueCEPolicyMaxCPUTime") == 1440
+    assert view.eval("GlueCEUniqueID") == EGEE
+    # All its rules are in views, so the queue itself has nothing left to offer.
+    assert LONG not in ads
+    assert {f"{LONG}/EGEE", f"{LONG}/cms"} <= set(ads)
+
+
+def test_cleaned_values_are_undefined(ads: dict[str, ClassAd]) -> None:
+    ad = ads["ce.ral.grid:2119/jobmanager-pbs-grid1000M"]
+    for name in ("WaitingJobs", "FreeCPUs", "EstimatedResponseTime"):
+        assert ad.eval(f"GlueCEState{name}") is UNDEFINED
+    assert ad.eval("GlueCEPolicyMaxCPUTime") is UNDEFINED
+    # The figures of the ad "short" come from a provider that had none.
+    assert ads["ce.ams.grid:2119/jobmanager-pbs-short"].eval("GlueCEStateFreeCPUs") is UNDEFINED
+
+
+def test_a_queue_without_hosts_is_kept(ads: dict[str, ClassAd]) -> None:
+    for name in (
+        "ce3.ams.grid:2119/jobmanager-pbs-infinite",
+        "ce4.ams.grid:2119/jobmanager-pbs-lost",
+    ):
+        assert ads[name].eval("GlueHostMainMemoryRAMSize") is UNDEFINED
+        assert ads[name].eval("GlueCEStateStatus") == "Production"
+
+
+def test_which_subcluster_speaks(site: glue.Glue) -> None:
+    def ram(choose: glue.Choice) -> object:
+        return next(
+            ad.eval("GlueHostMainMemoryRAMSize")
+            for ad in site.computing_elements(choose)
+            if ad.eval("QueueName") == "grid500M"
+        )
+
+    assert ram(glue.first) == 512
+    assert ram(glue.lowest_memory) == 512
+    assert ram(lambda subs: subs[-1] if subs else None) == 3072
+
+
+@pytest.mark.parametrize(
+    ("text", "admitted"),
+    [
+        ('[ VirtualOrganisation = "EGEE" ]', True),
+        ('[ VirtualOrganisation = "egee" ]', True),
+        ('[ VirtualOrganisation = "atlas"; CertificateSubject = "/O=grid/CN=Ada" ]', False),
+        ('[ VirtualOrganisation = "atlas" ]', UNDEFINED),
+        ('[ VirtualOrganisation = "EGEE"; OutputSE = "castor.cnaf.grid" ]', True),
+        ('[ VirtualOrganisation = "EGEE"; OutputSE = "srm.lyon.grid" ]', False),
+        ("[ ]", UNDEFINED),
+    ],
+)
+def test_requirements_of_a_queue(ads: dict[str, ClassAd], text: str, admitted: object) -> None:
+    assert ads[EGEE].eval("requirements", parse_ad(text)) is admitted
+
+
+def test_the_certificate_admits_too(ads: dict[str, ClassAd]) -> None:
+    ad = ads["ce02.cnaf.grid:2119/jobmanager-lsf-atlas"]
+    subject = parse_ad('[ CertificateSubject = "/O=grid/OU=cnaf/CN=Ada Rossi" ]')
+    assert ad.eval("AuthorizationCheck", subject) is True
+
+
+def test_the_ranking_that_the_examples_promise(
+    ads: dict[str, ClassAd], job: ClassAd, talk: ClassAd
+) -> None:
+    ce = glue.unwrap(talk)
+    found = {
+        str(ad.eval("CEid")): job.eval("Rank", ad)
+        for ad in [*ads.values(), ce]
+        if job.eval("Requirements", ad) is True and ad.eval("requirements", job) is True
+    }
+    assert found == {
+        EGEE: 212,
+        "ce2.lyon.grid:8443/cream-slurm-grid": 96,
+        f"{LONG}/EGEE": 40,
+        "ce.lyon.grid:2119/jobmanager-sge-long": 25,
+        "atlfarm006.mi.infn.it:2119/blah-pbs-long": 1,
+    }
+
+
+def test_unwrap(talk: ClassAd) -> None:
+    before = str(talk)
+    ce = glue.unwrap(talk)
+    assert str(talk) == before
+    assert ce.parent is None
+    assert ce.eval("GlueHostMainMemoryRAMSize") == 1001
+    assert str(ce["requirements"]) == "AuthorizationCheck && CloseOutputSECheck"
+    assert glue.expires(ce) == datetime(2005, 10, 3, 15, 9, 42, tzinfo=UTC)
+    assert ce.eval("id") == "atlfarm006.mi.infn.it:2119/blah-pbs-long"
+    # The unquoted name of a host is an expression; it has no value, and does no harm.
+    assert ce.eval(parse_expr("CloseStorageElements[0].name")) is UNDEFINED
+
+
+def test_unwrap_leaves_other_ads_alone() -> None:
+    plain = parse_ad("[ info = 3; a = 1 ]")
+    assert glue.unwrap(plain) is plain
+    own = glue.unwrap(parse_ad("[ info = [ requirements = false; AuthorizationCheck = true ] ]"))
+    assert own.eval("requirements") is False
+    bare = glue.unwrap(parse_ad("[ info = [ a = 1 ] ]"))
+    assert "requirements" not in bare
+    assert glue.expires(bare) is None
+    assert glue.expires(parse_ad("[ update_time = 1e300; expiry_time = 1 ]")) is None

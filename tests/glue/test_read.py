@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import doctest
+import gc
+import io
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchmaker import glue
+from matchmaker.classad import UNDEFINED
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "site.ldif"
+
+
+def test_the_shortest_dump(tmp_path: Path) -> None:
+    path = tmp_path / "x.ldif"
+    path.write_text(
+        "dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid\nobjectClass: GlueCE\n"
+        "GlueCEUniqueID: h:1/jm-pbs-q\nGlueCEStateFreeCPUs: 7\nGlueCEStateStatus: Production\n"
+        "GlueCEStateWaitingJobs: 444444\nGlueForeignKey: GlueClusterUniqueID=h\n\n",
+        encoding="utf-8",
+    )
+    found = glue.read_ldif(str(path))
+    [ad] = found.computing_elements()
+    assert ad.eval("GlueCEStateFreeCPUs") == 7
+    assert ad.eval("GlueCEStateWaitingJobs") is UNDEFINED
+    assert [(issue.rule, issue.raw, issue.line) for issue in found.issues] == [
+        ("clean.default-number", "444444", 1),
+        ("link.dangling", "GlueClusterUniqueID=h", 1),
+    ]
+
+
+def test_rules_can_be_switched(tmp_path: Path) -> None:
+    rules = glue.DEFAULT_RULES - {"clean.default-number", "clean.no-dynamic-information"}
+    raw = glue.read_ldif(EXAMPLE, rules=rules)
+    assert not {issue.rule for issue in raw.issues} - {
+        issue.rule for issue in glue.read_ldif(EXAMPLE).issues
+    }
+    free = [ad.eval("GlueCEStateFreeCPUs") for ad in raw.computing_elements()]
+    assert 444444 in free
+    with pytest.raises(ValueError, match="no cleaning rule"):
+        glue.read_ldif(EXAMPLE, rules=["no such rule"])
+
+
+def test_the_example_is_as_large_as_promised() -> None:
+    found = glue.read_ldif(EXAMPLE)
+    assert len(found.snapshot.sites) == 4
+    assert len(found.snapshot.clusters) == 7
+    assert len(found.snapshot.computing_elements) == 17
+    assert {ad.eval("LRMSType") for ad in found.computing_elements()} == {
+        *("slurm", "lsf", "sge", "pbs")
+    }
+
+
+@given(st.data())
+def test_a_damaged_dump_never_raises(data: st.DataObject) -> None:
+    """Bytes of the example removed, doubled and changed: fewer or other facts, never an error."""
+    whole = EXAMPLE.read_bytes()
+    start = data.draw(st.integers(0, len(whole) - 1))
+    part = bytearray(whole[start : start + 6000])
+    for _ in range(data.draw(st.integers(0, 12))):
+        place = data.draw(st.integers(0, len(part)))
+        length = data.draw(st.integers(0, 40))
+        part[place : place + length] = data.draw(st.binary(max_size=8))
+    found = glue.read_ldif(io.BytesIO(bytes(part)))
+    for ad in found.computing_elements():
+        assert isinstance(ad.eval("CEid"), str)
+
+
+@pytest.mark.parametrize("url", ["http://h/", "file:///etc/passwd", "ldapi:///", "h:2170"])
+def test_only_ldap_is_spoken(url: str) -> None:
+    with pytest.raises(ValueError, match="ldap://"):
+        glue.read_ldap(url)
+
+
+# ldap3 leaves the socket of a refused connection to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_server_that_is_not_there() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectionError, match="LDAP search"):
+        glue.read_ldap(f"ldap://127.0.0.1:{port}", timeout=2)
+    gc.collect()
+
+
+def test_a_server_that_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(ConnectionError, match="LDAP search"):
+            glue.read_ldap(f"ldap://127.0.0.1:{port}", timeout=1)
+
+
+def test_a_server_that_talks_nonsense() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def answer() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(1000)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            with pytest.raises(ConnectionError, match="LDAP search"):
+                glue.read_ldap(f"ldap://127.0.0.1:{port}", timeout=2)
+        finally:
+            thread.join()
+
+
+def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.testfile("docs/glue.md", module_relative=False, optionflags=flags)
+    assert result.attempted > 5
+    assert result.failed == 0

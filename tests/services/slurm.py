@@ -1,0 +1,351 @@
+"""A real Slurm controller as an oracle: which nodes do these submit options select?
+
+Only two daemons run: ``munged``, which signs messages, and ``slurmctld``, which schedules. No node
+daemon is needed, because every node is declared ``State=CLOUD``: the controller takes such a node
+to be asleep but able to start, believes the sizes and features in the configuration, and plans jobs
+on it. The question is put with ``sbatch --test-only -w NODE OPTIONS --wrap true``, which plans a
+job, prints where it would run and forgets it; an answer takes a few milliseconds.
+
+Slurm's answer to one node is one of three:
+
+- it prints a start time: **yes**;
+- *Requested node configuration is not available*: **no**;
+- anything else (an unknown option, feature, host or generic resource, a bad size) is a fault of the
+  options themselves and raises `UsageError` with Slurm's own words.
+
+One message means two things: *Invalid node name specified* is the answer both when ``-x`` names a
+host that does not exist and when it names the very node asked for. The second is a plain no, so the
+question is put again without ``-w``, and only if that fails in the same way are the options wrong.
+
+Everything lives in a private temporary folder and on free loopback ports, so that several
+controllers (one for each inventory, in each test process) run side by side. The daemons run in the
+foreground as children of the test process, as its own user; they are stopped through their process
+objects, and the kernel stops them should the test process be killed.
+
+The fixture `slurm` is a factory and remembers its controllers until the session ends::
+
+    def test_memory(slurm):
+        oracle = slurm([SlurmNode("n1", cpus=2, memory_mb=1000), SlurmNode("n2", 8, 8000)])
+        assert oracle.selected(["--mem=4000M"]) == {"n2"}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+
+# Daemons live in sbin, which is often missing from the path of an ordinary user.
+_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+_ATTEMPTS = 5
+
+_NOT_AVAILABLE = "Requested node configuration is not available"
+_NO_SUCH_NODE = "Invalid node name specified"
+_PORT_TAKEN = "Address already in use"
+
+_CONFIGURATION = """\
+ClusterName=matchmaker
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={port}
+CommunicationParameters=NoCtldInAddrAny
+SlurmUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CryptoType=crypto/munge
+StateSaveLocation={folder}/state
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdSpoolDir={folder}/spool
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+MpiDefault=none
+MailProg={true}
+SchedulerType=sched/backfill
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerNode=1
+EnforcePartLimits=ALL
+SuspendProgram={true}
+ResumeProgram={true}
+SuspendTime=600
+"""
+
+
+class UsageError(Exception):
+    """The options are wrong in themselves, whatever the node; the message is Slurm's."""
+
+
+class ServiceUnavailable(Exception):  # noqa: N818 - a state of this machine, not an error in a test
+    """The servers cannot be started on this machine; the message says why."""
+
+
+def _plain(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    """Refuse a word that would mean something else in slurm.conf."""
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", value) is None:
+        raise ValueError(f"{attribute.name} {value!r} cannot stand in slurm.conf")
+
+
+@attrs.frozen
+class SlurmNode:
+    """A node as slurm.conf describes it; ``gres`` is like ``gpu:2`` or ``gpu:a100:2``."""
+
+    name: str = attrs.field(validator=_plain)
+    cpus: int
+    memory_mb: int
+    tmp_mb: int = 0
+    features: tuple[str, ...] = attrs.field(
+        default=(),
+        validator=attrs.validators.deep_iterable(_plain, attrs.validators.instance_of(tuple)),
+    )
+    gres: str | None = attrs.field(default=None, validator=attrs.validators.optional(_plain))
+
+    def line(self) -> str:
+        """The node's line in slurm.conf."""
+        words = [
+            f"NodeName={self.name}",
+            f"CPUs={self.cpus}",
+            f"RealMemory={self.memory_mb}",
+            f"TmpDisk={self.tmp_mb}",
+        ]
+        if self.features:
+            words.append(f"Feature={','.join(self.features)}")
+        if self.gres is not None:
+            words.append(f"Gres={self.gres}")
+        return " ".join([*words, "State=CLOUD"])
+
+
+@attrs.frozen
+class SlurmOracle:
+    """Puts submit options to one running controller."""
+
+    nodes: tuple[SlurmNode, ...]
+    sbatch: str
+    folder: Path
+    environment: dict[str, str] = attrs.field(repr=False)
+
+    def accepts(self, node_name: str, argv: Sequence[str]) -> bool:
+        """Whether a job of one node with these ``sbatch`` options may run on the node.
+
+        Raises:
+            UsageError: The options are wrong in themselves.
+            ValueError: The node is unknown, or the options choose hosts with ``-w`` or ``-F``,
+                where the oracle's own ``-w`` would take their place without a word.
+        """
+        if all(node.name != node_name for node in self.nodes):
+            raise ValueError(f"no node {node_name!r} in this inventory")
+        if any(re.match(r"-w|-F|--nodel|--nodef", word) for word in argv):
+            raise ValueError("the oracle chooses the node itself: -w and -F cannot be tried")
+        message = self._submit(["-w", node_name, *argv])
+        if message is None:
+            return True
+        if _NO_SUCH_NODE in message:
+            # Excluded by -x, or -x names a host that does not exist? Only the second is wrong
+            # without our own -w.
+            anywhere = self._submit(argv)
+            if anywhere is None or _NOT_AVAILABLE in anywhere:
+                return False
+        if _NOT_AVAILABLE in message:
+            return False
+        raise UsageError(message)
+
+    def selected(self, argv: Sequence[str]) -> set[str]:
+        """The names of all nodes on which a job of one node with these options may run."""
+        return {node.name for node in self.nodes if self.accepts(node.name, argv)}
+
+    def _submit(self, argv: Sequence[str]) -> str | None:
+        """Plan a job; None if it can run, else what Slurm said."""
+        done = subprocess.run(
+            [self.sbatch, "--test-only", "-N", "1", *argv, "--wrap", "true"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self.environment,
+            cwd=self.folder,
+            timeout=_START_SECONDS,
+        )
+        return None if done.returncode == 0 else (done.stderr or done.stdout).strip()
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name, path=_PATH)
+    if found is None:
+        raise ServiceUnavailable(f"{name} not found (Debian: apt-get install slurm-wlm munge)")
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join(lines[-10:]) or "(no output)"
+
+
+@contextlib.contextmanager
+def _daemon(argv: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a daemon in the foreground, its output in ``log``, and stop it at the end."""
+    # If the test process itself is killed, the kernel stops the daemon.
+    setpriv = shutil.which("setpriv", path=_PATH)
+    guard = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [*guard, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={"PATH": _PATH},
+            cwd=log.parent,
+            # A group of its own: an interrupt at the keyboard must not reach it before we stop it.
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the daemon answers; an end or a silence of it is `ServiceUnavailable`."""
+    give_up = time.monotonic() + _START_SECONDS
+    while not ready():
+        name = log.stem
+        if process.poll() is not None:
+            raise ServiceUnavailable(f"{name} ended at once:\n{_tail(log)}")
+        if time.monotonic() > give_up:
+            raise ServiceUnavailable(f"{name} does not answer:\n{_tail(log)}")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _munge(folder: Path) -> Iterator[None]:
+    """Run ``munged`` with a key of its own in ``folder``."""
+    folder.mkdir(mode=0o755)
+    key = folder / "key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(128))
+    places = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
+    argv = [_program("munged"), "--foreground", "--num-threads=2"]
+    argv += [f"--{option}={folder / place}" for option, place in places.items()]
+    log = folder / "munged.log"
+    with _daemon(argv, log) as process:
+        _wait((folder / "socket").exists, process, log)
+        yield
+
+
+@contextlib.contextmanager
+def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOracle]:
+    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields."""
+    scontrol = _program("scontrol")
+    slurmctld = _program("slurmctld")
+    configuration = folder / "slurm.conf"
+    log = folder / "slurmctld.log"
+    oracle = SlurmOracle(
+        nodes,
+        _program("sbatch"),
+        folder,
+        # Nothing of the caller's: SBATCH_* variables are options too.
+        {"PATH": _PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)},
+    )
+
+    def answers() -> bool:
+        done = subprocess.run(
+            [scontrol, "ping"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=oracle.environment,
+            timeout=_START_SECONDS,
+        )
+        return done.returncode == 0 and " is UP" in done.stdout
+
+    (folder / "state").mkdir(exist_ok=True)
+    head = _CONFIGURATION.format(
+        folder=folder, port=_free_port(), user=os.getuid(), true=_program("true")
+    )
+    kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
+    lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
+    lines += [node.line() for node in nodes]
+    lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
+    configuration.write_text(head + "\n".join(lines) + "\n")
+    with _daemon([slurmctld, "-D", "-f", str(configuration)], log) as process:
+        _wait(answers, process, log)
+        yield oracle
+
+
+@contextlib.contextmanager
+def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
+    """Run a controller for these nodes; the daemons and their folder are gone afterwards.
+
+    Raises:
+        ServiceUnavailable: The daemons are not installed or do not start here.
+    """
+    inventory = tuple(nodes)
+    for name in ("munged", "slurmctld", "scontrol", "sbatch"):
+        _program(name)
+    # Not pytest's own folder: the name of a socket may not be longer than about 100 characters.
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        # munged insists that others may pass through the folder of its socket.
+        folder.chmod(0o755)
+        stack.enter_context(_munge(folder / "munge"))
+        for attempt in range(_ATTEMPTS):
+            try:
+                oracle = stack.enter_context(_controller(folder, inventory))
+            except ServiceUnavailable as error:
+                # Another process may have taken the port since it was found free.
+                if _PORT_TAKEN not in str(error) or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                yield oracle
+                return
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Callable[[Iterable[SlurmNode]], SlurmOracle]]:
+    """A factory of oracles: nodes to a running controller, the same nodes to the same one."""
+    with contextlib.ExitStack() as stack:
+        running: dict[tuple[SlurmNode, ...], SlurmOracle] = {}
+
+        def start(nodes: Iterable[SlurmNode]) -> SlurmOracle:
+            inventory = tuple(nodes)
+            if inventory not in running:
+                try:
+                    running[inventory] = stack.enter_context(cluster(inventory))
+                except ServiceUnavailable as error:
+                    pytest.skip(f"no Slurm here: {error}")
+            return running[inventory]
+
+        # Programs that are not installed skip every test at once, before any of its work.
+        try:
+            for name in ("munged", "slurmctld", "sbatch"):
+                _program(name)
+        except ServiceUnavailable as error:
+            pytest.skip(f"no Slurm here: {error}")
+        yield start

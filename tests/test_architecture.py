@@ -1,0 +1,242 @@
+"""The shape of the project: which part may import which, and what no file may hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+PACKAGE = "matchmaker"
+MODULES = sorted((SOURCE / PACKAGE).rglob("*.py"))
+
+# Each part (a folder or a module right under the package) and the parts that it may import.
+# The package itself is called by its own name: only the top may import from it, since a part
+# that did so would import everything.
+ALLOWED: dict[str, set[str]] = {
+    "_data": set(),
+    "classad": set(),
+    "matching": {"classad"},
+    "reduction": {"classad"},
+    "glue": {"classad"},
+    "batch": {"reduction", "classad"},
+    "broker": {"matching", "glue", "classad"},
+    "nodes": {"matching", "classad"},
+}
+# Finding the grammar and the schemas is everybody's business.
+SHARED = {"_data"}
+# The top may import everything.
+TOP = {PACKAGE, "cli", "__main__"}
+
+MAX_LINES = 500
+
+# Import of the library must stay light: these belong to one subcommand or to large pools.
+HEAVY = {"click", "ldap3", "numpy", "rich"}
+
+
+def module_name(path: Path, source: Path = SOURCE) -> str:
+    """The dotted name of a file below the source folder; a package's is its folder's."""
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(module: str) -> str:
+    """The part that a dotted name belongs to; the package itself for the package's own names."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else PACKAGE
+
+
+def imported(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Every import of ours in a module, at any depth, as a line number and a dotted name.
+
+    Imports in functions, under ``TYPE_CHECKING``, and by name through ``import_module`` count like
+    any other.
+    """
+    here = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = here[: len(here) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            # From the package itself come parts and, at the top, names that it gathers.
+            names = [
+                f"{PACKAGE}.{alias.name}" if base == PACKAGE and is_part(alias.name) else base
+                for alias in node.names
+            ]
+        elif node.args:
+            function = node.func
+            called = function.attr if isinstance(function, ast.Attribute) else None
+            called = function.id if isinstance(function, ast.Name) else called
+            argument = node.args[0]
+            if (
+                called in {"import_module", "__import__"}
+                and isinstance(argument, ast.Constant)
+                and isinstance(argument.value, str)
+            ):
+                names = [argument.value]
+        for name in names:
+            if name == PACKAGE or name.startswith(f"{PACKAGE}."):
+                yield node.lineno, name
+
+
+def is_part(name: str) -> bool:
+    """Whether a name right under the package is a part rather than something it gathers."""
+    return name in ALLOWED or name in TOP or name in SHARED
+
+
+def violations(text: str, module: str, *, is_package: bool = False) -> list[str]:
+    """The imports in a module that do not point down."""
+    part = part_of(module)
+    if part in TOP:
+        return []
+    if part not in ALLOWED:
+        return [f"{module}: {part!r} has no place in the table of parts in {Path(__file__).name}"]
+    down = ALLOWED[part] | SHARED | {part}
+    return [
+        f"{module}:{line}: {part} may not import {name}"
+        for line, name in imported(ast.parse(text), module, is_package=is_package)
+        if part_of(name) not in down
+    ]
+
+
+def test_modules_are_found() -> None:
+    assert module_name(SOURCE / PACKAGE / "__init__.py") in map(module_name, MODULES)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_point_down(path: Path) -> None:
+    found = violations(
+        path.read_text(encoding="utf-8"),
+        module_name(path),
+        is_package=path.name == "__init__.py",
+    )
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("matchmaker.classad.values", "import matchmaker.matching.pool"),
+        ("matchmaker.classad.values", "from matchmaker import broker"),
+        ("matchmaker.classad.values", "from matchmaker import parse_ad"),
+        ("matchmaker.classad.values", "from .. import glue"),
+        ("matchmaker.classad.values", "from ..glue import schema"),
+        ("matchmaker.classad.values", "from ..glue.schema import Schema"),
+        ("matchmaker.reduction.sets", "def f():\n    from matchmaker.glue import scope"),
+        ("matchmaker.reduction.sets", "if TYPE_CHECKING:\n    from matchmaker.batch import flags"),
+        ("matchmaker.matching.pool", "importlib.import_module('matchmaker.nodes')"),
+        ("matchmaker.batch.slurm", "__import__('matchmaker.matching')"),
+        ("matchmaker.broker", "from . import nodes"),
+        ("matchmaker.nodes", "import matchmaker.broker, json"),
+        ("matchmaker._data", "from matchmaker.classad import values"),
+        ("matchmaker.elsewhere", ""),
+    ],
+)
+def test_import_that_points_up_is_found(module: str, text: str) -> None:
+    assert violations(text, module) != []
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("matchmaker.classad.values", "from . import operators\nfrom .nodes import Node"),
+        ("matchmaker.classad.values", "import json, lark\nfrom matchmaker._data import grammar"),
+        ("matchmaker.matching.pool", "from matchmaker.classad.values import UNDEFINED"),
+        ("matchmaker.batch.slurm", "from ..reduction import Reduction"),
+        ("matchmaker.broker", "from . import matching, glue\nfrom ._data import schemas"),
+        ("matchmaker.cli.main", "import matchmaker as mm\nfrom matchmaker import broker"),
+        ("matchmaker", "from . import broker, nodes"),
+    ],
+)
+def test_import_that_points_down_is_allowed(module: str, text: str) -> None:
+    assert violations(text, module) == []
+
+
+def test_relative_imports_in_a_package_start_at_the_package() -> None:
+    text = "from . import values\nfrom .values import ERROR"
+    assert violations(text, "matchmaker.classad", is_package=True) == []
+    assert violations("from .. import glue", "matchmaker.classad", is_package=True) != []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_module_is_short_and_says_what_it_is(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_LINES
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_import_of_the_library_is_light() -> None:
+    code = f"import sys, {PACKAGE}; print(*({HEAVY!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+# What would tie the files to one machine or to one package index. Written so that this file does
+# not hold what it forbids.
+FORBIDDEN = {
+    "a path of one machine": re.compile(r"(?<![\w.-])/(?:work|root|opt/pypi|opt/wheels)/"),
+    "the address of a package index": re.compile(
+        r"pypi\.org/(?:simple|pypi)|files\.pythonhosted\.|(?:deb|security)\.debian\.", re.IGNORECASE
+    ),
+    "a choice of package index": re.compile(r"(?<!\w)--(?:extra-)?index[-]url|--trusted[-]host"),
+}
+
+
+def project_files(root: Path = ROOT) -> list[Path]:
+    """The files that belong to the project: by git, or in an unpacked source distribution all."""
+    listing = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode == 0:
+        files = [root / name for name in listing.stdout.split("\0") if name]
+    else:
+        generated = {"__pycache__", "build", "dist"}
+        files = [
+            path
+            for path in root.rglob("*")
+            if not any(
+                part in generated or part.startswith(".") for part in path.relative_to(root).parts
+            )
+        ]
+    return [path for path in files if path.is_file()]
+
+
+def faults(text: str) -> list[str]:
+    """What a text holds that no project file may."""
+    return [
+        f"{line}: {fault}: {found.group()}"
+        for line, words in enumerate(text.splitlines(), start=1)
+        for fault, pattern in FORBIDDEN.items()
+        if (found := pattern.search(words))
+    ]
+
+
+def test_no_file_is_tied_to_a_machine_or_an_index() -> None:
+    files = project_files()
+    assert ROOT / "pyproject.toml" in files
+    found = {
+        str(path.relative_to(ROOT)): wrong
+        for path in files
+        if (wrong := faults(path.read_text(encoding="utf-8", errors="replace")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("word", ["work/main", "root/x.ad", "opt/wheels/x"])
+def test_machine_path_is_found(word: str) -> None:
+    assert faults(f"see '/{word}'") != []
+    assert faults(f"https://example.org/{word}") == []
