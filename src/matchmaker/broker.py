@@ -54,7 +54,9 @@ def choose(
     for name, ad in named(ads):
         end = expires(ad)
         if end is not None and end < now:
-            expired.append(Refusal(name, ad, "expiry", f"its ad expired at {end:%Y-%m-%dT%H:%M:%SZ}"))
+            expired.append(
+                Refusal(name, ad, "expiry", f"its ad expired at {end:%Y-%m-%dT%H:%M:%SZ}")
+            )
         else:
             current.append((name, ad))
     found = select(job, current, tie=tie)

@@ -25,9 +25,9 @@ def choose(
 ) -> Selection:
     """Chooses worker nodes: those that match the job both ways, best rank first.
 
-    ``requirements`` stands in the place of the job's own: the residual of a reduction. A rank that is
-    not a number counts as 0, as in HTCondor: a rank of queues says nothing of hosts. Nodes of equal
-    rank go by name, or by chance where ``tie`` is given.
+    ``requirements`` stands in the place of the job's own: the residual of a reduction. A rank that
+    is not a number counts as 0, as in HTCondor: a rank of queues says nothing of hosts. Nodes of
+    equal rank go by name, or by chance where ``tie`` is given.
 
     >>> from matchmaker import parse_ad, parse_ads, parse_expr
     >>> nodes = parse_ads('[ Name = "wn1"; SI00 = 400 ] [ Name = "wn2"; SI00 = 620 ]')

@@ -7,8 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, Verdict, parse_expr, reduce
-from matchmaker.classad.nodes import postorder
-from matchmaker.classad.nodes import Attr, Binary, Call, ListExpr, Literal, Ternary, Unary
+from matchmaker.classad.nodes import (
+    Attr,
+    Binary,
+    Call,
+    ListExpr,
+    Literal,
+    Ternary,
+    Unary,
+    postorder,
+)
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
 from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
@@ -88,7 +96,7 @@ def conditions(draw: st.DrawFn) -> Expr:
 
 
 def ads(names: tuple[str, ...], content: st.SearchStrategy[object]) -> st.SearchStrategy[ClassAd]:
-    return st.fixed_dictionaries({}, optional={name: content for name in names}).map(ClassAd)
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(names, content)).map(ClassAd)
 
 
 hosts = ads(HOSTS, values)
@@ -148,8 +156,13 @@ def test_simplification_keeps_what_is_demanded(
     before = node.eval(target=host)
     after = simplify(node, demand).eval(target=host)
     if demand == VALUE:
-        assert repr(after) == repr(before) or truth(before) is truth(after) or (
-            type(before) is type(after) and repr(before).split("(")[0] == repr(after).split("(")[0]
+        assert (
+            repr(after) == repr(before)
+            or truth(before) is truth(after)
+            or (
+                type(before) is type(after)
+                and repr(before).split("(")[0] == repr(after).split("(")[0]
+            )
         )
     elif demand == OUTCOME:
         assert repr(truth(after)).split("(")[0] == repr(truth(before)).split("(")[0]

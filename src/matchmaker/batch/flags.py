@@ -78,7 +78,7 @@ class Submission:
 
 @attrs.frozen(slots=True)
 class _Bound:
-    """A clause as a rule can carry it: at least a number, or having a feature; exactly, or not whole."""
+    """A clause as a rule can carry it: at least a number, or a feature; ``lost`` is what lacks."""
 
     rule: Rule
     least: int = 0
@@ -94,13 +94,14 @@ def flags(
 ) -> Submission:
     """The submit flags for what a reduction left to the hosts.
 
-    ``mapping`` is a site's mapping or the path of its TOML file; without it, the one that comes with
-    the package is used. ``inventory`` is the ads of all the queue's nodes, with their names; the
-    verdict then holds for them. Raises NoHostError where no host will do, ValueError for an unknown
-    batch system, and as :func:`load_mapping` does for a site's file.
+    ``mapping`` is a site's mapping or the path of its TOML file; without it, the one that comes
+    with the package is used. ``inventory`` is the ads of all the queue's nodes, with their names;
+    the verdict then holds for them. Raises NoHostError where no host will do, ValueError for an
+    unknown batch system, and as :func:`load_mapping` does for a site's file.
 
     >>> from matchmaker import parse_ad, reduce
-    >>> job = parse_ad("[ Requirements = other.GlueHostMainMemoryRAMSize >= 2000 && other.GlueHostX ]")
+    >>> wanted = "other.GlueHostMainMemoryRAMSize >= 2000 && other.GlueHostX"
+    >>> job = parse_ad(f"[ Requirements = {wanted} ]")
     >>> s = flags(reduce(job, parse_ad("[]"), lambda name: "host"))
     >>> s.argv, str(s.verdict), [d.reason for d in s.dropped]
     (('--mem=2000M',), 'necessary', ['no flag for GlueHostX'])
@@ -139,7 +140,7 @@ def flags(
 
 
 def _refused(reduction: Reduction, inventory: list[ClassAd]) -> tuple[str, ...]:
-    """The names of the nodes that the residual refuses, or that refuse the job. Some must be left."""
+    """The names of nodes that the residual refuses or that refuse the job; some must be left."""
     job = reduction.job
     refused = []
     for number, ad in enumerate(inventory, 1):
@@ -178,7 +179,9 @@ def _bound(clause: Expr, table: Mapping) -> _Bound | str:
     if operator == ">=":
         return _Bound(rule, least=math.ceil(value))
     if operator in ("==", "is"):
-        return _Bound(rule, math.ceil(value), lost=f"{table.lrms} can ask for at least {value} only")
+        return _Bound(
+            rule, math.ceil(value), lost=f"{table.lrms} can ask for at least {value} only"
+        )
     return f"{table.lrms} can only be asked for at least so much {subject}"
 
 
@@ -197,8 +200,9 @@ def _condition(clause: Expr) -> tuple[str | None, str, object]:
     if isinstance(clause, Binary) and isinstance(clause.right, Literal):
         return _host_attribute(clause.left), clause.operator, clause.right.value
     if isinstance(clause, Call) and clause.function.lower() == "member":
-        if len(clause.arguments) == 2 and isinstance(clause.arguments[0], Literal):
-            return _host_attribute(clause.arguments[1]), "has", clause.arguments[0].value
+        wanted, *among = clause.arguments or (clause,)
+        if len(among) == 1 and isinstance(wanted, Literal):
+            return _host_attribute(among[0]), "has", wanted.value
     if isinstance(clause, Attr):
         return _host_attribute(clause), "true", True
     return None, "", None

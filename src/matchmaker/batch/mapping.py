@@ -18,7 +18,7 @@ import attrs
 
 KINDS: Final = ("min", "feature")
 
-# What may stand in a flag: never a space, a quote or anything that a shell or a batch system acts on.
+# What may stand in a flag: no space, no quote, nothing that a shell or a batch system acts on.
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:/@-]*")
 _FLAG: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*[ =]?[A-Za-z0-9._:{}-]*")
 
@@ -55,7 +55,9 @@ class Mapping:
 def known_lrms() -> tuple[str, ...]:
     """The batch systems that there is a table for."""
     folder = files("matchmaker.batch").joinpath("systems")
-    return tuple(sorted(f.name[: -len(".toml")] for f in folder.iterdir() if f.name.endswith(".toml")))
+    return tuple(
+        sorted(f.name[: -len(".toml")] for f in folder.iterdir() if f.name.endswith(".toml"))
+    )
 
 
 def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mapping:

@@ -1,4 +1,4 @@
-"""The ClassAd language: text, trees, values and ads. Knows nothing of jobs, grids or batch systems."""
+"""The ClassAd language: text, trees, values and ads. Knows nothing of jobs, grids or batches."""
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError

@@ -138,9 +138,9 @@ class ClassAd(MutableMapping[str, Expr]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassAd):
             return NotImplemented
-        if self._entries.keys() != other._entries.keys():
+        if len(self) != len(other):
             return False
-        return all(e is other._entries[name][1] for name, (_, e) in self._entries.items())
+        return all(e is other.lookup(name) for name, (_, e) in self._entries.items())
 
     __hash__ = None  # type: ignore[assignment]
 

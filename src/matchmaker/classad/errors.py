@@ -4,13 +4,13 @@ from __future__ import annotations
 
 
 class ParseError(ValueError):
-    """Text that cannot be read as an expression or an ad.
+    r"""Text that cannot be read as an expression or an ad.
 
     ``source`` names where the text came from (a file), ``line`` and ``column`` count from 1,
     ``expected`` lists what could have stood there, ``hint`` says what is probably meant.
     ``str()`` gives all of it with the line and a caret.
 
-    >>> print(ParseError("unexpected '*'", text="1 +\\n  * 2", line=2, column=3,
+    >>> print(ParseError("unexpected '*'", text="1 +\n  * 2", line=2, column=3,
     ...                  expected=("a value",)))
     line 2, column 3: unexpected '*'; expected a value
         * 2

@@ -37,13 +37,13 @@ from matchmaker.classad.values import (
 )
 
 MAX_DEPTH: Final = 300
-"""How deep attributes may lead into each other, in levels of nesting of all expressions on the way."""
+"""How deep attributes may lead into each other, counting the nesting of each expression."""
 
 MAX_STEPS: Final = 200_000
 """How many attributes, calls and list elements one evaluation may visit."""
 
 
-class _OutOfBounds(Exception):
+class _OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Never leaves this module."""
 
 
@@ -70,7 +70,7 @@ class _State:
     def spend(self, steps: int) -> None:
         self.steps += steps
         if self.steps > MAX_STEPS:
-            raise _OutOfBounds(f"evaluation took more than {MAX_STEPS} steps")
+            raise _OutOfBoundsError(f"evaluation took more than {MAX_STEPS} steps")
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -108,12 +108,10 @@ def evaluate_attribute(ad: ClassAd, name: str, target: ClassAd | None = None) ->
     return _bounded(lambda state: _attribute_of(ad, name.lower(), state), ad, target)
 
 
-def _bounded(
-    run: Callable[[_State], Value], my: ClassAd | None, target: ClassAd | None
-) -> Value:
+def _bounded(run: Callable[[_State], Value], my: ClassAd | None, target: ClassAd | None) -> Value:
     try:
         return run(_State(my.root if my is not None else None, target))
-    except _OutOfBounds as bound:
+    except _OutOfBoundsError as bound:
         return ErrorType(str(bound))
     except RecursionError:
         return ErrorType("evaluation nested too deep for the caller's stack")
@@ -132,7 +130,7 @@ def _attribute_of(ad: ClassAd, folded: str, state: _State) -> Value:
     state.spend(1)
     state.depth += node.depth
     if state.depth > MAX_DEPTH:
-        raise _OutOfBounds(f"attributes lead more than {MAX_DEPTH} levels deep")
+        raise _OutOfBoundsError(f"attributes lead more than {MAX_DEPTH} levels deep")
     state.active.add(key)
     value = _EVAL[type(node)](node, state, ad)
     state.active.discard(key)

@@ -146,23 +146,23 @@ _SPELLINGS: Final = {"=?=": "is", "=!=": "isnt", "is": "is", "isnt": "isnt"}
 
 
 def _explained(error: UnexpectedInput, text: str) -> ParseError:
-    """Turns Lark's report into words: what stands there, what could have, what is probably meant."""
+    """Lark's report in words: what stands there, what could have, what is probably meant."""
     line, column = error.line, error.column
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         line = text.count("\n") + 1
         column = len(text) - text.rfind("\n")
         found, rest = "the text ends too early", ""
-        names = set(error.accepts or error.expected)
+        names = set(error.accepts)
     else:
-        rest = text[error.pos_in_stream or 0 :]
+        rest = text[error.pos_in_stream :]
         if isinstance(error, UnexpectedToken):
             found = f"unexpected {_shown(str(error.token))}"
-            names = set(error.accepts or error.expected)
+            names = set(error.accepts)
         else:
             word = re.match(r"\w+|.", rest, re.DOTALL)
             found = f"unexpected {_shown(word[0] if word else rest[:1])}"
             names = set(getattr(error, "allowed", None) or ())
-    before = text[: (error.pos_in_stream or 0)] if rest else text
+    before = text[: (error.pos_in_stream)] if rest else text
     return ParseError(
         found,
         text=text,

@@ -178,7 +178,7 @@ class Ternary(Expr):
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
 class Call(Expr):
-    """A function applied to arguments. An unknown function is an expression too: its value is ERROR."""
+    """A function applied to arguments. An unknown function is allowed: its value is ERROR."""
 
     function: str
     arguments: tuple[Expr, ...]

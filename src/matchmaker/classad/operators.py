@@ -143,7 +143,9 @@ def _mismatch(symbol: str, left: Value, right: Value) -> ErrorType:
     return ErrorType(f"{type_name(left)} {symbol} {type_name(right)} has no meaning")
 
 
-def _comparison(symbol: str, relation: Callable[[Any, Any], bool]) -> Callable[[Value, Value], Value]:
+def _comparison(
+    symbol: str, relation: Callable[[Any, Any], bool]
+) -> Callable[[Value, Value], Value]:
     def compare(left: Value, right: Value) -> Value:
         if isinstance(left, (int, float)) and isinstance(right, (int, float)):
             if isinstance(left, float) != isinstance(right, float):
@@ -242,11 +244,15 @@ def _times(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Value
     return None
 
 
+def _scaled(time: timedelta, factor: float) -> timedelta:
+    return time * factor
+
+
 def _scale_time(left: Any, right: Any) -> Value | None:
     if isinstance(left, timedelta) and _is_number(right):
-        return left * right
+        return _scaled(left, right)
     if isinstance(right, timedelta) and _is_number(left):
-        return right * left
+        return _scaled(right, left)
     return None
 
 

@@ -27,7 +27,9 @@ def parse_expr(text: str) -> Expr:
     >>> str(parse_expr("Cpus*2 >= (Want)"))
     'Cpus * 2 >= Want'
     """
-    expression: Expr = _cached(text, "expression") if len(text) < 4096 else _parse(text, "expression")
+    expression: Expr = (
+        _cached(text, "expression") if len(text) < 4096 else _parse(text, "expression")
+    )
     return expression
 
 

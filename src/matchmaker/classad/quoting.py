@@ -16,16 +16,17 @@ _WRITTEN: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\
 
 
 def unparse_name(name: str) -> str:
-    """An attribute name as it is written: in single quotes where it is no plain word.
+    r"""An attribute name as it is written: in single quotes where it is no plain word.
 
     >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
-    ('Cpus', "'true'", "'it\\\\'s'")
+    ('Cpus', "'true'", "'it\\'s'")
     """
     return name if _PLAIN_NAME.fullmatch(name) else quote(name, "'")
 
 
 def quote(text: str, mark: str) -> str:
     """Text between two quotation marks, escaped so that it reads back equal."""
+
     def escaped(match: re.Match[str]) -> str:
         char = match[0]
         if char in "\"'":
@@ -35,14 +36,13 @@ def quote(text: str, mark: str) -> str:
     return mark + _SPECIAL.sub(escaped, text) + mark
 
 
-
 def unescape(body: str) -> str:
-    """A string's text from what stands between its quotes.
+    r"""A string's text from what stands between its quotes.
 
     An unknown escape stands for its character. Raises ValueError for a NUL, which no string holds.
 
-    >>> unescape(r"a\\tb\\101\\q")
-    'a\\tbAq'
+    >>> unescape(r"a\tb\101\q")
+    'a\tbAq'
     """
     return _ESCAPE.sub(_character, body) if "\\" in body else body
 

@@ -140,11 +140,12 @@ _PIECES: Final[Mapping[type, Callable[[Any], list[_Piece]]]] = {
     AdExpr: _ad,
 }
 
+
 def unparse_value(value: Value) -> str:
-    """A plain value as it is written; reals with the fewest digits that read back equal.
+    r"""A plain value as it is written; reals with the fewest digits that read back equal.
 
     >>> unparse_value('say "hi"'), unparse_value(0.1), unparse_value(float("-inf"))
-    ('"say \\\\"hi\\\\""', '0.1', 'real("-INF")')
+    ('"say \\"hi\\""', '0.1', 'real("-INF")')
     """
     if isinstance(value, bool):
         return "true" if value else "false"

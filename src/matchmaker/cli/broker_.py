@@ -20,6 +20,7 @@ from matchmaker.matching.selection import Selection
 @click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
 @click.option("--json", "as_json", is_flag=True, help="All of it as data.")
 def command(
+    *,
     job_file: str,
     ldifs: tuple[str, ...],
     ce_files: tuple[str, ...],

@@ -21,6 +21,7 @@ ATTRIBUTES = (
 @click.option("--check", is_flag=True, help="Show what was mended or doubted in the data instead.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
+    *,
     ldifs: tuple[str, ...],
     ce_files: tuple[str, ...],
     ldaps: tuple[str, ...],
@@ -42,8 +43,7 @@ def command(
         return 1 if known.issues else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
     rows = [
-        (name, [ad.eval(attribute) for attribute in names])
-        for name, ad in broker.named(known.ads)
+        (name, [ad.eval(attribute) for attribute in names]) for name, ad in broker.named(known.ads)
     ]
     if as_json:
         print_json(

@@ -13,7 +13,9 @@ from matchmaker.cli.output import print_json, printable
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
-@click.option("--key", default="Name", show_default=True, help="The attribute that tells ads apart.")
+@click.option(
+    "--key", default="Name", show_default=True, help="The attribute that tells ads apart."
+)
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(job_file: str, pool_files: tuple[str, ...], key: str, as_json: bool) -> int:
     """Show for each clause of JOB's requirements how many ads of the POOL files satisfy it."""

@@ -18,6 +18,7 @@ from matchmaker.cli.output import print_json
 @click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
+    *,
     job_file: str,
     lrms: str,
     ldifs: tuple[str, ...],

@@ -16,6 +16,7 @@ from matchmaker.cli.output import print_json
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
+    *,
     job_file: str,
     nodes_file: str,
     ldifs: tuple[str, ...],

@@ -41,7 +41,9 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> Table:
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()
+) -> Table:
     """A table of texts; columns whose number is in `right` stand to the right."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, name in enumerate(columns):

@@ -15,6 +15,7 @@ from matchmaker.cli.output import print_json, printable
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
+    *,
     job_file: str,
     ldifs: tuple[str, ...],
     ce_files: tuple[str, ...],

@@ -82,7 +82,9 @@ class Page:
         self._close()
         self._parts += ["", part]
 
-    def selection(self, selection: Selection, kind: str, also: str = "", attribute: str = "") -> None:
+    def selection(
+        self, selection: Selection, kind: str, also: str = "", attribute: str = ""
+    ) -> None:
         """A table of what is ranked, and one of what is refused with its reason."""
         columns = ["", kind, "rank", *([also] if also else [])]
         rows = [

@@ -1,12 +1,12 @@
-"""What subcommands read: jobs, pools and descriptions of queues, with progress where it takes time."""
+"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, TypeVar
 
 import attrs
@@ -27,17 +27,17 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     """A file for reading, or standard input for ``-``; a large one shows progress on a terminal."""
     if path == "-":
         yield sys.stdin.buffer
-    elif sys.stderr.isatty() and os.path.getsize(path) >= LARGE:
+    elif sys.stderr.isatty() and Path(path).stat().st_size >= LARGE:
         from rich.console import Console
         from rich.progress import open as open_with_progress
 
         with open_with_progress(
-            path, "rb", description=os.path.basename(path), console=Console(stderr=True),
+            path, "rb", description=Path(path).name, console=Console(stderr=True),
             transient=True,
         ) as file:  # fmt: skip
             yield file
     else:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             yield file
 
 
@@ -68,7 +68,9 @@ class Queues:
 def queue_options(command: _F) -> _F:
     """The options that say where computing elements are described."""
     for option in (
-        click.option("--at", metavar="TIME", help="Decide as of this time, such as 2005-10-03T15:05:00Z."),
+        click.option(
+            "--at", metavar="TIME", help="Decide as of this time, such as 2005-10-03T15:05:00Z."
+        ),
         click.option("--ldap", "ldaps", multiple=True, metavar="URL", help="A GLUE 1.3 server."),
         click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
         click.option("--ldif", "ldifs", multiple=True, metavar="FILE", help="A GLUE 1.3 dump."),
@@ -94,7 +96,9 @@ def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, 
     for path in ce_files:
         found += ads(path)
     if not (ldifs or ce_files or ldaps):
-        raise click.UsageError("no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL")
+        raise click.UsageError(
+            "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
+        )
     return Queues(tuple(found), tuple(issues))
 
 
@@ -110,7 +114,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None) -> ClassAd | None:
-    """The queue of a name, or without one the queue that the broker chooses; None if it has none."""
+    """The queue of a name, or without one the broker's choice; None if it has none."""
     if name is None:
         chosen = broker.choose(job, found.ads, at=at).chosen
         return chosen.ad if chosen else None

@@ -27,8 +27,12 @@ RANK = "Rank"
 
 @attrs.frozen(slots=True)
 class Match:
-    """The outcome for two ads. ``left`` and ``right`` are the values of their requirements as
-    conditions (true, false, UNDEFINED or ERROR), ``rank`` is the left ad's rank of the right one."""
+    """The outcome for two ads.
+
+    ``left`` and ``right`` are the values of their requirements as conditions (true, false,
+    UNDEFINED or ERROR); ``rank`` is the left ad's rank of the right one, UNDEFINED where it has
+    none.
+    """
 
     matched: bool
     left: Value
@@ -38,9 +42,10 @@ class Match:
 
 @attrs.frozen(slots=True)
 class Clause:
-    """One clause of a requirement and its value for one pair; ``facts`` are the values it rests on.
+    """One clause of a requirement and its value for one pair.
 
-    Where the clause is the name of an attribute of the same ad, ``definition`` is what that says.
+    ``facts`` are the names that it rests on, with their values. Where the clause is the name of an
+    attribute of the same ad, ``definition`` is what that says.
     """
 
     expression: Expr

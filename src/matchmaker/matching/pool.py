@@ -65,7 +65,7 @@ class Explanation:
         lines += [f"{c.matched:>8} {c.cumulative:>8}  {shorten(c.text)}" for c in self.clauses]
         lines.append(f"{self.matched} of {self.total} match")
         if self.refused_by_ads:
-            lines[-1] += f"; {self.refused_by_ads} satisfy the job, but their own requirements refuse it"
+            lines[-1] += f"; {self.refused_by_ads} satisfy it, but refuse the job"
         return "\n".join([*lines, *self.suggestions])
 
 
@@ -94,7 +94,8 @@ class Pool:
     def _key_of(self, ad: ClassAd) -> str:
         value = ad.eval(self.key)
         if not isinstance(value, (str, int)):
-            raise ValueError(f"an ad has no {self.key}: {shorten(str(ad), 60)}")
+            # The ad is at fault, not the type of what the caller gave.
+            raise ValueError(f"an ad has no {self.key}: {shorten(str(ad), 60)}")  # noqa: TRY004
         return str(value)
 
     def __len__(self) -> int:
@@ -129,7 +130,7 @@ class Pool:
         return Matches(tuple(keys), tuple(ranks), tuple(rows), tuple(unranked))
 
     def top(self, job: ClassAd, count: int, tie: random.Random | None = None) -> Matches:
-        """The best that match, best first; equal ranks by key, or by chance where `tie` is given."""
+        """The best that match, best first; equal ranks by key, or by chance with `tie`."""
         found = self.match(job)
         order = best_first(
             range(len(found)), lambda i: found.ranks[i], lambda i: found.keys[i], tie
@@ -151,7 +152,7 @@ class Pool:
             yield known[cluster]
 
     def explain(self, job: ClassAd) -> Explanation:
-        """How many ads each clause of the job's requirements leaves, alone and with those before it."""
+        """How many ads each clause of the job's requirements leaves, alone and cumulatively."""
         ads = list(self._ads.values())
         left = ads
         counted = []

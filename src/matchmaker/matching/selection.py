@@ -30,8 +30,8 @@ class Candidate:
 class Refusal:
     """A resource that does not match: who refuses, by which clause, in words.
 
-    ``by`` is ``job`` or ``resource`` for a clause of its requirements, ``rank`` where the job's rank
-    of it is no number, ``expiry`` where its ad is out of date.
+    ``by`` is ``job`` or ``resource`` for a clause of its requirements, ``rank`` where the job's
+    rank of it is no number, ``expiry`` where its ad is out of date.
     """
 
     name: str
@@ -62,8 +62,8 @@ def select(
 ) -> Selection:
     """Matches a job with named resources, both ways, and puts them in order of rank.
 
-    ``default_rank`` stands for a rank that is not a number; where that is UNDEFINED, such a resource
-    is refused. Equal ranks go by name, or by chance where ``tie`` is given.
+    ``default_rank`` stands for a rank that is not a number; where that is UNDEFINED, such a
+    resource is refused. Equal ranks go by name, or by chance where ``tie`` is given.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[Requirements = TARGET.Cpus > 1; Rank = TARGET.Cpus]")
@@ -96,5 +96,7 @@ def _meet(job: ClassAd, name: str, ad: ClassAd, default_rank: Value) -> Candidat
     if rank is None:
         rank = rank_number(default_rank)
     if rank is None:
-        return Refusal(name, ad, "rank", f"the job's rank of it is {type_name(value)}, not a number")
+        return Refusal(
+            name, ad, "rank", f"the job's rank of it is {type_name(value)}, not a number"
+        )
     return Candidate(name, ad, rank)

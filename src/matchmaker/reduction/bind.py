@@ -1,4 +1,4 @@
-"""Binding: every fact of the job and of the queue put into a requirement, host attributes left open.
+"""Binding: the facts of job and queue put into a requirement, host attributes left open.
 
 After binding, an expression names nothing but attributes of the host, each as ``other.Name``, and
 has the same value for every host as before. Making it shorter is ``simplify``'s affair.
@@ -44,6 +44,7 @@ MAX_STEPS: Final = 100_000
 OTHER: Final = Attr(None, "other", False)
 
 _SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
+
 
 class ReductionError(ValueError):
     """A requirement that cannot be reduced soundly; the message names the part and says why."""

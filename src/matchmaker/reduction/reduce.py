@@ -93,12 +93,13 @@ def reduce(
 ) -> Reduction:
     """Takes the facts of a queue and of the job out of the job's requirement.
 
-    ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the queue
-    says of those is set aside. A job without the attribute requires nothing: always. Raises
+    ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the
+    queue says of those is set aside. A job without the attribute requires nothing: always. Raises
     ReductionError for a requirement that no plain condition on hosts can stand for.
 
     >>> from matchmaker import parse_ad
-    >>> job = parse_ad("[Requirements = other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000]")
+    >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
+    >>> job = parse_ad(f"[Requirements = {wanted}]")
     >>> of_hosts = lambda name: "host" if name == "SI00" else "policy"
     >>> for cpu in ("1500", "3000", "500", "undefined"):
     ...     r = reduce(job, parse_ad(f"[MaxCPU = {cpu}]"), of_hosts)
@@ -128,7 +129,7 @@ def reduce(
 
 
 def verdict_of(residual: Expr) -> Verdict:
-    """What a simplified condition says: a constant settles it, anything else is left to the host."""
+    """What a simplified condition says: a constant settles it, the rest is left to the host."""
     if isinstance(residual, Literal):
         return Verdict.ALWAYS if truth(residual.value) is True else Verdict.NEVER
     return Verdict.RESIDUAL

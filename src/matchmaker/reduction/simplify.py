@@ -17,7 +17,7 @@ None. Nothing here knows what a host is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import (
@@ -113,8 +113,7 @@ def _is_plain(value: Value) -> bool:
 # --- operators ------------------------------------------------------------------------------------
 
 
-def _binary(node: Expr, demand: Demand) -> Expr:
-    assert isinstance(node, Binary)
+def _binary(node: Binary, demand: Demand) -> Expr:
     combine = _CHAINS.get(node.operator)
     if combine is None:
         return _strict(node, demand)
@@ -217,7 +216,7 @@ def _strict(node: Binary, demand: Demand) -> Expr:
 
 
 def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
-    """``a + error = error``; ``a + undefined = undefined`` where a is no error or E is not demanded.
+    """``a + error = error``, and ``a + undefined = undefined`` unless a may be an error that counts.
 
     So for every strict operator, on either side.
     """
@@ -245,9 +244,8 @@ def constant_to_the_right(node: Binary, demand: Demand) -> Expr | None:
     return None
 
 
-def _call(node: Expr, demand: Demand) -> Expr:
+def _call(node: Call, demand: Demand) -> Expr:
     """``ifThenElse(c, a, b)`` is ``c ? a : b``; any other function is strict in its arguments."""
-    assert isinstance(node, Call)
     if node.function.lower() == "ifthenelse" and len(node.arguments) == 3:
         return _ternary(Ternary(*node.arguments), demand)
     if node.function.lower() in REFLECTIVE:
@@ -255,8 +253,7 @@ def _call(node: Expr, demand: Demand) -> Expr:
     return _parts(node, demand)
 
 
-def _unary(node: Expr, demand: Demand) -> Expr:
-    assert isinstance(node, Unary)
+def _unary(node: Unary, demand: Demand) -> Expr:
     if node.operator != "!":
         return _parts(node, demand)
     swapped = frozenset({"T": "F", "F": "T"}.get(outcome, outcome) for outcome in demand)
@@ -277,8 +274,7 @@ def not_(operand: Expr, demand: Demand) -> Expr:
     return fold_constant(Unary("!", operand))
 
 
-def _ternary(node: Expr, demand: Demand) -> Expr:
-    assert isinstance(node, Ternary)
+def _ternary(node: Ternary, demand: Demand) -> Expr:
     wanted = frozenset("TF") | (demand & {"E"})
     condition = simplify(node.condition, wanted)
     if isinstance(condition, Literal):
@@ -286,9 +282,7 @@ def _ternary(node: Expr, demand: Demand) -> Expr:
         if isinstance(value, bool):
             return simplify(node.then if value else node.otherwise, demand)
         return literal(value)
-    return choose(
-        condition, simplify(node.then, demand), simplify(node.otherwise, demand), demand
-    )
+    return choose(condition, simplify(node.then, demand), simplify(node.otherwise, demand), demand)
 
 
 def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr:
@@ -402,7 +396,7 @@ def _scalar(left: Expr, right: Expr) -> bool:
     return isinstance(left, Literal) or isinstance(right, Literal)
 
 
-_SIMPLIFY: Final[Mapping[type, Callable[[Expr, Demand], Expr]]] = {
+_SIMPLIFY: Final[Mapping[type, Callable[[Any, Demand], Expr]]] = {
     Literal: _same,
     Binary: _binary,
     Unary: _unary,

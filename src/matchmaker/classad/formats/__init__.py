@@ -1,7 +1,8 @@
 """Ads as text: four formats behind one dispatch, for reading and for writing.
 
-``new`` is ads in brackets, ``old`` one assignment a line with a blank line between ads, ``json`` and
-``xml`` are HTCondor's. Each module here knows one of them; this one tells them apart and opens files.
+``new`` is ads in brackets, ``old`` one assignment a line with a blank line between ads, ``json``
+and ``xml`` are HTCondor's. Each module here knows one of them; this one tells them apart and opens
+files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The old format: ``name = expression``, one a line; a blank line ends an ad; ``#`` begins a comment.
+r"""The old format: ``name = expression``, one a line; a blank line ends an ad; ``#`` is a comment.
 
-Strings of this format know only the escape ``\\"``. A line is rewritten into the new format's strings
-and read by the one parser; a bad line is an error with its number, never skipped in silence.
+Strings of this format know only the escape ``\"``. A line's strings are rewritten as the new
+format's and the one parser reads it; a bad line is an error with its number, never skipped in
+silence.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
@@ -76,7 +78,7 @@ def _lines(pieces: Iterator[str]) -> Iterator[str]:
     yield rest
 
 
-def _assignment(line: str, number: int) -> tuple[str, object]:
+def _assignment(line: str, number: int) -> tuple[str, Expr]:
     match = _LINE.match(line)
     if match is None:
         raise ParseError(

@@ -5,9 +5,9 @@ Entity declarations are refused, so that no document can swell; nothing is ever 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
@@ -19,9 +19,7 @@ from matchmaker.classad.values import ERROR, UNDEFINED, is_error
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-PROLOGUE: Final = (
-    '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
-)
+PROLOGUE: Final = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
 
 
 def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
@@ -29,15 +27,17 @@ def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
     from xml.etree.ElementTree import ParseError as XmlError
     from xml.etree.ElementTree import XMLPullParser
 
-    parser = XMLPullParser(["start", "end"])
+    parser: XMLPullParser[Any] = XMLPullParser(["start", "end"])
     depth = 0
     root: Element | None = None
+    tail = ""
     try:
         for piece in pieces:
-            if "<!ENTITY" in piece:
+            if "<!ENTITY" in tail + piece:
                 raise ParseError("entity declarations are not allowed")
+            tail = piece[-16:]
             parser.feed(piece)
-            for event, element in parser.read_events():
+            for event, element in cast("Iterable[tuple[str, Element]]", parser.read_events()):
                 if event == "start":
                     depth += element.tag == "c"
                     root = root if root is not None else element
