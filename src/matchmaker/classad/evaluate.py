@@ -147,10 +147,8 @@ def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
     scope = _defining(ad, folded)
     if scope is not None:
         return _attribute_of(scope, folded, state)
-    special = _SPECIAL.get(folded)
-    if special is not None:
-        found = special(state, ad)
-        return found if found is not None else UNDEFINED
+    if folded in _SPECIAL:
+        return _special(folded, state, ad)
     if ad is None or ad.parent is None:
         # A bare name that the ad lacks is looked up in the other one (old ClassAd semantics).
         other = state.opposite(ad)
@@ -177,13 +175,17 @@ _SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | None]]
 }
 
 
+def _special(folded: str, state: _State, ad: ClassAd | None) -> Value:
+    found = _SPECIAL[folded](state, ad)
+    return found if found is not None else UNDEFINED
+
+
 def _select(base: Value, folded: str, state: _State) -> Value:
     if isinstance(base, ClassAd):
         scope = _defining(base, folded)
         if scope is not None:
             return _attribute_of(scope, folded, state)
-        special = _SPECIAL.get(folded)
-        return (special(state, base) if special is not None else None) or UNDEFINED
+        return _special(folded, state, base) if folded in _SPECIAL else UNDEFINED
     if isinstance(base, list):
         state.spend(len(base))
         return [_select(item, folded, state) for item in base]

@@ -17,6 +17,9 @@ from matchmaker.classad.values import Value
 MAX_NESTING: Final = 200
 """How deep an expression may nest. Long chains of one operator do not count as nesting."""
 
+MAX_TEXT: Final = 1 << 24
+"""How many characters an expression or an ad may have."""
+
 
 def parse_expr(text: str) -> Expr:
     """Reads one expression.
@@ -42,6 +45,8 @@ def parse_ad_expr(text: str) -> AdExpr:
 def _parse(text: str, start: str) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
+    if len(text) > MAX_TEXT:
+        raise ParseError(f"{len(text)} characters in one piece, at most {MAX_TEXT} are allowed")
     from matchmaker.classad.grammar import parse
 
     tree: Any = parse(text, start)

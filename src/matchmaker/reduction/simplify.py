@@ -216,7 +216,7 @@ def _strict(node: Binary, demand: Demand) -> Expr:
 
 
 def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
-    """``a + error = error``, and ``a + undefined = undefined`` unless a may be an error that counts.
+    """``a + error = error``; ``a + undefined = undefined`` unless a may be an error that counts.
 
     So for every strict operator, on either side.
     """

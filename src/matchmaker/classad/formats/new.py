@@ -11,11 +11,8 @@ from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.parser import parse_ad_expr
+from matchmaker.classad.parser import MAX_TEXT, parse_ad_expr
 from matchmaker.classad.unparse import unparse
-
-MAX_AD: Final = 1 << 24
-"""The most characters an ad may have; what goes on longer is not an ad but a missing bracket."""
 
 # What can hide a bracket comes first; `open` begins something whose end is not here yet.
 _TOKEN: Final = re.compile(
@@ -60,8 +57,8 @@ def _cut(pieces: Iterator[str]) -> Iterator[tuple[str, int]]:
             line += lines
             indent = end - buffer.rfind("\n", 0, end) - 1 + (0 if lines else indent)
             buffer = buffer[end:]
-        if len(buffer) > MAX_AD:
-            raise ParseError(f"an ad goes on for over {MAX_AD} characters", line=line)
+        if len(buffer) > MAX_TEXT:
+            raise ParseError(f"an ad goes on for over {MAX_TEXT} characters", line=line)
     start = _BETWEEN.match(buffer + "\n").end()  # type: ignore[union-attr]
     if start < len(buffer):
         lines = buffer.count("\n", 0, start)
