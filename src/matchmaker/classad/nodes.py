@@ -10,13 +10,20 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import attrs
 
-from matchmaker.classad.values import ErrorType, UndefinedType, Value, is_error
+from matchmaker.classad.values import (
+    MAX_INT,
+    MIN_INT,
+    ErrorType,
+    UndefinedType,
+    Value,
+    is_error,
+)
 
 if TYPE_CHECKING:
     from matchmaker.classad.ad import ClassAd
@@ -349,20 +356,29 @@ def references(root: Expr) -> References:
     return References(*(tuple(names.values()) for names in found))
 
 
-def literal(value: Value) -> Expr:
+def literal(value: object) -> Expr:
     """The expression that has a value: a literal, a list of them, or a nested ad.
 
-    ERROR loses its reason, which is not part of the language. Relative and absolute times are
-    literals that print as ``relTime("…")`` and ``absTime("…")``.
+    Takes the values of the language, tuples as lists and mappings as ads. Times are literals that
+    print as ``relTime("…")`` and ``absTime("…")``; ERROR loses its reason, which is not part of the
+    language. Raises TypeError for another type and ValueError for an integer over 64 bits and for a
+    time without a zone.
+
+    >>> print(literal([1, "x", {"a": True}]))
+    {1, "x", [ a = true ]}
     """
-    if isinstance(value, list):
-        return ListExpr(tuple(literal(item) for item in value))
-    if isinstance(value, (bool, int, float, str, UndefinedType)):
+    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+        raise ValueError(f"{value} does not fit the 64 bits of a ClassAd integer")
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone; a ClassAd time has one")
+    if isinstance(value, (bool, int, float, str, datetime, timedelta, UndefinedType)):
         return Literal(value)
     if is_error(value):
         return Literal(ErrorType())
-    from matchmaker.classad.ad import ClassAd
+    if isinstance(value, (list, tuple)):
+        return ListExpr(tuple(item if isinstance(item, Expr) else literal(item) for item in value))
+    if isinstance(value, Mapping):
+        from matchmaker.classad.ad import ClassAd
 
-    if isinstance(value, ClassAd):
-        return value.expression()
-    return Literal(value)
+        return (value if isinstance(value, ClassAd) else ClassAd(value)).expression()
+    raise TypeError(f"{type(value).__name__} is not a ClassAd value")

@@ -14,7 +14,7 @@ from typing import Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.parser import MAX_TEXT, parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
 
@@ -75,6 +75,8 @@ def _lines(pieces: Iterator[str]) -> Iterator[str]:
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
         yield from lines
+        if len(rest) > MAX_TEXT:
+            raise ParseError(f"a line goes on for over {MAX_TEXT} characters")
     yield rest
 
 
