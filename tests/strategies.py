@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd
 from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
     AdExpr,
     Attr,
     Binary,
@@ -56,7 +58,7 @@ def reals() -> st.SearchStrategy[float]:
 def texts() -> st.SearchStrategy[str]:
     """Strings: words, numbers, and any characters that a string can hold."""
     words = st.sampled_from(("", "a", "A", "abc", "10", "9", "true", "a, b", 'say "hi"', "x\ty\\"))
-    characters = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
+    characters = st.characters(codec="utf-8", exclude_characters="\0")
     return words | st.text(characters, max_size=8)
 
 
@@ -104,14 +106,14 @@ def attributes() -> st.SearchStrategy[Expr]:
 def _larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     items = st.lists(inner, max_size=3).map(tuple)
     return st.one_of(
-        st.builds(_unary, st.sampled_from("-+!~"), inner),
+        st.builds(Unary, st.sampled_from("-+!~"), inner),
         st.builds(Binary, st.sampled_from(sorted(BINARY)), inner, inner),
         st.builds(Binary, st.sampled_from(("&&", "||")), inner, inner),
         st.builds(Ternary, inner, inner, inner),
         st.builds(Subscript, inner, inner),
         st.builds(Attr, inner, st.sampled_from(NAMES), st.just(False)),
         st.builds(ListExpr, items),
-        st.lists(st.tuples(st.sampled_from(NAMES), inner), max_size=3, unique_by=_name).map(_ad),
+        st.lists(st.tuples(st.sampled_from(NAMES), inner), max_size=3).map(_ad),
         st.sampled_from(CALLS).flatmap(
             lambda call: st.lists(inner, min_size=call[1], max_size=call[1]).map(
                 lambda arguments: Call(call[0], tuple(arguments))
@@ -120,17 +122,9 @@ def _larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     )
 
 
-def _name(entry: tuple[str, Expr]) -> str:
-    return entry[0].lower()
-
-
 def _ad(entries: list[tuple[str, Expr]]) -> Expr:
-    names, expressions = zip(*entries, strict=True) if entries else ((), ())
-    return AdExpr(tuple(names), tuple(expressions))
-
-
-def _unary(operator: str, operand: Expr) -> Expr:
-    return Unary(operator, operand)
+    unique = dict(entries)
+    return AdExpr(tuple(unique), tuple(unique.values()))
 
 
 def expressions(max_leaves: int = 12) -> st.SearchStrategy[Expr]:
@@ -167,7 +161,9 @@ def boolean_expressions() -> st.SearchStrategy[Expr]:
     small = st.integers(-3, 3).map(Literal) | st.sampled_from((0.5, 2.0)).map(Literal)
     sides = small | attributes()
     comparisons = st.builds(Binary, st.sampled_from(RELATIONS), sides, sides)
-    constants = st.sampled_from((True, False, UNDEFINED, ERROR, 0, 1)).map(Literal)
+    constants = st.sampled_from(
+        (TRUE, FALSE, Literal(UNDEFINED), Literal(ERROR), Literal(0), Literal(1))
+    )
     return st.recursive(
         comparisons | constants,
         lambda inner: (

@@ -288,7 +288,8 @@ def minus(value: Value) -> Value:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return wrap(-value) if isinstance(value, int) else -value
     if isinstance(value, timedelta):
-        return -value
+        # The longest time has no negative counterpart.
+        return -value if value <= -timedelta.min else ErrorType("time out of range")
     return value if is_exceptional(value) else ErrorType(f"-{type_name(value)} has no meaning")
 
 

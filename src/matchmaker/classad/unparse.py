@@ -96,8 +96,11 @@ def _unary(node: Unary) -> list[_Piece]:
 
 def _begins_with_digit(node: Expr) -> bool:
     """Whether a minus sign set before the node would become part of its first number."""
-    while isinstance(node, (Binary, Subscript)):
-        node = node.left if isinstance(node, Binary) else node.base
+    while isinstance(node, (Attr, Binary, Subscript)):
+        inner = node.left if isinstance(node, Binary) else node.base
+        if inner is None or (isinstance(node, Attr) and isinstance(inner, Literal)):
+            return False
+        node = inner
     return isinstance(node, Literal) and unparse_value(node.value)[0].isdigit()
 
 

@@ -1,6 +1,34 @@
 """The built-in functions, by subject. ``FUNCTIONS`` holds them all under their folded names."""
 
-from matchmaker.classad.functions import control, types
+from matchmaker.classad.functions import (
+    accounts,
+    control,
+    conversions,
+    environments,
+    lists,
+    numbers,
+    patterns,
+    stringlists,
+    strings,
+    times,
+    types,
+    versions,
+)
 from matchmaker.classad.functions.registry import FUNCTIONS, Function
 
-__all__ = ["FUNCTIONS", "Function", "control", "types"]
+__all__ = [
+    "FUNCTIONS",
+    "Function",
+    "accounts",
+    "control",
+    "conversions",
+    "environments",
+    "lists",
+    "numbers",
+    "patterns",
+    "stringlists",
+    "strings",
+    "times",
+    "types",
+    "versions",
+]

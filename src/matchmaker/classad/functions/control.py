@@ -1,23 +1,38 @@
-"""Functions that decide what is evaluated: ifThenElse, eval and debug."""
+"""Functions that decide what is evaluated and where, and that look at an expression itself."""
+
+# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.functions.conversions import to_text
+from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.functions.registry import lazy_function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    AdExpr,
+    Attr,
+    Expr,
+    postorder,
+)
 from matchmaker.classad.operators import truth
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 if TYPE_CHECKING:
     from matchmaker.classad.evaluate import Scope
-    from matchmaker.classad.nodes import Expr
 
 
 @lazy_function("ifThenElse", 3)
 def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """ifThenElse(c, a, b): a where c is true (or a number other than 0), b where it is false.
 
-    Undefined and error pass through c; a string as c is an error. Only the branch taken is evaluated.
+    Undefined and error pass through c; a string as c is an error. Only the branch taken is
+    evaluated. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('ifThenElse(2 > 1, "yes", 1 / 0)').eval()
@@ -27,3 +42,192 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if not isinstance(condition, bool):
         return condition
     return scope.eval(arguments[1] if condition else arguments[2])
+
+
+@lazy_function("eval", 1)
+def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """eval(x): x as text, read as an expression and evaluated where the call stands.
+
+    Undefined, and text that is no expression, are an error. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_ad
+    >>> parse_ad('[a = 1; b = eval("a + 1")]').eval("b")
+    2
+    """
+    from matchmaker.classad.parser import parse_expr
+
+    text = to_text(scope.eval(arguments[0]))
+    if not isinstance(text, str):
+        return wrong("eval", "text", text)
+    # Reading costs more than most steps of an evaluation do.
+    scope.spend(10 + len(text) // 8)
+    try:
+        expression = parse_expr(text)
+    except ParseError as error:
+        return ErrorType(f"eval(): {error.summary()}")
+    return scope.eval(expression)
+
+
+@lazy_function("debug", 1)
+def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """debug(x): x. HTCondor writes the evaluation of x to a log as well.
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr("debug(1 + 1)").eval()
+    2
+    """
+    return scope.eval(arguments[0])
+
+
+@lazy_function("unparse", 1)
+def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
+
+    Anything but a name as the argument is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_ad
+    >>> parse_ad("[a = b || c; t = unparse(a)]").eval("t")
+    'b || c'
+    """
+    name = arguments[0]
+    if not isinstance(name, Attr):
+        return ErrorType("unparse() takes the name of an attribute")
+    if name.base is not None or name.absolute or scope.ad is None or name.name not in scope.ad:
+        return ""
+    text = str(scope.ad[name.name])
+    scope.spend(len(text) // 8)
+    return text
+
+
+@lazy_function("unresolved", 1, 2)
+def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
+
+    The result is a list in text. With a pattern (see regexp(), without regard to case), whether one
+    of the names matches it. Undefined where the attribute is missing; anything but a name is an
+    error. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_ad
+    >>> parse_ad("[a = x + b + TARGET.y; b = z; t = unresolved(a)]").eval("t")
+    'y,x,z'
+    """
+    start = arguments[0]
+    if not isinstance(start, Attr):
+        return ErrorType("unresolved() takes the name of an attribute")
+    pattern = scope.eval(arguments[1]) if len(arguments) == 2 else ""
+    if start.base is not None or scope.ad is None or start.name not in scope.ad:
+        return UNDEFINED
+    names = _external_names(scope.ad[start.name], scope.ad, scope)
+    if len(arguments) == 1:
+        return ",".join(names)
+    if not isinstance(pattern, str):
+        return wrong("unresolved", "a pattern as a string", pattern)
+    found: Value = search("unresolved", pattern, "", "i")
+    if not isinstance(found, bool):
+        return found
+    for name in names:
+        found = search("unresolved", pattern, name, "i")
+        if found is not False:
+            return found
+    return False
+
+
+def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
+    """The names that an expression leads to and the ad does not define, in order."""
+    found: dict[str, str] = {}
+    pending, seen = [root], {root}
+    while pending:
+        nodes = list(postorder(pending.pop()))
+        scope.spend(len(nodes))
+        inner = {node.base for node in nodes if isinstance(node, Attr)}
+        local = {name.lower() for node in nodes if isinstance(node, AdExpr) for name in node.names}
+        for node in nodes:
+            path = _path(node) if isinstance(node, Attr) and node not in inner else None
+            if not path:
+                continue
+            kept = path
+            if path[0].lower() in TARGET_SCOPES and len(path) > 1:
+                found.setdefault(f"target.{'.'.join(path[1:])}".lower(), ".".join(path[1:]))
+                continue
+            if path[0].lower() in MY_SCOPES and len(path) > 1:
+                kept = path[1:]
+            if kept[0] in ad:
+                if ad[kept[0]] not in seen:
+                    seen.add(ad[kept[0]])
+                    pending.append(ad[kept[0]])
+            elif kept[0].lower() not in local:
+                found.setdefault(".".join(kept).lower(), ".".join(kept))
+    return [found[key] for key in sorted(found)]
+
+
+def _path(node: Attr) -> list[str]:
+    """The names of ``a.b.c``; none where something other than a name stands at the beginning."""
+    names = [node.name]
+    base = node.base
+    while isinstance(base, Attr):
+        names.append(base.name)
+        base = base.base
+    return names[::-1] if base is None else []
+
+
+@lazy_function("evalInEachContext", 2)
+def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
+
+    x that is the name of an attribute stands for its expression. What is no ad gives an error in
+    its place, or undefined. Undefined where L is; error where L is no list. (HTCondor manual,
+    ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr("evalInEachContext(a + 1, {[a = 1], [a = 2]})").eval()
+    [2, 3]
+    """
+    ads = scope.eval(arguments[1])
+    if not isinstance(ads, list):
+        return ads if ads is UNDEFINED else wrong("evalInEachContext", "a list of ads", ads)
+    return _in_each(arguments[0], ads, scope)
+
+
+@lazy_function("countMatches", 2)
+def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
+
+    0 where L is undefined; error where L is no list. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr("countMatches(a > 1, {[a = 1], [a = 2], [b = 3]})").eval()
+    1
+    """
+    ads = scope.eval(arguments[1])
+    if ads is UNDEFINED:
+        return 0
+    if not isinstance(ads, list):
+        return wrong("countMatches", "a list of ads", ads)
+    return sum(truth(value) is True for value in _in_each(arguments[0], ads, scope))
+
+
+def _in_each(node: Expr, ads: list[Value], scope: Scope) -> list[Value]:
+    scope.spend(len(ads))
+    node = _named(node, scope)
+    return [_in_context(node, ad, scope) for ad in ads]
+
+
+def _named(node: Expr, scope: Scope) -> Expr:
+    """The expression that an attribute's name stands for; anything else stands for itself."""
+    if not isinstance(node, Attr):
+        return node
+    base: Value | None = scope.ad
+    if node.base is not None:
+        base = scope.eval(node.base)
+    elif node.absolute and scope.ad is not None:
+        base = scope.ad.root
+    ad = base if isinstance(base, ClassAd) else None
+    while ad is not None and node.name not in ad:
+        ad = ad.parent
+    return ad[node.name] if ad is not None else node
+
+
+def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
+    if isinstance(ad, ClassAd):
+        return scope.within(ad).eval(node)
+    return UNDEFINED if ad is UNDEFINED else wrong("evalInEachContext", "a list of ads", ad)

@@ -50,7 +50,7 @@ FUNCTIONS: Final[dict[str, Function]] = {}
 
 
 def function(name: str, least: int, most: int | None = -1) -> Callable[[_F], _F]:
-    """Enters a strict function: `least` to `most` arguments (None: any number; none given: `least`)."""
+    """Enters a strict function of `least` to `most` arguments (None: any number; else `least`)."""
 
     def enter(call: _F) -> _F:
         FUNCTIONS[name.lower()] = Function(name, least, least if most == -1 else most, call, False)

@@ -1,4 +1,4 @@
-"""Tests of a value's type. All are total: they give true or false for any value, errors included."""
+"""Tests of a value's type. All are total: true or false for any value, errors included."""
 
 from __future__ import annotations
 

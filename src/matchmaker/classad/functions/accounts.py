@@ -1,0 +1,45 @@
+"""Functions on the accounts of the machine: userHome, and userMap, which has no maps here."""
+
+from __future__ import annotations
+
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.values import UNDEFINED, Value, is_error
+
+
+@function("userHome", 1, 2)
+def user_home(user: Value, default: Value = UNDEFINED) -> Value:
+    """userHome(user[, default]): the home folder of an account of this machine.
+
+    The default is a string, given where there is no such account; without one, undefined. A user
+    that is no string is an error, if there is no default. (HTCondor manual, ClassAd functions.)
+
+    >>> user_home("no such user", "/tmp")
+    '/tmp'
+    """
+    fallback = default if isinstance(default, str) and default else UNDEFINED
+    if not isinstance(user, str):
+        if fallback is UNDEFINED and user is not UNDEFINED:
+            return wrong("userHome", "a string", user)
+        return fallback
+    try:
+        import pwd
+
+        return pwd.getpwnam(user).pw_dir
+    except (ImportError, KeyError, ValueError):
+        return fallback
+
+
+@function("userMap", 2, 4)
+def user_map(*values: Value) -> Value:
+    """userMap(map, user[, preferred[, default]]): always the default, or undefined without one.
+
+    HTCondor looks the user up in a map of its configuration; there is no such configuration here.
+
+    >>> user_map("groups", "alice", "atlas", "none"), user_map("groups", "alice")
+    ('none', UNDEFINED)
+    """
+    for value in values:
+        if is_error(value):
+            return value
+    return values[3] if len(values) == 4 else UNDEFINED

@@ -1,0 +1,237 @@
+"""From one type to another: int, real, string and bool, and the text that strcat and others see.
+
+Numbers are read from the beginning of a string as C does. Numbers that do not fit 64 bits become
+the nearest one that does, and NaN becomes 0, where C leaves the result open.
+"""
+
+# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import MAX_TEXT, wrong
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.values import (
+    MAX_INT,
+    MIN_INT,
+    UNDEFINED,
+    ErrorType,
+    UndefinedType,
+    Value,
+    is_exceptional,
+)
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_NUMBER: Final = re.compile(
+    r"\s*([+-]?)(?:(0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?\d+)?)"
+    r"|(inf(?:inity)?|nan)|((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def leading_number(text: str) -> float | None:
+    """The number that a text begins with, as C's strtod reads it, or None.
+
+    >>> leading_number("12abc"), leading_number("0x10"), leading_number("abc")
+    (12.0, 16.0, None)
+    """
+    match = _NUMBER.match(text)
+    if match is None:
+        return None
+    sign, hexadecimal, special, decimal = match.groups()
+    try:
+        number = float.fromhex(hexadecimal) if hexadecimal else float(special or decimal)
+    except OverflowError:
+        number = math.inf
+    return -number if sign == "-" else number
+
+
+def saturated(number: float) -> int:
+    """A real as an integer of 64 bits: the fraction dropped, the nearest one where it is too large.
+
+    >>> saturated(-2.9), saturated(1e30), saturated(float("nan"))
+    (-2, 9223372036854775807, 0)
+    """
+    if math.isnan(number):
+        return 0
+    if number >= 2.0**63:
+        return MAX_INT
+    return int(number) if number > -(2.0**63) else MIN_INT
+
+
+def whole_seconds(time: datetime | timedelta) -> int:
+    """The seconds of a relative time, or since 1970, without their fraction."""
+    span = time - EPOCH if isinstance(time, datetime) else time
+    return int(span / timedelta(seconds=1))
+
+
+def to_real(value: Value) -> float | None:
+    """A value as a real; None where it is no number, no time and no text that begins with one."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    if isinstance(value, str):
+        return leading_number(value)
+    if isinstance(value, (datetime, timedelta)):
+        return float(whole_seconds(value))
+    return None
+
+
+def to_integer(value: Value) -> int | None:
+    """A value as an integer; None as in :func:`to_real`."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, (datetime, timedelta)):
+        return whole_seconds(value)
+    number = to_real(value)
+    return saturated(number) if number is not None else None
+
+
+def to_text(value: Value) -> str | UndefinedType | ErrorType:
+    """A value as strcat and string() write it: strings bare, reals with 16 digits.
+
+    >>> to_text(1.5), to_text([1, "a"]), to_text(timedelta(seconds=100))
+    ('1.500000000000000E+00', '{ 1,"a" }', '01:40')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (UndefinedType, ErrorType)):
+        return value
+    if not isinstance(value, list):
+        return _plain_text(value)
+    parts: list[str] = []
+    length = 0
+    for part in _list_text(value):
+        length += len(part)
+        if length > MAX_TEXT:
+            return ErrorType(f"a list takes over {MAX_TEXT} characters as text")
+        parts.append(part)
+    return "".join(parts)
+
+
+def _list_text(items: list[Value]) -> Iterator[str]:
+    yield "{ "
+    for index, item in enumerate(items):
+        if index:
+            yield ","
+        if isinstance(item, list):
+            yield from _list_text(item)
+        elif isinstance(item, float):
+            yield _plain_text(item)
+        else:
+            yield str(item) if _is_ad(item) else unparse_value(item)
+    yield " }"
+
+
+def _is_ad(value: Value) -> bool:
+    from matchmaker.classad.ad import ClassAd
+
+    return isinstance(value, ClassAd)
+
+
+def _plain_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if value == 0 or not math.isfinite(value):
+            return unparse_value(value)
+        return f"{value:.15E}"
+    if isinstance(value, datetime):
+        return _absolute_text(value)
+    if isinstance(value, timedelta):
+        return _relative_text(whole_seconds(value))
+    return str(value)
+
+
+def _absolute_text(time: datetime) -> str:
+    offset = time.utcoffset() or timedelta()
+    sign = "+" if offset > timedelta() else "-"
+    hours, minutes = divmod(int(abs(offset).total_seconds()) // 60, 60)
+    day = f"{time.year}-{time.month:02}-{time.day:02}"
+    return f"{day}T{time:%H:%M:%S}{sign}{hours:02}:{minutes:02}"
+
+
+def _relative_text(seconds: int) -> str:
+    sign = "-" if seconds < 0 else ""
+    minutes, second = divmod(abs(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{sign}{days}+{hour:02}:{minute:02}:{second:02}"
+    if hour:
+        return f"{sign}{hour:02}:{minute:02}:{second:02}"
+    return f"{sign}{minute:02}:{second:02}" if minute else f"{sign}{second:02}"
+
+
+@function("int", 1)
+def int_(value: Value) -> Value:
+    """int(x): a number, a boolean, a time or a string that begins with a number, as an integer.
+
+    The fraction is dropped. Undefined stays undefined; a string without a number, a list and an ad
+    give error. (HTCondor manual, ClassAd functions.)
+
+    >>> int_(2.9), int_("12abc"), int_("0x10"), int_("")
+    (2, 12, 16, ERROR(int() takes a number or text that begins with one, not string))
+    """
+    if value is UNDEFINED:
+        return UNDEFINED
+    number = to_integer(value)
+    if number is None:
+        return wrong("int", "a number or text that begins with one", value)
+    return number
+
+
+@function("real", 1)
+def real(value: Value) -> Value:
+    """real(x): a number, a boolean, a time or a string that begins with a number, as a real.
+
+    Undefined and error as in int(). ``real("INF")``, ``real("-INF")`` and ``real("NaN")`` are how
+    such numbers are written. (HTCondor manual, ClassAd functions.)
+
+    >>> real("1e3"), real(True)
+    (1000.0, 1.0)
+    """
+    if value is UNDEFINED:
+        return UNDEFINED
+    number = to_real(value)
+    if number is None:
+        return wrong("real", "a number or text that begins with one", value)
+    return number
+
+
+@function("string", 1)
+def string(value: Value) -> Value:
+    """string(x): any value as text; undefined and error stay.
+
+    >>> string(1.5), string(True), string("a")
+    ('1.500000000000000E+00', 'true', 'a')
+    """
+    return to_text(value)
+
+
+@function("bool", 1)
+def bool_(value: Value) -> Value:
+    """bool(x): numbers other than 0 are true; the strings "true" and "false" in any case are too.
+
+    Any other string gives undefined; absolute times, lists and ads give error. (HTCondor manual,
+    ClassAd functions.)
+
+    >>> bool_(0.5), bool_("FALSE"), bool_("yes")
+    (True, False, UNDEFINED)
+    """
+    if isinstance(value, (int, float)):
+        return value != 0
+    if isinstance(value, timedelta):
+        return whole_seconds(value) != 0
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(ascii_fold(value), UNDEFINED)
+    if is_exceptional(value):
+        return value
+    return wrong("bool", "a number, a relative time or a string", value)

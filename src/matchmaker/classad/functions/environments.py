@@ -1,0 +1,136 @@
+"""Environments and argument lists as jobs carry them, in HTCondor's old (V1) and new (V2) syntax.
+
+New syntax: words at white space; what stands in single quotes is kept, and two of them there are
+one. Old syntax: ``a=1;b=2`` for environments, plain words for arguments.
+"""
+
+from __future__ import annotations
+
+import re
+
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import joined, listed, wrong
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value
+
+_QUOTABLE = re.compile(r"[\s']+")
+_WORD = re.compile(r"(?:[^\s']|'(?:[^']|'')*')+")
+
+
+def _split(text: str) -> list[str] | None:
+    """The words of a text in new syntax, unquoted; None where a quote is left open."""
+    words: list[str] = []
+    position = 0
+    while (position := len(text) - len(text[position:].lstrip())) < len(text):
+        word = _WORD.match(text, position)
+        if word is None or (word.end() < len(text) and not text[word.end()].isspace()):
+            return None
+        words.append(re.sub(r"'((?:[^']|'')*)'", lambda m: m[1].replace("''", "'"), word[0]))
+        position = word.end()
+    return words
+
+
+def _quoted(word: str) -> str:
+    if not word:
+        return "''"
+    return _QUOTABLE.sub(lambda match: "'" + match[0].replace("'", "''") + "'", word)
+
+
+def _assigned(name: str, entries: list[str], variables: dict[str, str]) -> ErrorType | None:
+    for entry in entries:
+        variable, equals, value = entry.partition("=")
+        if not variable or not equals:
+            return ErrorType(f"{name}(): {entry[:40]!r} assigns no variable")
+        variables[variable] = value
+    return None
+
+
+def _written(name: str, variables: dict[str, str]) -> Value:
+    return joined(name, [_quoted(f"{key}={variables[key]}") for key in sorted(variables)], " ")
+
+
+@function("envV1ToV2", 1)
+def env_v1_to_v2(text: Value) -> Value:
+    """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
+
+    >>> env_v1_to_v2("b=x y;a=1")
+    "a=1 b=x' 'y"
+    """
+    if not isinstance(text, str):
+        return text if text is UNDEFINED else wrong("envV1ToV2", "a string", text)
+    variables: dict[str, str] = {}
+    entries = [part.lstrip() for part in re.split(r"[;\n]", text)]
+    fault = _assigned("envV1ToV2", [entry for entry in entries if entry], variables)
+    return fault if fault is not None else _written("envV1ToV2", variables)
+
+
+@function("mergeEnvironment", 0, None)
+def merge_environment(*texts: Value) -> Value:
+    """mergeEnvironment(s, …): environments in new syntax as one; later ones win.
+
+    Undefined arguments are passed over. (HTCondor manual, ClassAd functions.)
+
+    >>> merge_environment("a=1 b=2", "b='3 4'")
+    "a=1 b=3' '4"
+    """
+    variables: dict[str, str] = {}
+    for text in texts:
+        if text is UNDEFINED:
+            continue
+        if not isinstance(text, str):
+            return wrong("mergeEnvironment", "strings", text)
+        entries = _split(text)
+        if entries is None:
+            return ErrorType("mergeEnvironment(): a quote is left open")
+        fault = _assigned("mergeEnvironment", entries, variables)
+        if fault is not None:
+            return fault
+    return _written("mergeEnvironment", variables)
+
+
+def _syntax(name: str, version: Value) -> Value | None:
+    """The error where the version of the syntax is neither 1 nor 2."""
+    if isinstance(version, bool) or not isinstance(version, int):
+        return wrong(name, "1 or 2 as the version of the syntax", version)
+    if version not in (1, 2):
+        return ErrorType(f"{name}() knows the versions 1 and 2 of the syntax, not {version}")
+    return None
+
+
+@function("listToArgs", 1, 2)
+def list_to_args(items: Value, version: Value = 2) -> Value:
+    """listToArgs(L[, version]): a list of strings as one line of arguments, in new syntax.
+
+    >>> list_to_args(["a", "b c", ""])
+    "a b' 'c ''"
+    """
+    if not isinstance(items, list):
+        return wrong("listToArgs", "a list", items)
+    fault = _syntax("listToArgs", version)
+    if fault is not None:
+        return fault
+    words: list[str] = []
+    for item in items:
+        if not isinstance(item, str):
+            return wrong("listToArgs", "a list of strings", item)
+        if version == 1 and re.search(r"\s", item):
+            return ErrorType("listToArgs(): the old syntax has no way to write white space")
+        words.append(_quoted(item) if version == 2 else item)
+    return joined("listToArgs", words, " ")
+
+
+@function("argsToList", 1, 2)
+def args_to_list(text: Value, version: Value = 2) -> Value:
+    """argsToList(s[, version]): a line of arguments as a list of strings.
+
+    >>> args_to_list("a 'b c'"), args_to_list("a 'b c'", 1)
+    (['a', 'b c'], ['a', "'b", "c'"])
+    """
+    if not isinstance(text, str):
+        return wrong("argsToList", "a string", text)
+    fault = _syntax("argsToList", version)
+    if fault is not None:
+        return fault
+    words = text.split() if version == 1 else _split(text)
+    if words is None:
+        return ErrorType("argsToList(): a quote is left open")
+    return listed("argsToList", words)

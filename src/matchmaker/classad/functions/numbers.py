@@ -1,0 +1,162 @@
+"""Functions on numbers: rounding, powers, multiples and chance."""
+
+# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Final, TypeGuard
+
+from matchmaker.classad.functions.conversions import saturated, to_real
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.values import MAX_INT, MIN_INT, ErrorType, Value, wrap
+
+_A_NUMBER: Final = "a number or text that begins with one"
+
+
+@function("floor", 1)
+def floor(value: Value) -> Value:
+    """floor(x): the largest integer that is not above x. x is read as real() reads it.
+
+    Undefined is an error here, as all that is no number. (HTCondor manual, ClassAd functions.)
+
+    >>> floor(-2.5), floor("1.9")
+    (-3, 1)
+    """
+    return _rounded("floor", value)
+
+
+@function("ceil", 1)
+@function("ceiling", 1)
+def ceiling(value: Value) -> Value:
+    """ceiling(x), ceil(x): the smallest integer that is not below x; the rest as in floor().
+
+    >>> ceiling(-2.5)
+    -2
+    """
+    return _rounded("ceiling", value)
+
+
+@function("round", 1)
+def round_(value: Value) -> Value:
+    """round(x): the nearest integer, of two the even one; the rest as in floor().
+
+    >>> round_(2.5), round_(3.5)
+    (2, 4)
+    """
+    return _rounded("round", value)
+
+
+_ROUNDING: Final[dict[str, Callable[[float], int]]] = {
+    "floor": math.floor,
+    "ceiling": math.ceil,
+    "round": round,
+}
+
+
+def _rounded(name: str, value: Value) -> Value:
+    if isinstance(value, int):
+        return int(value)
+    number = to_real(value)
+    if number is None:
+        return wrong(name, _A_NUMBER, value)
+    if math.isfinite(number):
+        number = _ROUNDING[name](number)
+    return saturated(number)
+
+
+@function("pow", 2)
+def pow_(base: Value, exponent: Value) -> Value:
+    """pow(a, b): a to the power of b; of integers an integer, unless b is negative.
+
+    An integer that does not fit 64 bits becomes the nearest one that does. What is no number is an
+    error. (HTCondor manual, ClassAd functions.)
+
+    >>> pow_(2, 10), pow_(2, -1), pow_("2", 2), pow_(2, 100)
+    (1024, 0.5, 4.0, 9223372036854775807)
+    """
+    if _is_integer(base) and _is_integer(exponent) and exponent >= 0:
+        # From 64 on only 0, 1 and -1 stay within bounds, and they repeat every second power.
+        power: int = base ** (exponent if exponent < 64 else 64 + exponent % 2)
+        return max(MIN_INT, min(MAX_INT, power))
+    left, right = to_real(base), to_real(exponent)
+    if left is None or right is None:
+        return wrong("pow", _A_NUMBER, base if left is None else exponent)
+    try:
+        return math.pow(left, right)
+    except OverflowError:
+        return -math.inf if left < 0 and right % 2 == 1 else math.inf
+    except ValueError:
+        return math.nan if left else math.inf
+
+
+@function("quantize", 2)
+def quantize(value: Value, step: Value) -> Value:
+    """quantize(x, n), quantize(x, L): the next multiple of n that is not below x.
+
+    Of a list, its first element that is not below x, or a multiple of the last one. 0 and an empty
+    list leave x as it is. What is no number is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> quantize(7, 4), quantize(7.5, 2), quantize(3, [1, 4, 8]), quantize(20, [1, 4, 8])
+    (8, 8.0, 4, 24)
+    """
+    number = to_real(value)
+    if number is None:
+        return wrong("quantize", _A_NUMBER, value)
+    if isinstance(step, list):
+        last: Value = 0.0
+        for last in step:
+            bound = to_real(last)
+            if bound is None:
+                return wrong("quantize", _A_NUMBER, last)
+            if bound >= number:
+                return last
+        step = last
+    if _is_integer(step) and _is_integer(value):
+        return wrap(_multiple(value, step))
+    unit = to_real(step)
+    if unit is None:
+        return wrong("quantize", _A_NUMBER, step)
+    if abs(unit) <= _NOTHING:
+        return value
+    count = number / unit
+    # A count just below zero becomes -0.0, as with C's ceil.
+    return (math.copysign(math.ceil(count), count) if math.isfinite(count) else count) * unit
+
+
+_NOTHING: Final = 1e-8
+
+
+def _multiple(value: int, step: int) -> int:
+    """The multiple by the arithmetic of C, which drops the fraction of a negative quotient too."""
+    if step == 0:
+        return value
+    above = wrap(value + step - 1)
+    count = abs(above) // abs(step)
+    return (count if (above < 0) == (step < 0) else -count) * step
+
+
+def _is_integer(value: Value) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@function("random", 0, 1)
+def random_(most: Value = 1.0) -> Value:
+    """random([max]): a random number from 0 up to but not including max, of the type of max.
+
+    Without an argument a real below 1. max is an integer or a real above 0; else the result is
+    error. (HTCondor manual, ClassAd functions.)
+
+    >>> random_(1), 0 <= random_() < 1
+    (0, True)
+    """
+    if isinstance(most, bool) or not isinstance(most, (int, float)):
+        return wrong("random", "a number", most)
+    if not most > 0:
+        return ErrorType("random() takes a number above 0")
+    if isinstance(most, int):
+        return random.randrange(most)  # noqa: S311 - spreads jobs, keeps no secret
+    return random.random() * most  # noqa: S311 - spreads jobs, keeps no secret

@@ -1,0 +1,257 @@
+"""Functions on lists that are written as one string: ``"a, b, c"``.
+
+The string is cut at any of the delimiter characters, by default at commas and white space; white
+space around an element is dropped, and so are empty elements. Lists proper are in ``lists``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from matchmaker.classad.functions.conversions import leading_number
+from matchmaker.classad.functions.patterns import search
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error, wrap
+
+_DELIMITERS: Final = ", \t\r\n"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def elements(text: str, delimiters: str = _DELIMITERS) -> list[str]:
+    """The elements of a list written as a string.
+
+    >>> elements("a, b,,c"), elements("x y; z", ";")
+    (['a', 'b', 'c'], ['x y', 'z'])
+    """
+    parts = re.split(f"[{re.escape(delimiters)}]", text) if delimiters else [text]
+    return [stripped for part in parts if (stripped := part.strip())]
+
+
+def _strings(name: str, values: tuple[Value, ...]) -> list[str] | ErrorType:
+    """The arguments, if all are strings; else the error of the first that is none."""
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) == len(values):
+        return texts
+    return wrong(name, "strings", next(value for value in values if not isinstance(value, str)))
+
+
+def _numbers(name: str, values: tuple[Value, ...]) -> list[int | float] | ErrorType:
+    texts = _strings(name, values)
+    if isinstance(texts, ErrorType):
+        return texts
+    numbers: list[int | float] = []
+    for element in elements(*texts):
+        number = leading_number(element)
+        if number is None:
+            return ErrorType(f"{name}() takes a list of numbers, not of {element[:40]!r}")
+        numbers.append(wrap(int(element)) if _INTEGER.fullmatch(element) else number)
+    return numbers
+
+
+@function("stringListSize", 1, 2)
+def string_list_size(*values: Value) -> Value:
+    """stringListSize(s[, delimiters]): the number of elements of a list written as a string.
+
+    An argument that is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> string_list_size("a, b,,c"), string_list_size("a;b", ";")
+    (3, 2)
+    """
+    texts = _strings("stringListSize", values)
+    return texts if isinstance(texts, ErrorType) else len(elements(*texts))
+
+
+@function("stringListSum", 1, 2)
+def string_list_sum(*values: Value) -> Value:
+    """stringListSum(s[, delimiters]): the sum of the numbers in a list written as a string.
+
+    An integer if all are, else a real; 0.0 of none. An element that is no number is an error.
+    (HTCondor manual, ClassAd functions.)
+
+    >>> string_list_sum("1,2"), string_list_sum("1,2.5"), string_list_sum("")
+    (3, 3.5, 0.0)
+    """
+    return _combined("stringListSum", values, sum)
+
+
+@function("stringListAvg", 1, 2)
+def string_list_avg(*values: Value) -> Value:
+    """stringListAvg(s[, delimiters]): the mean of the numbers in a list written as a string.
+
+    Of integers an integer, the fraction dropped; the rest as in stringListSum().
+
+    >>> string_list_avg("1,2.0"), string_list_avg("1,2")
+    (1.5, 1)
+    """
+    return _combined("stringListAvg", values, _mean)
+
+
+def _mean(numbers: list[int | float]) -> int | float:
+    total = sum(numbers)
+    if isinstance(total, float):
+        return total / len(numbers)
+    return abs(total) // len(numbers) * (-1 if total < 0 else 1)
+
+
+@function("stringListMin", 1, 2)
+def string_list_min(*values: Value) -> Value:
+    """stringListMin(s[, delimiters]): the smallest number in a list; undefined of none.
+
+    >>> string_list_min("3,1,2"), string_list_min("")
+    (1, UNDEFINED)
+    """
+    return _combined("stringListMin", values, min, UNDEFINED)
+
+
+@function("stringListMax", 1, 2)
+def string_list_max(*values: Value) -> Value:
+    """stringListMax(s[, delimiters]): the largest number in a list; undefined of none.
+
+    >>> string_list_max("3,1,2"), string_list_max("-1,-2")
+    (3, -1)
+    """
+    return _combined("stringListMax", values, max, UNDEFINED)
+
+
+def _combined(
+    name: str,
+    values: tuple[Value, ...],
+    combine: Callable[[list[int | float]], int | float],
+    of_none: Value = 0.0,
+) -> Value:
+    numbers = _numbers(name, values)
+    if not isinstance(numbers, list):
+        return numbers
+    if not numbers:
+        return of_none
+    if any(isinstance(number, float) for number in numbers):
+        numbers = [float(number) for number in numbers]
+    result = combine(numbers)
+    return wrap(result) if isinstance(result, int) else result
+
+
+@function("stringListMember", 2, 3)
+def string_list_member(*values: Value) -> Value:
+    """stringListMember(x, s[, delimiters]): whether the string x is an element of the list s.
+
+    Undefined counts as an empty string, unless both are; any other argument that is no string is an
+    error. (HTCondor manual, ClassAd functions.)
+
+    >>> string_list_member("b", "a, b"), string_list_member("B", "a, b")
+    (True, False)
+    """
+    return _member("stringListMember", values, str)
+
+
+@function("stringListIMember", 2, 3)
+def string_list_imember(*values: Value) -> Value:
+    """stringListIMember(x, s[, delimiters]): stringListMember() without regard to letter case.
+
+    >>> string_list_imember("B", "a, b")
+    True
+    """
+    return _member("stringListIMember", values, ascii_fold)
+
+
+def _texts(name: str, values: tuple[Value, ...]) -> list[str] | UndefinedType | ErrorType:
+    """The arguments, undefined ones as empty strings; undefined delimiters are the usual ones."""
+    if values[0] is UNDEFINED and values[1] is UNDEFINED:
+        return UNDEFINED
+    texts: list[str] = []
+    for index, value in enumerate(values):
+        if isinstance(value, str):
+            texts.append(value)
+        elif value is not UNDEFINED:
+            return wrong(name, "strings", value)
+        elif index < 2:
+            texts.append("")
+    return texts
+
+
+def _member(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) -> Value:
+    texts = _texts(name, values)
+    if not isinstance(texts, list):
+        return texts
+    wanted, *rest = texts
+    return fold(wanted) in map(fold, elements(*rest))
+
+
+@function("stringListSubsetMatch", 2, 3)
+def string_list_subset_match(*values: Value) -> Value:
+    """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
+
+    Arguments as in stringListMember(). (HTCondor manual, ClassAd functions.)
+
+    >>> string_list_subset_match("a,b", "c,b,a")
+    True
+    """
+    return _subset("stringListSubsetMatch", values, str)
+
+
+@function("stringListISubsetMatch", 2, 3)
+def string_list_isubset_match(*values: Value) -> Value:
+    """stringListISubsetMatch(a, b[, delimiters]): the same without regard to letter case.
+
+    >>> string_list_isubset_match("A", "c,b,a")
+    True
+    """
+    return _subset("stringListISubsetMatch", values, ascii_fold)
+
+
+def _subset(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) -> Value:
+    texts = _texts(name, values)
+    if not isinstance(texts, list):
+        return texts
+    part, whole, *rest = texts
+    return set(map(fold, elements(part, *rest))) <= set(map(fold, elements(whole, *rest)))
+
+
+@function("stringListsIntersect", 2, 3)
+def string_lists_intersect(*values: Value) -> Value:
+    """stringListsIntersect(a, b[, delimiters]): whether the lists have an element in common.
+
+    Undefined where an argument is; one that is no string is an error. White space belongs to the
+    elements unless it is a delimiter, as the space is by default. (HTCondor manual, ClassAd
+    functions.)
+
+    >>> string_lists_intersect("a, b", "b c"), string_lists_intersect("a", "A")
+    (True, False)
+    """
+    for value in values:
+        if is_error(value):
+            return value
+    if UNDEFINED in values:
+        return UNDEFINED
+    texts = _strings("stringListsIntersect", values)
+    if isinstance(texts, ErrorType):
+        return texts
+    left, right, *rest = texts
+    cut = re.compile(f"[{re.escape(rest[0] if rest and rest[0] else ' ,')}]")
+    return bool((set(cut.split(left)) & set(cut.split(right))) - {""})
+
+
+@function("stringList_regexpMember", 2, 4)
+def string_list_regexp_member(*values: Value) -> Value:
+    """stringList_regexpMember(p, s[, delimiters[, options]]): whether p matches an element of s.
+
+    p and the options as in regexp(). Undefined where the list is empty; an argument that is no
+    string is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> string_list_regexp_member("^b", "a, bc"), string_list_regexp_member("B", "b", ",", "i")
+    (True, True)
+    """
+    name = "stringList_regexpMember"
+    texts = _strings(name, values)
+    if isinstance(texts, ErrorType):
+        return texts
+    pattern, text, delimiters, options, *_ = (*texts, *(_DELIMITERS, "")[len(texts) - 2 :])
+    found: Value = UNDEFINED
+    for element in elements(text, delimiters):
+        found = search(name, pattern, element, options)
+        if found is not False:
+            return found
+    return found

@@ -1,0 +1,216 @@
+"""Functions on strings: joining, cutting, letter case, order, and splitting at fixed characters.
+
+Strings are counted in characters, not in bytes. Letter case is ASCII's. Patterns are in
+``patterns``, lists written as one string in ``stringlists``.
+"""
+
+# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from matchmaker.classad.functions.conversions import to_text
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import joined, listed, wrong
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
+
+_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+
+
+@function("strcat", 0, None)
+def strcat(*values: Value) -> Value:
+    """strcat(x, …): the values as text, one after the other; any type.
+
+    The first undefined or error argument is the result. (HTCondor manual, ClassAd functions.)
+
+    >>> strcat("a", 1, True), strcat("a", UNDEFINED)
+    ('a1true', UNDEFINED)
+    """
+    parts: list[str] = []
+    for value in values:
+        text = to_text(value)
+        if not isinstance(text, str):
+            return text
+        parts.append(text)
+    return joined("strcat", parts)
+
+
+@function("join", 0, None)
+def join(*values: Value) -> Value:
+    """join(sep, x, …), join(sep, L), join(L): the values as text, with sep between them.
+
+    Undefined values are left out; if nothing else is there, the result is undefined. An error is
+    the result. (HTCondor manual, ClassAd functions.)
+
+    >>> join(",", ["a", UNDEFINED, 2]), join(["a", "b"]), join("-", "a", "b")
+    ('a,2', 'ab', 'a-b')
+    """
+    if len(values) in (1, 2) and isinstance(values[-1], list):
+        values = ((values[0] if len(values) == 2 else ""), *values[-1])
+    texts = [to_text(value) for value in values]
+    for text in texts:
+        if is_error(text):
+            return text
+    separator = texts[0] if texts and isinstance(texts[0], str) else ""
+    parts = [text for text in texts[1:] if isinstance(text, str)]
+    if not parts and UNDEFINED in texts:
+        return UNDEFINED
+    # What is empty so far gets no separator after it.
+    while parts and not parts[0]:
+        parts.pop(0)
+    return joined("join", parts, separator)
+
+
+@function("toUpper", 1)
+def to_upper(value: Value) -> Value:
+    """toUpper(x): the text of x with a-z made large; undefined and error stay.
+
+    >>> to_upper("abc1")
+    'ABC1'
+    """
+    text = to_text(value)
+    if not isinstance(text, str):
+        return text
+    return text.upper() if text.isascii() else text.translate(_UPPER)
+
+
+@function("toLower", 1)
+def to_lower(value: Value) -> Value:
+    """toLower(x): the text of x with A-Z made small; undefined and error stay.
+
+    >>> to_lower("ABC1")
+    'abc1'
+    """
+    text = to_text(value)
+    return ascii_fold(text) if isinstance(text, str) else text
+
+
+@function("substr", 2, 3)
+def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
+    """substr(s, offset[, length]): a part of a string; negative numbers count from the end.
+
+    s is a string, the others integers. A negative length leaves out that many characters at the
+    end. Undefined where an argument is; any other type is an error. (HTCondor manual, ClassAd
+    functions.)
+
+    >>> substr("abcdef", 1, -2), substr("abcdef", -2), substr("abc", 9)
+    ('bcd', 'ef', '')
+    """
+    if UNDEFINED in (text, offset, length):
+        return UNDEFINED
+    if not isinstance(text, str):
+        return wrong("substr", "a string", text)
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        return wrong("substr", "integers after the string", offset)
+    start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
+    if length is None:
+        return text[start:]
+    if isinstance(length, bool) or not isinstance(length, int):
+        return wrong("substr", "integers after the string", length)
+    end = len(text) + length if length < 0 else start + length
+    return text[start : max(start, end)]
+
+
+@function("strcmp", 2)
+def strcmp(left: Value, right: Value) -> Value:
+    """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
+
+    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+
+    >>> strcmp("a", "B"), strcmp("a", "a")
+    (1, 0)
+    """
+    texts = _two_texts(left, right)
+    return _order(*texts) if isinstance(texts, tuple) else texts
+
+
+@function("stricmp", 2)
+def stricmp(left: Value, right: Value) -> Value:
+    """stricmp(a, b): as strcmp(), without regard to letter case.
+
+    >>> stricmp("a", "B"), stricmp("a", "A")
+    (-1, 0)
+    """
+    texts = _two_texts(left, right)
+    if not isinstance(texts, tuple):
+        return texts
+    return _order(ascii_fold(texts[0]), ascii_fold(texts[1]))
+
+
+def _two_texts(left: Value, right: Value) -> tuple[str, str] | UndefinedType | ErrorType:
+    if left is UNDEFINED or right is UNDEFINED:
+        return UNDEFINED
+    one, other = to_text(left), to_text(right)
+    if not isinstance(one, str):
+        return one
+    return (one, other) if isinstance(other, str) else other
+
+
+def _order(left: str, right: str) -> int:
+    return (left > right) - (left < right)
+
+
+@function("split", 1, 2)
+def split(text: Value, delimiters: Value = ", \t") -> Value:
+    """split(s[, delimiters]): the words of a string as a list; by default at spaces and commas.
+
+    delimiters is a string of characters that each end a word. Spaces next to a delimiter belong to
+    it where the space is one itself. Any other type, undefined too, is an error. (HTCondor manual,
+    ClassAd functions.)
+
+    >>> split("a, b c")
+    ['a', 'b', 'c']
+    """
+    if not isinstance(text, str):
+        return wrong("split", "a string", text)
+    if not isinstance(delimiters, str):
+        return wrong("split", "delimiters as a string", delimiters)
+    return listed("split", words(text, delimiters))
+
+
+def words(text: str, delimiters: str) -> list[str]:
+    """The words of a text; blank delimiters around another one count with it as one.
+
+    A delimiter at the beginning is passed over, and one at the end begins no further word.
+    """
+    if not delimiters:
+        return [text] if text else []
+    blank = _one_of("".join(char for char in delimiters if char.isspace()))
+    other = _one_of("".join(char for char in delimiters if not char.isspace()))
+    delimiter = re.compile(f"{blank}*{other}{blank}*|{blank}+")
+    first = delimiter.match(text)
+    found = delimiter.split(text[first.end() :] if first else text)
+    return found[:-1] if found[-1] == "" else found
+
+
+def _one_of(chars: str) -> str:
+    return f"[{re.escape(chars)}]" if chars else "(?!)"
+
+
+@function("splitUserName", 1)
+def split_user_name(name: Value) -> Value:
+    """splitUserName(s): {user, domain} of ``user@domain``; without an ``@`` the domain is empty.
+
+    >>> split_user_name("alice@example.org"), split_user_name("alice")
+    (['alice', 'example.org'], ['alice', ''])
+    """
+    if not isinstance(name, str):
+        return wrong("splitUserName", "a string", name)
+    user, _, domain = name.partition("@")
+    return [user, domain]
+
+
+@function("splitSlotName", 1)
+def split_slot_name(name: Value) -> Value:
+    """splitSlotName(s): {slot, host} of ``slot@host``; without an ``@`` the slot is empty.
+
+    >>> split_slot_name("slot1@wn7"), split_slot_name("wn7")
+    (['slot1', 'wn7'], ['', 'wn7'])
+    """
+    if not isinstance(name, str):
+        return wrong("splitSlotName", "a string", name)
+    slot, at, host = name.partition("@")
+    return [slot, host] if at else ["", name]

@@ -1,0 +1,333 @@
+"""Functions on times: now, the parts of a time, and conversion. Times as text are in ``times``.
+
+Parts of an absolute time are those on a local clock, except in splitTime and formatTime, which keep
+the time's own offset. (HTCondor manual, ClassAd functions.)
+"""
+
+# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
+
+from __future__ import annotations
+
+import time as clock
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.functions.conversions import (
+    EPOCH,
+    saturated,
+    to_integer,
+    whole_seconds,
+)
+from matchmaker.classad.functions.registry import function, lazy_function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.nodes import Attr
+from matchmaker.classad.times import parse_absolute, parse_relative
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matchmaker.classad.evaluate import Scope
+    from matchmaker.classad.nodes import Expr
+
+_OUT_OF_RANGE: Final = ErrorType("time out of range")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0).astimezone()
+
+
+@function("time", 0)
+def time() -> Value:
+    """time(): the seconds since 1970 as an integer.
+
+    >>> time() > 1_700_000_000
+    True
+    """
+    return int(clock.time())
+
+
+@function("currentTime", 0)
+def current_time() -> Value:
+    """currentTime(): the present as an absolute time with the local offset.
+
+    >>> isinstance(current_time(), datetime)
+    True
+    """
+    return _now()
+
+
+@function("timeZoneOffset", 0)
+def time_zone_offset() -> Value:
+    """timeZoneOffset(): how far local clocks are ahead of UTC, as a relative time.
+
+    >>> isinstance(time_zone_offset(), timedelta)
+    True
+    """
+    return _now().utcoffset() or timedelta()
+
+
+@function("dayTime", 0)
+def day_time() -> Value:
+    """dayTime(): the time since midnight on a local clock, as a relative time.
+
+    >>> timedelta() <= day_time() < timedelta(days=1)
+    True
+    """
+    now = _now()
+    return timedelta(hours=now.hour, minutes=now.minute, seconds=now.second)
+
+
+def _part(
+    name: str,
+    what: str,
+    absolute: Callable[[datetime], int] | None,
+    relative: Callable[[int], int] | None = None,
+) -> Callable[[Value], Value]:
+    """Enters a function that gives one part of a time."""
+    kinds = [kind for kind, of in (("an absolute", absolute), ("a relative", relative)) if of]
+    wanted = f"{' or '.join(kinds)} time"
+
+    @function(name, 1)
+    def part(value: Value) -> Value:
+        if isinstance(value, datetime) and absolute is not None:
+            try:
+                return absolute(value.astimezone())
+            except (OverflowError, ValueError, OSError):
+                return _OUT_OF_RANGE
+        if isinstance(value, timedelta) and relative is not None:
+            seconds = whole_seconds(value)
+            return relative(abs(seconds)) * (-1 if seconds < 0 else 1)
+        return wrong(name, wanted, value)
+
+    part.__doc__ = f"{name}(t): {what}, of {wanted}; anything else is an error."
+    return part
+
+
+get_year = _part("getYear", "the year", lambda t: t.year)
+get_month = _part("getMonth", "the month, from 1", lambda t: t.month)
+get_day_of_year = _part(
+    "getDayOfYear", "the day of the year, from 0", lambda t: t.timetuple().tm_yday - 1
+)
+get_day_of_month = _part("getDayOfMonth", "the day of the month, from 1", lambda t: t.day)
+get_day_of_week = _part(
+    "getDayOfWeek", "the day of the week, Sunday is 0", lambda t: t.isoweekday() % 7
+)
+get_days = _part("getDays", "the whole days", None, lambda s: s // 86400)
+get_hours = _part("getHours", "the hours", lambda t: t.hour, lambda s: s % 86400 // 3600)
+get_minutes = _part("getMinutes", "the minutes", lambda t: t.minute, lambda s: s % 3600 // 60)
+get_seconds = _part("getSeconds", "the seconds", lambda t: t.second, lambda s: s % 60)
+
+
+def _at(seconds: int, offset: int | None = None) -> datetime | None:
+    """The absolute time of a count of seconds since 1970, by default with the local offset."""
+    try:
+        moment = EPOCH + timedelta(seconds=seconds)
+        if offset is None:
+            return moment.astimezone()
+        return moment.astimezone(timezone(timedelta(seconds=offset)))
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _as_absolute(value: Value) -> datetime | None:
+    """A time or a count of seconds since 1970 as an absolute time."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _at(value if isinstance(value, int) else saturated(value))
+    return None
+
+
+@function("splitTime", 1)
+def split_time(value: Value) -> Value:
+    """splitTime(t): the parts of a time as an ad, of Type AbsoluteTime or RelativeTime.
+
+    A number counts as seconds since 1970. Undefined stays; anything else is an error. (HTCondor
+    manual, ClassAd functions.)
+
+    >>> print(split_time(timedelta(days=1, seconds=2)))
+    [ Type = "RelativeTime"; Days = 1; Hours = 0; Minutes = 0; Seconds = 2.0 ]
+    """
+    if value is UNDEFINED:
+        return UNDEFINED
+    if isinstance(value, timedelta):
+        return _split_relative(value)
+    moment = _as_absolute(value)
+    if moment is None:
+        return _no_time("splitTime", value)
+    return ClassAd(
+        Type="AbsoluteTime",
+        Year=moment.year,
+        Month=moment.month,
+        Day=moment.day,
+        Hours=moment.hour,
+        Minutes=moment.minute,
+        Seconds=moment.second,
+        Offset=int((moment.utcoffset() or timedelta()).total_seconds()),
+    )
+
+
+def _no_time(name: str, value: Value) -> Value:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _OUT_OF_RANGE
+    return wrong(name, "a time or a number", value)
+
+
+def _split_relative(span: timedelta) -> Value:
+    seconds = abs(span).seconds
+    parts: dict[str, int | float] = {
+        "Days": abs(span).days,
+        "Hours": seconds // 3600,
+        "Minutes": seconds % 3600 // 60,
+        "Seconds": seconds % 60 + abs(span).microseconds / 1e6,
+    }
+    if span < timedelta():
+        # Only the first part that is not 0 carries the sign.
+        first = next((name for name in parts if parts[name]), "Seconds")
+        parts[first] = -parts[first]
+    return ClassAd({"Type": "RelativeTime"} | parts)
+
+
+_Parts: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
+
+MAX_FORMAT: Final = 1024
+"""How many characters the format of formatTime may have."""
+
+
+@lazy_function("formatTime", 0, 2)
+def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """formatTime([t[, format]]): a time as text, by strftime's format, by default "%c".
+
+    t is an absolute time, a number of seconds since 1970, or an ad such as splitTime gives; by
+    default now. Anything else, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr('formatTime(absTime("2004-01-15T10:00:00Z"), "%Y-%m-%d %H h")').eval()
+    '2004-01-15 10 h'
+    """
+    value = scope.eval(arguments[0]) if arguments else _now()
+    template = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
+    moment = _as_absolute(value)
+    if moment is not None:
+        parts = moment.timetuple()[:8]
+    elif isinstance(value, ClassAd):
+        parts = _parts_of(value, scope)
+    else:
+        return _no_time("formatTime", value)
+    if not isinstance(template, str):
+        return wrong("formatTime", "a format as a string", template)
+    if len(template) > MAX_FORMAT:
+        return ErrorType(f"formatTime() takes a format of at most {MAX_FORMAT} characters")
+    try:
+        return clock.strftime(template, (*parts, 0))
+    except (ValueError, OverflowError, UnicodeError):
+        return ErrorType("formatTime() cannot write such a time")
+
+
+def _parts_of(ad: ClassAd, scope: Scope) -> _Parts:
+    inside = scope.within(ad)
+
+    def part(name: str, missing: int) -> int:
+        value = inside.eval(Attr(None, name, False)) if name in ad else None
+        return int(value) if isinstance(value, int) and not isinstance(value, bool) else missing
+
+    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 0)
+    try:
+        date = datetime(year, month, 1, tzinfo=UTC) + timedelta(days=day - 1)
+        weekday, year_day = date.weekday(), date.timetuple().tm_yday
+    except (ValueError, OverflowError):
+        weekday, year_day = 6, 1
+    return (
+        year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0),
+        weekday, year_day,
+    )  # fmt: skip
+
+
+@function("absTime", 0, 2)
+def abs_time(*values: Value) -> Value:
+    """absTime([x[, offset]]): x as an absolute time; without x, now.
+
+    x is a string such as "2004-01-01T00:00:00+00:00", a number of seconds since 1970, or a time;
+    the offset from UTC is a number of seconds or a relative time, by default the local one.
+    Undefined stays; anything else is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> abs_time(0, 3600).isoformat()
+    '1970-01-01T01:00:00+01:00'
+    """
+    if not values:
+        return _now()
+    value, *more = values
+    offset = to_integer(more[0]) if more and _is_span(more[0]) else None
+    if more and offset is None:
+        return _not_an_offset(more[0])
+    if value is UNDEFINED:
+        return UNDEFINED
+    if isinstance(value, str):
+        read = parse_absolute(value)
+        return read or ErrorType(f"absTime() cannot read {value[:40]!r}")
+    if isinstance(value, datetime):
+        return value
+    if not _is_span(value):
+        return wrong("absTime", "a string, a number or a time", value)
+    return _at(to_integer(value) or 0, offset) or _OUT_OF_RANGE
+
+
+def _is_span(value: Value) -> bool:
+    return isinstance(value, (int, float, timedelta)) and not isinstance(value, bool)
+
+
+def _not_an_offset(value: Value) -> ErrorType:
+    if is_error(value):
+        return value
+    return ErrorType(f"absTime() takes an offset in seconds, not {type_name(value)}")
+
+
+@function("relTime", 1)
+def rel_time(value: Value) -> Value:
+    """relTime(x): x as a relative time.
+
+    x is a string such as "1+02:03:04" or "1d 2h", a number of seconds, a relative time, or an
+    absolute one, taken since 1970. Undefined stays; anything else is an error. (HTCondor manual,
+    ClassAd functions.)
+
+    >>> rel_time("1+00:00:10"), rel_time(1.5)
+    (datetime.timedelta(days=1, seconds=10), datetime.timedelta(seconds=1, microseconds=500000))
+    """
+    if value is UNDEFINED or isinstance(value, timedelta):
+        return value
+    if isinstance(value, str):
+        read = parse_relative(value)
+        return read if read is not None else ErrorType(f"relTime() cannot read {value[:40]!r}")
+    if isinstance(value, datetime):
+        return value - EPOCH
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return wrong("relTime", "a string, a number or a time", value)
+    try:
+        return timedelta(seconds=value)
+    except (OverflowError, ValueError):
+        return _OUT_OF_RANGE
+
+
+@function("interval", 1)
+def interval(value: Value) -> Value:
+    """interval(seconds): a number of seconds as "d+hh:mm:ss", without leading parts that are 0.
+
+    Read as int() reads it; undefined is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> interval(100), interval(-3700), interval(93784)
+    ('1:40', '-1:01:40', '1+02:03:04')
+    """
+    seconds = to_integer(value)
+    if seconds is None:
+        return wrong("interval", "a number of seconds", value)
+    sign = "-" if seconds < 0 else ""
+    minutes, second = divmod(abs(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{sign}{days}+{hour:02}:{minute:02}:{second:02}"
+    if hours:
+        return f"{sign}{hours}:{minute:02}:{second:02}"
+    return f"{sign}{minutes}:{second:02}" if minutes else f"{sign}{second}"

@@ -1,0 +1,116 @@
+"""Comparison of version numbers: digits by value, everything else by character."""
+
+# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from matchmaker.classad.functions.conversions import to_text
+from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.values import UNDEFINED, Value
+
+_DIGITS: Final = re.compile(r"[0-9]*")
+
+
+def natural_order(left: str, right: str) -> int:
+    """Below 0, 0 or above 0 as the one version comes before the other, as strverscmp orders them.
+
+    Numbers are compared by value; one that begins with more zeros comes first.
+
+    >>> natural_order("1.9", "1.10") < 0, natural_order("1.02", "1.2") < 0
+    (True, True)
+    """
+    start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    if start is None:
+        start = min(len(left), len(right))
+        if len(left) == len(right):
+            return 0
+    difference = _code(left, start) - _code(right, start)
+    first = start
+    while first and left[first - 1] in "0123456789":
+        first -= 1
+    if first == start and not (_is_digit(left, start) and _is_digit(right, start)):
+        return difference
+    one, other = _digits(left, first), _digits(right, first)
+    zeros, other_zeros = _leading_zeros(one), _leading_zeros(other)
+    if zeros != other_zeros:
+        return other_zeros - zeros
+    return difference if zeros or len(one) == len(other) else len(one) - len(other)
+
+
+def _code(text: str, index: int) -> int:
+    return ord(text[index]) if index < len(text) else 0
+
+
+def _is_digit(text: str, index: int) -> bool:
+    return index < len(text) and text[index] in "0123456789"
+
+
+def _digits(text: str, index: int) -> str:
+    match = _DIGITS.match(text, index)
+    return match[0] if match else ""
+
+
+def _leading_zeros(digits: str) -> int:
+    zeros = len(digits) - len(digits.lstrip("0"))
+    # The zero of the number 0 is no leading one.
+    return zeros - 1 if zeros and zeros == len(digits) else zeros
+
+
+@function("versioncmp", 2)
+def versioncmp(left: Value, right: Value) -> Value:
+    """versioncmp(a, b): below 0, 0 or above 0 as version a is older than, equal to or newer than b.
+
+    Undefined where an argument is; values of other types are compared as text. (HTCondor manual,
+    ClassAd functions.)
+
+    >>> versioncmp("1.9", "1.10"), versioncmp("1.2", "1.2")
+    (-1, 0)
+    """
+    if left is UNDEFINED or right is UNDEFINED:
+        return UNDEFINED
+    one, other = to_text(left), to_text(right)
+    if isinstance(one, str) and isinstance(other, str):
+        return natural_order(one, other)
+    return other if isinstance(one, str) else one
+
+
+def _relation(name: str, holds: Callable[[int], bool]) -> Callable[[Value, Value], Value]:
+    @function(name, 2)
+    def compare(left: Value, right: Value) -> Value:
+        order = versioncmp(left, right)
+        return holds(order) if isinstance(order, int) else order
+
+    compare.__doc__ = f"{name}(a, b): whether the order of the versions is so; see versioncmp()."
+    return compare
+
+
+version_le = _relation("versionLE", lambda order: order <= 0)
+version_lt = _relation("versionLT", lambda order: order < 0)
+version_ge = _relation("versionGE", lambda order: order >= 0)
+version_gt = _relation("versionGT", lambda order: order > 0)
+version_eq = _relation("versionEQ", lambda order: order == 0)
+
+
+@function("version_in_range", 3)
+def version_in_range(version: Value, least: Value, most: Value) -> Value:
+    """version_in_range(v, lo, hi): whether version v is neither older than lo nor newer than hi.
+
+    Undefined where lo or hi is; an undefined v is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> version_in_range("1.10", "1.9", "1.11")
+    True
+    """
+    if least is UNDEFINED or most is UNDEFINED:
+        return UNDEFINED
+    texts = [to_text(value) for value in (version, least, most)]
+    for text in texts:
+        if not isinstance(text, str):
+            return wrong("version_in_range", "versions", text)
+    lowest = versioncmp(least, version)
+    highest = versioncmp(version, most)
+    return isinstance(lowest, int) and isinstance(highest, int) and lowest <= 0 and highest <= 0

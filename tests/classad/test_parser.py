@@ -1,0 +1,213 @@
+"""Reading: syntax, syntax errors told well, and printing back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from matchmaker import ParseError, parse_ad, parse_expr
+from matchmaker.classad.parser import MAX_NESTING
+from tests.classad.results import ERROR, UNDEFINED, assert_gives
+
+PRINTED = [
+    ("a", "a"),
+    ("1", "1"),
+    ("-1", "-1"),
+    ("- 1", "-(1)"),
+    ("1 -1", "1 - 1"),
+    ("a-1", "a - 1"),
+    ("-(1)", "-(1)"),
+    ("- a", "-a"),
+    ("--a", "--a"),
+    ("!(!a)", "!!a"),
+    (".5", "0.5"),
+    ("1e3", "1000.0"),
+    ("1E-7", "1e-07"),
+    ("TRUE", "true"),
+    ("Undefined", "undefined"),
+    ("(((a)))", "a"),
+    ("(a+b)*c", "(a + b) * c"),
+    ("a+b*c", "a + b * c"),
+    ("a-(b-c)", "a - (b - c)"),
+    ("(a-b)-c", "a - b - c"),
+    ("a=?=b", "a is b"),
+    ("a =!= b", "a isnt b"),
+    ("a IS b", "a is b"),
+    ("a?b:c?d:e", "a ? b : c ? d : e"),
+    ("(a?b:c)?d:e", "(a ? b : c) ? d : e"),
+    ("a ? : b", "a ?: b"),
+    ("a?:b", "a ?: b"),
+    ("f(  a,b )", "f(a, b)"),
+    ("'my f'(1)", "'my f'(1)"),
+    ("a . b", "a.b"),
+    ("a[0].b", "a[0].b"),
+    (".a", ".a"),
+    ("(1).a", "(1).a"),
+    ("{ 1,{}, [] }", "{1, {}, [ ]}"),
+    ("[a=1;;b=2;]", "[ a = 1; b = 2 ]"),
+    ("[a=1;A=2]", "[ a = 2 ]"),
+    ('"a" "b"', '"ab"'),
+    (r'"\101\t\"\q"', r'"A\t\"q"'),
+    ("'true'", "'true'"),
+    ("'x y'", "'x y'"),
+    ("'plain'", "plain"),
+    ("a // comment\n + b /* another */", "a + b"),
+    ('real("inf")', 'real("INF")'),
+    ('REAL("-Inf")', 'real("-INF")'),
+    ('real("nan")', 'real("NaN")'),
+    ('real("1.5")', 'real("1.5")'),
+    ('relTime("1d")', 'relTime("1+00:00:00")'),
+    ('absTime("2004-01-01 00:00Z")', 'absTime("2004-01-01T00:00:00+00:00")'),
+    ('absTime("garbage")', 'absTime("garbage")'),
+    ("a\n\t+b", "a + b"),
+]
+
+
+@pytest.mark.parametrize(("text", "printed"), PRINTED)
+def test_printing(text: str, printed: str) -> None:
+    expression = parse_expr(text)
+    assert str(expression) == printed
+    assert parse_expr(printed) is expression
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "found", "expected", "hint"),
+    [
+        ("1 +", 1, 4, "ends too early", "a value", ""),
+        ("1 +\n  * 2", 2, 3, "'*'", "a value", ""),
+        ("", 1, 1, "ends too early", "a value", ""),
+        ("(1 + 2", 1, 7, "ends too early", "')'", "a '(' is still open"),
+        ("{1, 2", 1, 6, "ends too early", "'}'", "a '{' is still open"),
+        ("[a = 1", 1, 7, "ends too early", "']'", "a '[' is still open"),
+        ("1 + 2)", 1, 6, "')'", "", ""),
+        ("a = 1", 1, 3, "'='", "an operator", "use == to compare"),
+        ('"abc', 1, 1, "'\"'", "a value", "this string is not closed"),
+        ("'abc", 1, 1, '"\'"', "a value", "not closed"),
+        ("1 /* abc", 1, 3, "'/'", "an operator", "this comment is not closed"),
+        ("1.", 1, 1, "'1'", "a value", "a real needs a digit after the dot"),
+        ("0x1F", 1, 1, "'0x1F'", "a value", "integers are decimal"),
+        ("010", 1, 1, "'010'", "a value", "without leading zeros"),
+        ("1a", 1, 1, "'1a'", "a value", "a name cannot begin with a digit"),
+        ("a and b", 1, 3, "'and'", "an operator", "use &&"),
+        ("a or b", 1, 3, "'or'", "an operator", "use ||"),
+        ("{1, }", 1, 5, "'}'", "a value", "something is missing before it"),
+        ("a ?: -x", 1, 6, "'-'", "", "put the right side of ?: in parentheses"),
+        ("a.true", 1, 3, "'true'", "an attribute name", "this word is reserved"),
+        ("a b", 1, 3, "'b'", "an operator", ""),
+        ("[a = 1, b = 2]", 1, 7, "','", "';'", ""),
+        ("99999999999999999999", 1, 1, "does not fit 64 bits", "", "write it as a real"),
+        ('"a\\0b"', 1, 1, "\\0", "", ""),
+    ],
+)
+def test_syntax_error(  # noqa: PLR0917 - a row of the table
+    text: str, line: int, column: int, found: str, expected: str, hint: str
+) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_expr(text)
+    error = caught.value
+    assert (error.line, error.column) == (line, column)
+    assert found in error.message
+    assert hint in error.hint
+    if expected:
+        assert any(expected in word for word in error.expected), error.expected
+
+
+def test_syntax_error_shows_the_line_and_a_caret() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_expr("Cpus > 1 &&\nMemory = 2")
+    first, line, caret = str(caught.value).split("\n")
+    assert first.startswith("line 2, column 8: unexpected '='")
+    assert line == "  Memory = 2"
+    assert caret.index("^") == line.index("=")
+
+
+def test_caret_is_seen_in_a_long_line() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_expr("a + " * 500 + ")")
+    _, line, caret = str(caught.value).split("\n")
+    assert len(line) < 100
+    assert line[caret.index("^")] == ")"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-", "a..b", "a.", "f(", "f(,)", "f(1,)", "[1]", "[a]", "[a=]", "{,}", "a ? b", "a ? b :",
+     "1 2", '"a" b', "a[]", "a[1", "a ! b", "= 1", "a &&& b", "a ==== b", "1..2", "1e", "1e+",
+     "--", "a::b", "@", "a;b", "''", "'a", "\\", "a\0", '"\0"'],
+)  # fmt: skip
+def test_unreadable(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_expr(text)
+    assert caught.value.line == 1
+    assert caught.value.column >= 1
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "1" * 5000])
+def test_integer_that_does_not_fit(number: str) -> None:
+    with pytest.raises(ParseError, match="does not fit 64 bits"):
+        parse_expr(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("1e400", float("inf")),
+        ("5-3", 2),
+        ("5 -3", 2),
+        ("5- -3", 8),
+        ("{1}[0]-1", 0),
+        ("(1)-1", 0),
+        ('"x" " " "y"', "x y"),
+        ('"line\nbreak"', "line\nbreak"),
+        (r'"\t"', "\t"),
+        ("'int'(1.5)", 1),
+        ("INT(1.5)", 1),
+        ("undefined ? : 1", 1),
+        ("error", ERROR),
+        ("'error'", UNDEFINED),
+        ("isnt", None),
+        ("is", None),
+        ("isnta", UNDEFINED),
+    ],
+)
+def test_meaning(text: str, expected: Any) -> None:
+    if expected is None:
+        with pytest.raises(ParseError):
+            parse_expr(text)
+    else:
+        assert_gives(text, expected)
+
+
+def test_text_must_be_text() -> None:
+    with pytest.raises(TypeError):
+        parse_expr(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("opening", ["{", "f(", "!", "a ? b : ", "[a=", "a["])
+def test_nesting_is_bounded(opening: str) -> None:
+    closing = {"{": "}", "f(": ")", "[a=": "]", "a[": "]"}.get(opening, "")
+    fits = MAX_NESTING - 2
+    parse_expr(opening * fits + "1" + closing * fits)
+    with pytest.raises(ParseError, match="nested"):
+        parse_expr(opening * 300 + "1" + closing * 300)
+
+
+def test_deep_text_does_not_exhaust_the_stack() -> None:
+    for text in ("(" * 20_000, "{" * 20_000, "!" * 20_000 + "a", "-" * 20_000):
+        with pytest.raises(ParseError):
+            parse_expr(text)
+
+
+def test_long_chains_are_no_nesting() -> None:
+    for operator in ("||", "&&", "+", "|"):
+        text = f" {operator} ".join(["a"] * 5000)
+        assert str(parse_expr(text)) == text
+
+
+def test_ad() -> None:
+    ad = parse_ad("[ B = 1; a = B + 1; 'x y' = [c = a] ]")
+    assert list(ad) == ["B", "a", "x y"]
+    assert str(ad) == "[ B = 1; a = B + 1; 'x y' = [ c = a ] ]"

@@ -1,0 +1,91 @@
+"""The cases that both sides are asked: every operator and function on values of all types.
+
+Random trees are made in ``test_trees``; expressions written by hand are in ``expressions.txt``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from matchmaker.classad.functions import FUNCTIONS, Function
+from matchmaker.classad.operators import BINARY, UNARY
+from tests.oracle.oracle import Case
+
+# Values as they are written, of every type, with the ones at the edge.
+VALUES: Final = (
+    "undefined", "error", "true", "false",
+    "0", "1", "-1", "2", "7", "63", "64", "9223372036854775807", "-9223372036854775808",
+    "9007199254740993", "0.0", "-0.0", "0.5", "2.5", "-2.5", "9007199254740992.0", "1e308",
+    "1e-320", 'real("INF")', 'real("-INF")', 'real("NaN")',
+    '""', '"a"', '"A"', '"abc"', '"10"', '"9"', '"_"', '"Z"', '"true"', '"a, b"', '"1,2.5"',
+    "{}", "{1,2}", '{"a",undefined}', "{{1},[a=1]}", "{[a=1],[a=2]}", "[]", "[a=1]",
+    'absTime("2004-01-01T00:00:00+00:00")', 'absTime("2004-01-01T01:00:00+01:00")',
+    "relTime(90)", "relTime(-1.5)", "missing",
+)  # fmt: skip
+
+# Those that every pair of is tried: one or two of each type, and the extremes.
+PAIRED: Final = (
+    "undefined", "error", "true", "false", "0", "1", "-1", "64", "9223372036854775807",
+    "-9223372036854775808", "9007199254740993", "-0.0", "2.5", "9007199254740992.0", "1e308",
+    'real("-INF")', 'real("NaN")', '""', '"a"', '"A"', '"10"', "{1,2}", "[a=1]",
+    'absTime("2004-01-01T00:00:00+00:00")', 'absTime("2004-01-01T01:00:00+01:00")',
+    "relTime(90)", "relTime(-1.5)",
+)  # fmt: skip
+
+# What these give depends on the moment, on chance, or on the configuration of a pool.
+UNREPEATABLE: Final = frozenset({"time", "currenttime", "daytime", "random", "usermap"})
+
+SAMPLES: Final = {2: 60, 3: 40, 4: 20}
+"""How many combinations of arguments a function is asked, by the number of arguments."""
+
+
+def operators() -> list[str]:
+    """Every operator, as a pattern for the texts of its operands."""
+    infix = [symbol for symbol in BINARY if symbol != "?:"]
+    return [
+        *(f"{symbol}({{0}})" for symbol in UNARY),
+        *(f"({{0}}) {symbol} ({{1}})" for symbol in infix),
+        "({0}) ?: ({1})",
+        "({0})[{1}]",
+        "({0}).a",
+        "({0}) ? 1 : ({1})",
+    ]
+
+
+def operator_cases(pattern: str) -> Iterator[Case]:
+    """An operator on all values, or between all pairs."""
+    if "{1}" not in pattern:
+        for value in VALUES:
+            yield Case(pattern.format(value))
+        return
+    for values in itertools.product(PAIRED, repeat=2):
+        yield Case(pattern.format(*values))
+
+
+def functions() -> list[Function]:
+    """Every function whose result can be compared."""
+    return [function for name, function in FUNCTIONS.items() if name not in UNREPEATABLE]
+
+
+def function_cases(function: Function) -> Iterator[Case]:
+    """A function with none to four arguments: one is each value, more are a fixed sample."""
+    chance = random.Random(function.name)
+    if function.name not in ("formatTime", "absTime"):
+        # These two give the present where they have no argument.
+        yield Case(f"{function.name}()")
+    for value in VALUES:
+        yield Case(f"{function.name}({value})")
+    for count, sample in SAMPLES.items():
+        for _ in range(sample if function.accepts(count) else 1):
+            values = [chance.choice(VALUES) for _ in range(count)]
+            yield Case(f"{function.name}({', '.join(values)})")
+
+
+def written_cases() -> list[Case]:
+    """The expressions written by hand."""
+    text = Path(__file__).with_name("expressions.txt").read_text(encoding="utf-8")
+    return [Case(line) for line in text.splitlines() if line and not line.startswith("#")]

@@ -1,0 +1,225 @@
+"""Every example that the documents show is run, and must come out as shown.
+
+In Python blocks lines beginning with ``>>>`` are run, in order, one namespace a document. In blocks
+marked ``console`` lines beginning with ``$ classad`` are run by a shell in the checkout; below each
+stands what it prints, errors too. There, a line ``…`` stands for any number of lines, and ``...``
+within a line for any text.
+"""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from matchmaker.classad.functions import FUNCTIONS
+from tests.oracle.differences import DIFFERENCES
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+
+def python_failures(text: str, name: str) -> list[str]:
+    """What comes out otherwise than a document shows, as reports."""
+    # The fence that ends a block would be taken as output.
+    plain = re.sub(r"^```.*$", "", text, flags=re.MULTILINE)
+    test = doctest.DocTestParser().get_doctest(plain, {}, name, name, 0)
+    reports: list[str] = []
+    doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=reports.append)
+    return reports
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_python_examples(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = path.read_text(encoding="utf-8")
+    assert "".join(python_failures(text, name_of(path))) == ""
+    if ">>> " in text:
+        assert ">>> import matchmaker as mm" in text
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@attrs.frozen(slots=True)
+class Shown:
+    """A command as a document shows it, and what is printed below it."""
+
+    where: str
+    command: str
+    output: str
+
+
+def commands(text: str, name: str) -> Iterator[Shown]:
+    """The commands in a document's console blocks. A command may go on after a backslash."""
+    for block in re.finditer(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        first = text.count("\n", 0, block.start(1)) + 1
+        for part in re.finditer(
+            r"^\$ (?P<command>(?:.*\\\n)*.*)\n(?P<output>(?:(?!\$ ).*\n)*)", block[1], re.MULTILINE
+        ):
+            line = first + block[1].count("\n", 0, part.start())
+            yield Shown(f"{name}:{line}", part["command"], part["output"])
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether a command printed what is shown; spaces at the ends of lines do not count."""
+    pattern = ""
+    for line in shown.rstrip().split("\n"):
+        if line.strip() == "…":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*?".join(map(re.escape, line.rstrip().split("..."))) + r"[ ]*\n"
+    return re.fullmatch(pattern, printed.rstrip() + "\n") is not None
+
+
+@functools.cache
+def printed_by(command: str, folder: str) -> str:
+    """What a shell in the checkout prints for a command, errors included."""
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with the command ``classad`` of the interpreter that runs the tests."""
+    place = tmp_path_factory.mktemp("bin")
+    script = place / "classad"
+    code = "from matchmaker.cli import main; main()"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return str(place)
+
+
+SHOWN = [
+    shown
+    for path in DOCUMENTS
+    for shown in commands(path.read_text(encoding="utf-8"), name_of(path))
+]
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.where)
+def test_console_examples(shown: Shown, folder: str) -> None:
+    assert shown.command.startswith("classad "), "a console block holds only what is run"
+    printed = printed_by(shown.command, folder)
+    assert "Traceback" not in printed
+    if not agrees(shown.output, printed):
+        # Not the same: the two texts side by side say where.
+        assert printed == shown.output
+
+
+# --- that a wrong example is found ----------------------------------------------------------------
+
+
+def test_wrong_python_example_is_found() -> None:
+    text = "```python\n>>> import matchmaker as mm\n>>> mm.parse_expr('1 + 1').eval()\n{}\n```\n"
+    assert python_failures(text.format(2), "right") == []
+    assert python_failures(text.format(3), "wrong") != []
+
+
+def test_wrong_console_example_is_found(folder: str) -> None:
+    text = "```console\n$ classad eval '1 + 1' \\\n    '1/0'\n2\nerror: {}\n```\n"
+    [right] = commands(text.format("integer division by zero"), "right")
+    [wrong] = commands(text.format("none"), "wrong")
+    printed = printed_by(right.command, folder)
+    assert agrees(right.output, printed)
+    assert not agrees(wrong.output, printed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [
+        ("a\nb\nc", True),
+        ("a\n…", True),
+        ("…\nc", True),
+        ("a\n…\nc", True),
+        ("a\n…\nb\nc", True),
+        ("...\n...b\nc...", True),
+        ("a\nc", False),
+        ("a", False),
+        ("a\n…\nd", False),
+        ("…\nb", False),
+        ("a...\nc", False),
+        ("", False),
+    ],
+)
+def test_what_ellipses_stand_for(shown: str, same: bool) -> None:
+    assert agrees(shown, "a\nb\nc\n") is same
+
+
+def test_there_are_examples() -> None:
+    assert {shown.where.split(":")[0] for shown in SHOWN} >= {"README.md", "docs/batch.md"}
+    assert len(SHOWN) > 10
+
+
+# --- that the documents are whole -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    missing = [link for link in links if not (path.parent / link.partition("#")[0]).exists()]
+    assert missing == []
+
+
+def test_every_document_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\((docs/\w+\.md)\)", text_of("README.md")))
+    assert linked == {name_of(path) for path in DOCUMENTS} - {"README.md"}
+
+
+def test_language_lists_every_function() -> None:
+    section = text_of("docs/language.md").partition("## Functions")[2].partition("\n## ")[0]
+    table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+    named = set(re.findall(r"`(\w+)\(", table))
+    assert named == {function.name for function in FUNCTIONS.values()}
+
+
+def test_every_difference_is_described() -> None:
+    listed = re.findall(r"^\| ([^|`]+?) \|", text_of("docs/differences.md"), re.MULTILINE)
+    assert {known.name for known in DIFFERENCES} <= set(listed)
+
+
+def test_performance_shows_what_the_benchmark_prints() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--quick"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = [line.partition("|")[0].strip() for line in done.stdout.splitlines() if " | " in line]
+    shown = re.findall(r"^\| ([^|]+?) \|", text_of("docs/performance.md"), re.MULTILINE)
+    assert len(printed) > 8
+    assert set(printed) <= set(shown)
