@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from matchmaker.classad.nodes import AdExpr, Expr, literal
+from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.classad.values import Value
 
 if TYPE_CHECKING:
     from matchmaker.classad.nodes import References
@@ -31,15 +31,19 @@ class ClassAd(MutableMapping[str, Expr]):
     [ Cpus = 4; Name = "wn1" ]
     """
 
-    __slots__ = ("__weakref__", "_entries", "_parent")
+    __slots__ = ("__weakref__", "_names", "_parent", "content")
 
-    _entries: dict[str, tuple[str, Expr]]
+    content: dict[str, Any]
+    """What evaluation reads: a plain value or an expression under each name in small letters."""
+
+    _names: dict[str, str]
     _parent: ClassAd | None
 
     def __init__(
         self, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
-        self._entries = {}
+        self.content = {}
+        self._names = {}
         self._parent = None
         self.update(attributes, **more)
 
@@ -47,17 +51,16 @@ class ClassAd(MutableMapping[str, Expr]):
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
         """The ad that ``[…]`` denotes; ``parent`` is the ad in which it is written, if any."""
         ad = cls()
-        ad._entries = {
-            name.lower(): (name, expression)
-            for name, expression in zip(node.names, node.expressions, strict=True)
-        }
         ad._parent = parent
+        for name, expression in zip(node.names, node.expressions, strict=True):
+            folded = name.lower()
+            ad._names[folded] = name
+            ad.content[folded] = expression.value if type(expression) is Literal else expression
         return ad
 
     def expression(self) -> AdExpr:
         """The ad as a node, to be set inside another expression."""
-        names = tuple(name for name, _ in self._entries.values())
-        return AdExpr(names, tuple(expression for _, expression in self._entries.values()))
+        return AdExpr(tuple(self), tuple(self.values()))
 
     @property
     def parent(self) -> ClassAd | None:
@@ -72,11 +75,6 @@ class ClassAd(MutableMapping[str, Expr]):
             ad = ad._parent
         return ad
 
-    def lookup(self, folded: str) -> Expr | None:
-        """The expression under a name that is already in small letters, or None."""
-        entry = self._entries.get(folded)
-        return entry[1] if entry is not None else None
-
     def eval(self, what: str | Expr, target: ClassAd | None = None) -> Value:
         """The value of an attribute, or of an expression in which this ad is ``MY``.
 
@@ -86,14 +84,11 @@ class ClassAd(MutableMapping[str, Expr]):
         >>> parse_ad("[Cpus = 4; Memory = Cpus * 2048]").eval("memory")
         8192
         """
-        expression: Expr | None = self.get(what) if isinstance(what, str) else what
-        if expression is None:
-            return UNDEFINED
         from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 
         if isinstance(what, str):
-            return evaluate_attribute(self, what, target)
-        return evaluate(expression, self, target)
+            return evaluate_attribute(self, what.lower(), target)
+        return evaluate(what, self, target)
 
     def references(self) -> References:
         """The names that all the ad's expressions mention together, by scope."""
@@ -102,7 +97,8 @@ class ClassAd(MutableMapping[str, Expr]):
     def copy(self) -> ClassAd:
         """Another ad with the same attributes."""
         twin = ClassAd()
-        twin._entries = dict(self._entries)
+        twin.content = self.content.copy()
+        twin._names = self._names.copy()
         twin._parent = self._parent
         return twin
 
@@ -110,37 +106,40 @@ class ClassAd(MutableMapping[str, Expr]):
 
     def spelling(self, name: str) -> str:
         """The name as the ad spells it. Raises KeyError where the attribute is missing."""
-        return self._entries[name.lower()][0]
+        return self._names[name.lower()]
 
     def __getitem__(self, name: str) -> Expr:
-        return self._entries[name.lower()][1]
+        held = self.content[name.lower()]
+        return held if isinstance(held, Expr) else Literal(held)
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
         if not isinstance(name, str):
             raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
         expression = value if isinstance(value, Expr) else literal(value)
         folded = name.lower()
-        known = self._entries.get(folded)
-        self._entries[folded] = (known[0] if known else name, expression)
+        self._names.setdefault(folded, name)
+        self.content[folded] = expression.value if type(expression) is Literal else expression
 
     def __delitem__(self, name: str) -> None:
-        del self._entries[name.lower()]
+        folded = name.lower()
+        del self.content[folded]
+        del self._names[folded]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._entries
+        return isinstance(name, str) and name.lower() in self.content
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._entries.values())
+        return iter(self._names.values())
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.content)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassAd):
             return NotImplemented
-        if len(self) != len(other):
+        if self.content.keys() != other.content.keys():
             return False
-        return all(e is other.lookup(name) for name, (_, e) in self._entries.items())
+        return all(self[folded] is other[folded] for folded in self.content)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.compile import Surroundings, compile_expression
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
     AdExpr,
@@ -47,16 +48,22 @@ class _OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Never leaves this module."""
 
 
-@attrs.define(slots=True, eq=False)
+COMPILE_AFTER: Final = 16
+"""How often an expression is evaluated before a function is made of it."""
+
+
 class _State:
     """One evaluation: the two ads of the match, and what has been used up."""
 
-    left: ClassAd | None
-    right: ClassAd | None
-    depth: int = 0
-    steps: int = 0
-    active: set[tuple[int, str]] = attrs.Factory(set)
-    nested: dict[tuple[int, Expr], ClassAd] = attrs.Factory(dict)
+    __slots__ = ("active", "depth", "left", "nested", "right", "steps")
+
+    def __init__(self, left: ClassAd | None, right: ClassAd | None) -> None:
+        self.left = left
+        self.right = right
+        self.depth = 0
+        self.steps = 0
+        self.active: set[tuple[int, str]] = set()
+        self.nested: dict[tuple[int, Expr], ClassAd] | None = None
 
     def opposite(self, ad: ClassAd | None) -> ClassAd | None:
         """The ad that is TARGET for an expression in `ad`."""
@@ -100,42 +107,69 @@ def evaluate(node: Expr, my: ClassAd | None = None, target: ClassAd | None = Non
     >>> evaluate(parse_expr("[a = 1; b = [c = a]].b.c"))
     1
     """
-    return _bounded(lambda state: _EVAL[type(node)](node, state, my), my, target)
-
-
-def evaluate_attribute(ad: ClassAd, name: str, target: ClassAd | None = None) -> Value:
-    """The value of an attribute of `ad` matched with `target`; UNDEFINED where it is missing."""
-    return _bounded(lambda state: _attribute_of(ad, name.lower(), state), ad, target)
-
-
-def _bounded(run: Callable[[_State], Value], my: ClassAd | None, target: ClassAd | None) -> Value:
+    state = _State(my.root if my is not None else None, target)
     try:
-        return run(_State(my.root if my is not None else None, target))
+        return _run(node, my, target, state)
     except _OutOfBoundsError as bound:
         return ErrorType(str(bound))
     except RecursionError:
         return ErrorType("evaluation nested too deep for the caller's stack")
 
 
-def _attribute_of(ad: ClassAd, folded: str, state: _State) -> Value:
-    """The value of an ad's own attribute, in that ad."""
-    node = ad.lookup(folded)
-    if node is None:
-        return UNDEFINED
-    if type(node) is Literal:
-        return node.value
+def evaluate_attribute(ad: ClassAd, folded: str, target: ClassAd | None = None) -> Value:
+    """The value of an attribute of `ad` matched with `target`; UNDEFINED where it is missing."""
+    held = ad.content.get(folded, UNDEFINED)
+    if held.__class__ not in _NODES:
+        return held  # type: ignore[no-any-return]
+    state = _State(ad.root, target)
+    try:
+        return _follow(held, folded, ad, target, state)
+    except _OutOfBoundsError as bound:
+        return ErrorType(str(bound))
+    except RecursionError:
+        return ErrorType("evaluation nested too deep for the caller's stack")
+
+
+def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: _State) -> Value:
+    """The value of an expression in an ad, by its function if it has one."""
+    if ad is None or ad.parent is not None or (other is not None and other.parent is not None):
+        return _EVAL[type(node)](node, state, ad)
+    run = node.run
+    if run is None:
+        if node.uses > COMPILE_AFTER:
+            return _EVAL[type(node)](node, state, ad)
+        object.__setattr__(node, "uses", node.uses + 1)
+        if node.uses == COMPILE_AFTER:
+            object.__setattr__(node, "run", compile_expression(node, _AROUND))
+        return _EVAL[type(node)](node, state, ad)
+    return run(ad, other, state)
+
+
+def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: _State) -> Value:
+    """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
     key = (id(ad), folded)
-    if key in state.active:
+    active = state.active
+    if key in active:
         return UNDEFINED
-    state.spend(1)
+    state.steps += 1
     state.depth += node.depth
     if state.depth > MAX_DEPTH:
         raise _OutOfBoundsError(f"attributes lead more than {MAX_DEPTH} levels deep")
-    state.active.add(key)
-    value = _EVAL[type(node)](node, state, ad)
-    state.active.discard(key)
+    if state.steps > MAX_STEPS:
+        raise _OutOfBoundsError(f"evaluation took more than {MAX_STEPS} steps")
+    active.add(key)
+    value = _run(node, ad, other, state)
+    active.discard(key)
     state.depth -= node.depth
     return value
+
+
+def _attribute_of(ad: ClassAd, folded: str, state: _State) -> Value:
+    """The value of an ad's own attribute, in that ad."""
+    held = ad.content.get(folded, UNDEFINED)
+    if held.__class__ in _NODES:
+        return _follow(held, folded, ad, state.opposite(ad), state)
+    return held  # type: ignore[no-any-return]
 
 
 def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
@@ -159,7 +193,7 @@ def _attribute(node: Attr, state: _State, ad: ClassAd | None) -> Value:
 
 def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
     """The innermost ad, outwards from `ad`, that has the attribute."""
-    while ad is not None and ad.lookup(folded) is None:
+    while ad is not None and folded not in ad.content:
         ad = ad.parent
     return ad
 
@@ -252,6 +286,8 @@ def _list(node: ListExpr, state: _State, ad: ClassAd | None) -> Value:
 
 def _ad(node: AdExpr, state: _State, ad: ClassAd | None) -> Value:
     # One object for one nested ad, so that a circle through it is noticed.
+    if state.nested is None:
+        state.nested = {}
     key = (id(ad), node)
     nested = state.nested.get(key)
     if nested is None:
@@ -260,7 +296,6 @@ def _ad(node: AdExpr, state: _State, ad: ClassAd | None) -> Value:
 
 
 def _call(node: Call, state: _State, ad: ClassAd | None) -> Value:
-    state.spend(1)
     function = FUNCTIONS.get(node.function.lower())
     if function is None:
         return ErrorType(f"there is no function {node.function[:60]}()")
@@ -284,3 +319,45 @@ _EVAL: Final[Mapping[type, Callable[[Any, _State, ClassAd | None], Value]]] = {
     ListExpr: _list,
     AdExpr: _ad,
 }
+
+
+class _Missing:
+    """The class of what an ad holds under a name that it does not have."""
+
+
+_MISSING: Final = _Missing()
+_NODES: Final = frozenset(_EVAL)
+
+
+def _own(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: _State) -> Value:
+    """What a bare name means to an ad in no other: its own attribute, else the other ad's."""
+    if held is not _MISSING:
+        return _follow(held, folded, ad, other, state)
+    return (
+        _theirs(other.content.get(folded, _MISSING), folded, ad, other, state)
+        if other is not None
+        else UNDEFINED
+    )
+
+
+def _mine(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: _State) -> Value:
+    """What a name after MY means."""
+    return UNDEFINED if held is _MISSING else _follow(held, folded, ad, other, state)
+
+
+def _theirs(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: _State) -> Value:
+    """What a name after TARGET means."""
+    if held is _MISSING or other is None:
+        return UNDEFINED
+    return _follow(held, folded, other, ad, state) if held.__class__ in _NODES else held
+
+
+_AROUND: Final = Surroundings(
+    missing=_MISSING,
+    slow=_NODES | {_Missing},
+    own=_own,
+    mine=_mine,
+    theirs=_theirs,
+    reference=_EVAL,
+    special=frozenset(_SPECIAL),
+)

@@ -69,6 +69,8 @@ class Expr(metaclass=_Interned):
     """
 
     depth: int = attrs.field(init=False, default=1)
+    run: Callable[..., Value] | None = attrs.field(init=False, default=None)
+    uses: int = attrs.field(init=False, default=0)
 
     def __str__(self) -> str:
         from matchmaker.classad.unparse import unparse
