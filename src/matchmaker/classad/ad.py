@@ -6,7 +6,7 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.unparse import unparse
@@ -31,31 +31,45 @@ class ClassAd(MutableMapping[str, Expr]):
     [ Cpus = 4; Name = "wn1" ]
     """
 
-    __slots__ = ("__weakref__", "_names", "_parent", "content")
+    __slots__ = ("__weakref__", "_names", "content", "parent")
 
     content: dict[str, Any]
     """What evaluation reads: a plain value or an expression under each name in small letters."""
 
-    _names: dict[str, str]
-    _parent: ClassAd | None
+    _names: dict[str, str] | None
+    parent: ClassAd | None
+    """The ad in which this one is nested, or None."""
 
     def __init__(
         self, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
         self.content = {}
-        self._names = {}
-        self._parent = None
-        self.update(attributes, **more)
+        self._names = None
+        self.parent = None
+        if attributes or more:
+            self.update(attributes, **more)
+
+    @classmethod
+    def of(cls, content: dict[str, Any], names: dict[str, str] | None) -> ClassAd:
+        """An ad around its content: values and expressions by folded names, and their spelling.
+
+        ``names`` is what :func:`canonical_names` gives for the spellings.
+        """
+        ad = cls()
+        ad.content = content
+        ad._names = names.copy() if names is not None else None
+        return ad
 
     @classmethod
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
         """The ad that ``[…]`` denotes; ``parent`` is the ad in which it is written, if any."""
         ad = cls()
-        ad._parent = parent
-        for name, expression in zip(node.names, node.expressions, strict=True):
-            folded = name.lower()
-            ad._names[folded] = name
-            ad.content[folded] = expression.value if type(expression) is Literal else expression
+        ad.parent = parent
+        ad._names = canonical_names(node.names)
+        ad.content = {
+            name.lower(): expression.value if type(expression) is Literal else expression
+            for name, expression in zip(node.names, node.expressions, strict=True)
+        }
         return ad
 
     def expression(self) -> AdExpr:
@@ -63,16 +77,11 @@ class ClassAd(MutableMapping[str, Expr]):
         return AdExpr(tuple(self), tuple(self.values()))
 
     @property
-    def parent(self) -> ClassAd | None:
-        """The ad in which this one is nested, or None."""
-        return self._parent
-
-    @property
     def root(self) -> ClassAd:
         """The outermost ad around this one."""
         ad = self
-        while ad._parent is not None:
-            ad = ad._parent
+        while ad.parent is not None:
+            ad = ad.parent
         return ad
 
     def eval(self, what: str | Expr, target: ClassAd | None = None) -> Value:
@@ -98,15 +107,18 @@ class ClassAd(MutableMapping[str, Expr]):
         """Another ad with the same attributes."""
         twin = ClassAd()
         twin.content = self.content.copy()
-        twin._names = self._names.copy()
-        twin._parent = self._parent
+        twin._names = self._names.copy() if self._names is not None else None
+        twin.parent = self.parent
         return twin
 
     __copy__ = copy
 
     def spelling(self, name: str) -> str:
         """The name as the ad spells it. Raises KeyError where the attribute is missing."""
-        return self._names[name.lower()]
+        folded = name.lower()
+        if folded not in self.content:
+            raise KeyError(name)
+        return _spelled[folded] if self._names is None else self._names[folded]
 
     def __getitem__(self, name: str) -> Expr:
         held = self.content[name.lower()]
@@ -117,19 +129,30 @@ class ClassAd(MutableMapping[str, Expr]):
             raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
         expression = value if isinstance(value, Expr) else literal(value)
         folded = name.lower()
-        self._names.setdefault(folded, name)
+        if folded not in self.content:
+            self._spell(folded, name)
         self.content[folded] = expression.value if type(expression) is Literal else expression
 
     def __delitem__(self, name: str) -> None:
         folded = name.lower()
         del self.content[folded]
-        del self._names[folded]
+        if self._names is not None:
+            del self._names[folded]
+
+    def _spell(self, folded: str, name: str) -> None:
+        """Notes the spelling of a new attribute."""
+        if self._names is None:
+            if canonical_names((name,)) is None:
+                return
+            self._names = {known: _spelled[known] for known in self.content}
+        self._names[folded] = name
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self.content
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names.values())
+        names = _spelled if self._names is None else self._names
+        return iter([names[folded] for folded in self.content])
 
     def __len__(self) -> int:
         return len(self.content)
@@ -149,3 +172,19 @@ class ClassAd(MutableMapping[str, Expr]):
     def __repr__(self) -> str:
         text = str(self)
         return f"<ClassAd {text if len(text) <= 200 else text[:197] + '...'}>"
+
+
+# How each name was spelled first. Ads that spell all their names so need no table of their own.
+_spelled: Final[dict[str, str]] = {}
+_MOST_SPELLINGS: Final = 1 << 16
+
+
+def canonical_names(names: Iterable[str]) -> dict[str, str] | None:
+    """None where each name is spelled as it was first, else the names by their folded forms."""
+    for name in names:
+        folded = name.lower()
+        if folded not in _spelled and len(_spelled) < _MOST_SPELLINGS:
+            _spelled[folded] = name
+        if _spelled.get(folded) != name:
+            return {name.lower(): name for name in names}
+    return None

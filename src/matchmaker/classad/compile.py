@@ -297,6 +297,9 @@ class _Coder:
             ]
         if operator in ("+", "-", "*"):
             return [(f"if {a}.__class__ is int and {b}.__class__ is int", plain)]
+        if operator == "/":
+            both = f"if {a}.__class__ is int and {b}.__class__ is int"
+            return [(f"{both} and {a} >= 0 and {b} > 0", f"{result} = {a} // {b}")]
         return []
 
     def _against_constant(

@@ -55,14 +55,23 @@ COMPILE_AFTER: Final = 16
 class _State:
     """One evaluation: the two ads of the match, and what has been used up."""
 
-    __slots__ = ("active", "depth", "left", "nested", "right", "steps")
+    __slots__ = ("active", "ad", "depth", "folded", "left", "nested", "right", "steps")
 
-    def __init__(self, left: ClassAd | None, right: ClassAd | None) -> None:
+    def __init__(
+        self,
+        left: ClassAd | None,
+        right: ClassAd | None,
+        ad: ClassAd | None = None,
+        folded: str = "",
+    ) -> None:
         self.left = left
         self.right = right
+        # The attribute with which the evaluation began, and those that it has led to since.
+        self.ad = ad
+        self.folded = folded
+        self.active: set[tuple[int, str]] | None = None
         self.depth = 0
         self.steps = 0
-        self.active: set[tuple[int, str]] = set()
         self.nested: dict[tuple[int, Expr], ClassAd] | None = None
 
     def opposite(self, ad: ClassAd | None) -> ClassAd | None:
@@ -121,9 +130,14 @@ def evaluate_attribute(ad: ClassAd, folded: str, target: ClassAd | None = None) 
     held = ad.content.get(folded, UNDEFINED)
     if held.__class__ not in _NODES:
         return held  # type: ignore[no-any-return]
-    state = _State(ad.root, target)
+    parent = ad.parent
+    state = _State(ad if parent is None else ad.root, target, ad, folded)
     try:
-        return _follow(held, folded, ad, target, state)
+        state.depth = held.depth
+        run = held.run
+        if run is not None and parent is None and (target is None or target.parent is None):
+            return run(ad, target, state)  # type: ignore[no-any-return]
+        return _run(held, ad, target, state)
     except _OutOfBoundsError as bound:
         return ErrorType(str(bound))
     except RecursionError:
@@ -147,9 +161,13 @@ def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: _State) -
 
 def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: _State) -> Value:
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
+    if folded == state.folded and ad is state.ad:
+        return UNDEFINED
     key = (id(ad), folded)
     active = state.active
-    if key in active:
+    if active is None:
+        active = state.active = set()
+    elif key in active:
         return UNDEFINED
     state.steps += 1
     state.depth += node.depth

@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -95,9 +96,7 @@ class Expr(metaclass=_Interned):
         >>> parse_expr("nothing").eval()
         UNDEFINED
         """
-        from matchmaker.classad.evaluate import evaluate
-
-        return evaluate(self, my, target)
+        return _evaluator()(self, my, target)
 
     def references(self) -> References:
         """The attribute names that the expression mentions, by scope, in their first spelling.
@@ -107,6 +106,13 @@ class Expr(metaclass=_Interned):
         References(my=('Want',), target=('Memory',), unscoped=('Cpus',))
         """
         return references(self)
+
+
+@cache
+def _evaluator() -> Callable[[Expr, ClassAd | None, ClassAd | None], Value]:
+    from matchmaker.classad.evaluate import evaluate
+
+    return evaluate
 
 
 @attrs.frozen(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -23,6 +24,7 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 REQUIREMENTS = "Requirements"
 RANK = "Rank"
+_REQUIREMENTS, _RANK = REQUIREMENTS.lower(), RANK.lower()
 
 
 @attrs.frozen(slots=True)
@@ -83,14 +85,15 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     """
     mine = requirements_value(left, right)
     theirs = requirements_value(right, left)
-    return Match(mine is True and theirs is True, mine, theirs, left.eval(RANK, right))
+    return Match(mine is True and theirs is True, mine, theirs, evaluate_attribute(left, _RANK, right))
 
 
 def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
     """The value of an ad's requirements of another, as a condition; true where it has none."""
-    if REQUIREMENTS not in ad:
+    if _REQUIREMENTS not in ad.content:
         return True
-    return truth(ad.eval(REQUIREMENTS, other))
+    value = evaluate_attribute(ad, _REQUIREMENTS, other)
+    return value if value is True or value is False else truth(value)
 
 
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:

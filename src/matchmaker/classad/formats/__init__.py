@@ -19,6 +19,7 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import json, new, old, xml
+from matchmaker.classad.scanner import read_flat_ad
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
 
@@ -56,6 +57,10 @@ def parse_ad(text: str, format: str = "auto") -> ClassAd:
     >>> parse_ad("Cpus = 4").eval("Cpus")
     4
     """
+    if format in ("auto", "new") and isinstance(text, str):
+        ad = read_flat_ad(text)
+        if ad is not None:
+            return ad
     ads = parse_ads(text, format)
     first = next(ads, None)
     if first is None:

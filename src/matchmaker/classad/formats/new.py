@@ -13,6 +13,7 @@ from typing import Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.parser import MAX_TEXT, parse_ad_expr
+from matchmaker.classad.scanner import read_flat_ad
 from matchmaker.classad.unparse import unparse
 
 # What can hide a bracket comes first; `open` begins something whose end is not here yet.
@@ -27,6 +28,10 @@ _BETWEEN: Final = re.compile(r"(?:[\s,{};]|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
     """The ads of a stream of text. Raises ParseError with the line in the stream."""
     for text, line in _cut(pieces):
+        ad = read_flat_ad(text)
+        if ad is not None:
+            yield ad
+            continue
         try:
             node = parse_ad_expr(text)
         except ParseError as error:

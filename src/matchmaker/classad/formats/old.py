@@ -16,6 +16,7 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import MAX_TEXT, parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
+from matchmaker.classad.scanner import read_old_block
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)+'|[^\s='"]+)\s*=(.*)""", re.DOTALL)
@@ -27,14 +28,36 @@ _LONE_BACKSLASH: Final = re.compile(r'\\(?!")')
 
 def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
     """The ads of a stream of text. Raises ParseError with the line."""
+    number = 1
+    for block in _blocks(pieces):
+        ad = read_old_block(block)
+        if ad is not None:
+            yield ad
+        else:
+            yield from _read_lines(block, number)
+        number += block.count("\n") + 2
+
+
+def _blocks(pieces: Iterator[str]) -> Iterator[str]:
+    """What stands between empty lines: an ad, or several where a line of spaces parts them."""
+    rest = ""
+    for piece in pieces:
+        *blocks, rest = (rest + piece).split("\n\n")
+        yield from blocks
+        if len(rest) > MAX_TEXT:
+            raise ParseError(f"an ad goes on for over {MAX_TEXT} characters")
+    yield rest
+
+
+def _read_lines(block: str, number: int) -> Iterator[ClassAd]:
     ad = ClassAd()
-    for number, line in enumerate(_lines(pieces), 1):
+    for at, line in enumerate(block.split("\n"), number):
         if not line or line.isspace():
             if ad:
                 yield ad
                 ad = ClassAd()
         elif not line.lstrip().startswith("#"):
-            name, expression = _assignment(line, number)
+            name, expression = _assignment(line, at)
             ad[name] = expression
     if ad:
         yield ad
@@ -68,16 +91,6 @@ def _old_string(match: re.Match[str]) -> str:
 
 def _name(name: str) -> str:
     return name if re.fullmatch(r"""[^\s='"#][^\s='"]*""", name) else unparse_name(name)
-
-
-def _lines(pieces: Iterator[str]) -> Iterator[str]:
-    rest = ""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split("\n")
-        yield from lines
-        if len(rest) > MAX_TEXT:
-            raise ParseError(f"a line goes on for over {MAX_TEXT} characters")
-    yield rest
 
 
 def _assignment(line: str, number: int) -> tuple[str, Expr]:
