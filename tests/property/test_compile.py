@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr
 from matchmaker.classad import evaluate as module
 from matchmaker.classad.compile import compile_expression
-from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
-from matchmaker.classad.values import is_error
+from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary, literal
+from matchmaker.classad.operators import BINARY
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from tests import strategies
 
 NAMES = (*strategies.NAMES, "target", "Requirements")
 
 
 def canonical(value: Any) -> Any:
-    """A value as something that `==` compares exactly: type, bits of reals, parts of lists and ads."""
+    """A value as something that `==` compares exactly: by type, and reals by their bits."""
     if is_error(value):
         return "error"
     if isinstance(value, float):
@@ -32,8 +36,8 @@ def canonical(value: Any) -> Any:
 
 
 def plain_leaves() -> st.SearchStrategy[Expr]:
-    numbers = st.sampled_from([0, 1, 2, -1, 2**53 + 1, 2**63 - 1, 0.5, 2.0, 9007199254740992.0, "a", "A", True])
-    return strategies.attributes() | numbers.map(Literal)
+    numbers = st.sampled_from([0, 1, 2, -1, 2**53 + 1, MAX_INT, 0.5, 2.0, 2.0**53, "a", "A", True])
+    return strategies.attributes() | numbers.map(literal)
 
 
 def conditions() -> st.SearchStrategy[Expr]:
@@ -62,8 +66,13 @@ def reference(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
     return module._EVAL[type(node)](node, state, my)
 
 
+@cache
+def function_of(node: Expr) -> Callable[..., Any] | None:
+    return compile_expression(node, module._AROUND)
+
+
 def compiled(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
-    run = compile_expression(node, module._AROUND)
+    run = function_of(node)
     assert run is not None or isinstance(node, Literal)
     if run is None:
         return reference(node, my, target)
@@ -87,8 +96,31 @@ def test_an_expression_keeps_its_value_when_it_becomes_a_function(
     assert isinstance(node, Literal) or node.run is not None
 
 
+EDGES: tuple[Any, ...] = (
+    MIN_INT, MIN_INT + 1, -(2**53) - 1, -7, -1, 0, 1, 2, 7, 2**53, 2**53 + 1, MAX_INT - 1, MAX_INT,
+    -0.0, 0.0, 0.5, -2.5, 9007199254740992.0, 9.3e18, float("inf"), float("-inf"), float("nan"),
+    True, False, "", "a", "A", "10", UNDEFINED, ERROR, [1],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", sorted(BINARY))
+def test_every_operator_on_every_pair_of_edges(operator: str) -> None:
+    """Both operands in the ad, and the right one as a constant: both ways to reach them."""
+    x, y = Attr(None, "x", False), Attr(None, "y", False)
+    both = Binary(operator, x, y)
+    for second in EDGES:
+        constant = Binary(operator, x, literal(second))
+        for first in EDGES:
+            my = ClassAd({"x": first, "y": second})
+            expected = canonical(reference(both, my, None))
+            assert canonical(compiled(both, my, None)) == expected, (first, operator, second)
+            assert canonical(compiled(constant, my, None)) == expected, (first, operator, second)
+
+
 def test_generated_source_holds_no_text_of_the_expression() -> None:
-    evil = Binary("==", Attr(None, "__import__('os').system('x')\n", False), Literal("'; import os\n"))
+    evil = Binary(
+        "==", Attr(None, "__import__('os').system('x')\n", False), Literal("'; import os\n")
+    )
     run = compile_expression(evil, module._AROUND)
     assert run is not None
     assert all("os" not in name and "import" not in name for name in run.__code__.co_names)

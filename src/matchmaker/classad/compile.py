@@ -1,10 +1,10 @@
 """Expressions as Python functions: the fast form of ``evaluate``, equal to it by a property.
 
-A function is made of an expression the first time it pays, and kept on the interned node. What is
-generated is the shape of the expression only: names and constants are arguments, so that no text of
-an ad is ever part of generated source. Plain operands (numbers, strings, booleans) take a fast path;
-everything else goes to the total operators of ``operators`` and, for the rarer kinds of nodes, to
-the reference evaluation itself.
+A function is made of an expression when it pays, and kept on the interned node. What is generated
+is the shape of the expression only: names and constants are arguments, so that no text of an ad is
+ever part of generated source. Plain operands (numbers, strings, booleans) take a fast path; the
+rest goes to the total operators of ``operators`` and, for the rarer kinds of nodes, to the
+reference evaluation itself.
 
 A function has the arguments ``ad``, ``other`` and ``state``: the ad in which the expression stands,
 which is nested in no other, the ad that it is matched with or None, and the evaluation's state.
@@ -47,8 +47,8 @@ _EXACT: Final = 2**53
 class Surroundings:
     """What generated code calls: ways to an attribute's value, and the reference evaluation.
 
-    ``own``, ``mine`` and ``theirs`` take what an ad holds under a name, for a bare name, one after MY
-    and one after TARGET, and give its value. ``slow`` holds the classes of what is no value yet.
+    ``own``, ``mine`` and ``theirs`` take what an ad holds under a name (a bare one, one after MY
+    and one after TARGET) and give its value. ``slow`` holds the classes of what is no value yet.
     """
 
     missing: object
@@ -73,8 +73,8 @@ def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value]
 class _Operand:
     """A result in generated code: its variable, and what is known of it.
 
-    ``kind`` is ``raw`` for what an ad holds (not yet a value), ``logical`` for true, false, undefined
-    or error, ``constant`` for a literal whose value is ``value``, else ``value``.
+    ``kind`` is ``raw`` for what an ad holds (not yet a value), ``logical`` for true, false,
+    undefined or error, ``constant`` for a literal whose value is ``value``, else ``value``.
     """
 
     name: str

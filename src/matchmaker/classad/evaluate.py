@@ -127,17 +127,18 @@ def evaluate(node: Expr, my: ClassAd | None = None, target: ClassAd | None = Non
 
 def evaluate_attribute(ad: ClassAd, folded: str, target: ClassAd | None = None) -> Value:
     """The value of an attribute of `ad` matched with `target`; UNDEFINED where it is missing."""
-    held = ad.content.get(folded, UNDEFINED)
+    held: Any = ad.content.get(folded, UNDEFINED)
     if held.__class__ not in _NODES:
         return held  # type: ignore[no-any-return]
+    node: Expr = held
     parent = ad.parent
     state = _State(ad if parent is None else ad.root, target, ad, folded)
     try:
-        state.depth = held.depth
-        run = held.run
+        state.depth = node.depth
+        run = node.run
         if run is not None and parent is None and (target is None or target.parent is None):
-            return run(ad, target, state)  # type: ignore[no-any-return]
-        return _run(held, ad, target, state)
+            return run(ad, target, state)
+        return _run(node, ad, target, state)
     except _OutOfBoundsError as bound:
         return ErrorType(str(bound))
     except RecursionError:
@@ -184,7 +185,7 @@ def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: 
 
 def _attribute_of(ad: ClassAd, folded: str, state: _State) -> Value:
     """The value of an ad's own attribute, in that ad."""
-    held = ad.content.get(folded, UNDEFINED)
+    held: Any = ad.content.get(folded, UNDEFINED)
     if held.__class__ in _NODES:
         return _follow(held, folded, ad, state.opposite(ad), state)
     return held  # type: ignore[no-any-return]
@@ -344,7 +345,7 @@ class _Missing:
 
 
 _MISSING: Final = _Missing()
-_NODES: Final = frozenset(_EVAL)
+_NODES: Final[frozenset[Any]] = frozenset(_EVAL)
 
 
 def _own(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: _State) -> Value:

@@ -84,9 +84,7 @@ def read_flat_ad(text: str) -> ClassAd | None:
     if not found:
         return ClassAd()
     names, texts, strays = zip(*found, strict=True)
-    shape = _shapes.get(names, False)
-    if shape is False:
-        shape = _shape(names)
+    shape = _shapes[names] if names in _shapes else _shape(names)
     if shape is None or any(strays):
         return None
     try:

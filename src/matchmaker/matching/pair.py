@@ -85,7 +85,9 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     """
     mine = requirements_value(left, right)
     theirs = requirements_value(right, left)
-    return Match(mine is True and theirs is True, mine, theirs, evaluate_attribute(left, _RANK, right))
+    return Match(
+        mine is True and theirs is True, mine, theirs, evaluate_attribute(left, _RANK, right)
+    )
 
 
 def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
