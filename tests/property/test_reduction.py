@@ -118,7 +118,7 @@ def of_host(queue: ClassAd, host: ClassAd) -> ClassAd:
     return both
 
 
-@settings(max_examples=1500)
+@settings(max_examples=2000)
 @given(cases())
 def test_residual_is_true_exactly_when_the_requirement_is(
     case: tuple[ClassAd, ClassAd, list[ClassAd]],

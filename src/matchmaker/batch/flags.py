@@ -21,6 +21,7 @@ from matchmaker.batch.mapping import Mapping, Rule, load_mapping, safe
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
+    TRUE,
     Attr,
     Binary,
     Call,
@@ -112,7 +113,7 @@ def flags(
     least: dict[str, int] = {}
     features: list[str] = []
     dropped: list[Dropped] = []
-    clauses = conjuncts(reduction.residual) if reduction.verdict is Verdict.RESIDUAL else []
+    clauses = [clause for clause in conjuncts(reduction.residual) if clause is not TRUE]
     for clause in clauses:
         bound = _bound(clause, table)
         if isinstance(bound, str):

@@ -120,7 +120,7 @@ def reduce(
     verdict = verdict_of(whole)
     if verdict is not Verdict.RESIDUAL:
         whole = TRUE if verdict is Verdict.ALWAYS else FALSE
-    elif is_boolean(bound) and not is_boolean(whole):
+    elif whole is not bound and not is_boolean(whole):
         # Where the requirement says true, a number that counts as true will not do.
         whole = Binary("&&", TRUE, whole)
     return Reduction(
