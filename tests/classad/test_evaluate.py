@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
-from matchmaker import parse_ad, parse_expr
+from matchmaker import ClassAd, parse_ad, parse_expr
 from matchmaker.classad.evaluate import MAX_STEPS
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value
@@ -208,3 +209,15 @@ def test_wrong_number_of_arguments() -> None:
     assert is_error(given)
     assert given.reason == "size() takes 1 argument(s), not 0"
     assert_gives("substr(1)", ERROR)
+
+
+@pytest.mark.parametrize("text", ["CurrentTime", "MY.CurrentTime", "[a = [b = CurrentTime]].a.b"])
+def test_current_time_is_known_to_every_ad(text: str) -> None:
+    before = int(time.time())
+    value = parse_expr(text).eval(ClassAd())
+    assert isinstance(value, int)
+    assert before <= value <= time.time()
+
+
+def test_an_ads_own_current_time_goes_before() -> None:
+    assert parse_expr("CurrentTime").eval(ClassAd({"CurrentTime": 5})) == 5

@@ -1,6 +1,6 @@
 """Batch systems: what they can be told about the hosts that a job needs."""
 
-from matchmaker.batch.flags import Dropped, Fit, NoHostError, Submission, flags
+from matchmaker.batch.flags import Dropped, Fit, NoFlagsError, NoHostError, Submission, flags
 from matchmaker.batch.mapping import Mapping, MappingError, Rule, known_lrms, load_mapping
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Fit",
     "Mapping",
     "MappingError",
+    "NoFlagsError",
     "NoHostError",
     "Rule",
     "Submission",

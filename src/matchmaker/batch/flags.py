@@ -28,13 +28,16 @@ from matchmaker.classad.nodes import (
     Literal,
     Unary,
     conjuncts,
+    disjuncts,
     scope_of,
 )
 from matchmaker.classad.operators import truth
+from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT
 from matchmaker.reduction import Reduction, Verdict
 
-NAMES = ("Name", "Machine")
+NAMES = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
+"""The attributes that may name a host, the first that it has; as in ``matchmaker.nodes``."""
 
 
 class Fit(StrEnum):
@@ -50,7 +53,11 @@ class Fit(StrEnum):
     SUFFICIENT = "sufficient"
 
 
-class NoHostError(ValueError):
+class NoFlagsError(ValueError):
+    """There are no flags of the kind that was asked for; the message says which clause is why."""
+
+
+class NoHostError(NoFlagsError):
     """No host can satisfy the requirement, so that there is nothing to submit."""
 
 
@@ -92,13 +99,18 @@ def flags(
     lrms: str = "slurm",
     mapping: Mapping | str | os.PathLike[str] | None = None,
     inventory: Iterable[ClassAd] | None = None,
+    want: Fit = Fit.NECESSARY,
 ) -> Submission:
     """The submit flags for what a reduction left to the hosts.
 
     ``mapping`` is a site's mapping or the path of its TOML file; without it, the one that comes
     with the package is used. ``inventory`` is the ads of all the queue's nodes, with their names;
-    the verdict then holds for them. Raises NoHostError where no host will do, ValueError for an
-    unknown batch system, and as :func:`load_mapping` does for a site's file.
+    the verdict then holds for them. Where no exact flags are found, ``want`` says which way they
+    may err: ``NECESSARY`` drops what it cannot say, ``SUFFICIENT`` asks for one alternative of an
+    ``||`` and drops the others. All verdicts take hosts to have attributes of the mapping's types.
+
+    Raises NoHostError where no host will do, NoFlagsError where no sufficient flags are found,
+    ValueError for an unknown batch system, and as :func:`load_mapping` does for a site's file.
 
     >>> from matchmaker import parse_ad, reduce
     >>> wanted = "other.GlueHostMainMemoryRAMSize >= 2000 && other.GlueHostX"
@@ -110,25 +122,16 @@ def flags(
     table = mapping if isinstance(mapping, Mapping) else load_mapping(lrms, mapping)
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError("the requirement is true of no host of this queue")
-    least: dict[str, int] = {}
-    features: list[str] = []
+    asked: list[_Bound] = []
     dropped: list[Dropped] = []
-    clauses = [clause for clause in conjuncts(reduction.residual) if clause is not TRUE]
-    for clause in clauses:
-        bound = _bound(clause, table)
-        if isinstance(bound, str):
-            dropped.append(Dropped(clause, bound))
+    for clause in conjuncts(reduction.residual):
+        if clause is TRUE:
             continue
-        if bound.lost:
-            dropped.append(Dropped(clause, bound.lost))
-        if bound.rule.kind == "min":
-            flag = bound.rule.flag
-            least[flag] = max(least.get(flag, 0), bound.least)
-        elif bound.feature not in features:
-            features.append(bound.feature)
-    argv = [flag.replace("{value}", str(number)) for flag, number in least.items() if number > 0]
-    if features:
-        argv.append(table.features.replace("{features}", "&".join(features)))
+        choice = _sufficient if want is Fit.SUFFICIENT and inventory is None else _necessary
+        bounds, lost = choice(clause, table)
+        asked += bounds
+        dropped += lost
+    argv = _argv(asked, table)
     excluded: tuple[str, ...] = ()
     if inventory is not None:
         excluded = _refused(reduction, list(inventory))
@@ -136,25 +139,72 @@ def flags(
             argv.append(table.exclude.replace("{hosts}", ",".join(excluded)))
         dropped = []
     directives = tuple(table.directive.replace("{flag}", flag) for flag in argv)
-    fit = Fit.NECESSARY if dropped else Fit.EXACT
-    return Submission(table.lrms, tuple(argv), directives, fit, tuple(dropped), excluded)
+    return Submission(
+        table.lrms,
+        tuple(argv),
+        directives,
+        want if dropped else Fit.EXACT,
+        tuple(dropped),
+        excluded,
+    )
+
+
+def _necessary(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped]]:
+    """What can be asked for of what a clause demands, and what of it is dropped."""
+    bound = _bound(clause, table)
+    if isinstance(bound, str):
+        return [], [Dropped(clause, bound)]
+    return [bound], [Dropped(clause, bound.lost)] if bound.lost else []
+
+
+def _sufficient(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped]]:
+    """What makes sure of a clause: itself, or the first alternative that can be said whole."""
+    alternatives = disjuncts(clause)
+    for alternative in alternatives:
+        bounds = [_bound(part, table) for part in conjuncts(alternative)]
+        whole = [bound for bound in bounds if isinstance(bound, _Bound) and not bound.lost]
+        if len(whole) == len(bounds):
+            others = [other for other in alternatives if other is not alternative]
+            return whole, [Dropped(other, "another alternative is asked for") for other in others]
+    raise NoFlagsError(f"{table.lrms} has no flags that make sure of {unparse(clause)}")
+
+
+def _argv(asked: list[_Bound], table: Mapping) -> list[str]:
+    """The flags for all bounds together: the largest of minima, the features in one list."""
+    least: dict[str, int] = {}
+    features: dict[str, None] = {}
+    for bound in asked:
+        if bound.rule.kind == "min":
+            flag = bound.rule.flag
+            least[flag] = max(least.get(flag, 0), bound.least)
+        else:
+            features[bound.feature] = None
+    argv = [flag.replace("{value}", str(number)) for flag, number in least.items() if number > 0]
+    if features:
+        argv.append(table.features.replace("{features}", "&".join(features)))
+    return argv
 
 
 def _refused(reduction: Reduction, inventory: list[ClassAd]) -> tuple[str, ...]:
     """The names of nodes that the residual refuses or that refuse the job; some must be left."""
     job = reduction.job
-    refused = []
+    refused: dict[str, None] = {}
+    accepted: set[str] = set()
     for number, ad in enumerate(inventory, 1):
+        names = (ad.eval(attribute) for attribute in NAMES)
+        name = next((n for n in names if isinstance(n, str) and n), None)
         theirs = ad.eval("Requirements", job) if "Requirements" in ad else True
         if truth(reduction.residual.eval(job, ad)) is True and truth(theirs) is True:
-            continue
-        names = (ad.eval(attribute) for attribute in NAMES)
-        name = next((n for n in names if isinstance(n, str)), None)
-        if name is None or not safe(name):
-            raise ValueError(f"node {number} of the inventory has no plain Name, but {name!r}")
-        refused.append(name)
-    if len(refused) == len(inventory):
+            accepted.add(name or "")
+        elif name is not None and safe(name):
+            refused[name] = None
+        else:
+            raise ValueError(f"node {number} of the inventory has no plain name, but {name!r}")
+    if not accepted:
         raise NoHostError(f"none of the {len(inventory)} nodes satisfies what is left to the host")
+    both = accepted.intersection(refused)
+    if both:
+        raise ValueError(f"two nodes of the inventory are named {min(both)}, and only one will do")
     return tuple(refused)
 
 
@@ -166,24 +216,28 @@ def _bound(clause: Expr, table: Mapping) -> _Bound | str:
     rule = table.rules.get(subject.lower())
     if rule is None:
         return f"no flag for {subject}"
-    if rule.kind == "feature":
-        if operator not in ("has", "==", "is") or not isinstance(value, str):
-            return f"{table.lrms} can only be asked for a value that {subject} has"
-        feature = rule.features.get(value)
-        if feature is None:
-            return f"the mapping has no feature for {subject} {value!r}"
-        return _Bound(rule, feature=feature)
+    if rule.kind != "min":
+        return _feature(rule, operator, value, table)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MAX_INT:
         return f"{table.lrms} takes a number for {subject}"
-    if operator == ">":
-        return _Bound(rule, least=math.floor(value) + 1)
-    if operator == ">=":
-        return _Bound(rule, least=math.ceil(value))
-    if operator in ("==", "is"):
-        return _Bound(
-            rule, math.ceil(value), lost=f"{table.lrms} can ask for at least {value} only"
-        )
-    return f"{table.lrms} can only be asked for at least so much {subject}"
+    if operator not in (">", ">=", "==", "is"):
+        return f"{table.lrms} can only be asked for at least so much {subject}"
+    least = math.floor(value) + 1 if operator == ">" else math.ceil(value)
+    if least > rule.most:
+        return f"{table.lrms} cannot count {least} for {subject}"
+    lost = "" if operator in (">", ">=") else f"{table.lrms} can ask for at least {value} only"
+    return _Bound(rule, least, lost=lost)
+
+
+def _feature(rule: Rule, operator: str, value: object, table: Mapping) -> _Bound | str:
+    accepted = ("has",) if rule.kind == "member" else ("==", "is")
+    if operator not in accepted or not isinstance(value, str):
+        holds = "a text in its list" if rule.kind == "member" else "a text that it equals"
+        return f"{table.lrms} can only be asked for {holds} for {rule.attribute}"
+    feature = rule.features.get(value)
+    if feature is None:
+        return f"the mapping has no feature for {rule.attribute} {value!r}"
+    return _Bound(rule, feature=feature)
 
 
 _COMPLEMENT = {"<": ">=", "<=": ">"}

@@ -16,11 +16,13 @@ from typing import Any, Final
 
 import attrs
 
-KINDS: Final = ("min", "feature")
+from matchmaker.classad.values import MAX_INT
+
+KINDS: Final = ("min", "eq", "member")
 
 # What may stand in a flag: no space, no quote, nothing that a shell or a batch system acts on.
-_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:/@-]*")
-_FLAG: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*[ =]?[A-Za-z0-9._:{}-]*")
+_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@-]*")
+_FLAG: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*=?[A-Za-z0-9._:-]*\{[a-z]+\}[A-Za-z0-9._:-]*")
 
 
 class MappingError(ValueError):
@@ -31,13 +33,16 @@ class MappingError(ValueError):
 class Rule:
     """How one host attribute is asked for.
 
-    ``min`` is a number that the host has at least, put into ``flag`` at ``{value}``; ``feature`` is
-    a text that the host has, or has in a list, by the batch system's name for it in ``features``.
+    ``min`` is a number that the host has at least, put into ``flag`` at ``{value}``; a number over
+    ``most``, the largest that the batch system can count, has no flag. ``eq`` is a
+    text that the attribute equals, ``member`` a text that is in its list; both by the batch
+    system's name for the hosts that have it, in ``features``.
     """
 
     attribute: str
     kind: str
     flag: str = ""
+    most: int = MAX_INT
     features: MappingType[str, str] = attrs.Factory(dict)
 
 
@@ -108,29 +113,48 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
         rules[name.lower()] = _rule(name, facts, where)
     return Mapping(
         lrms=lrms,
-        directive=table.get("directive", base.directive if base else ""),
-        exclude=table.get("exclude", base.exclude if base else ""),
-        features=table.get("features", base.features if base else ""),
+        directive=_template(table, "directive", "{flag}", base.directive if base else "", where),
+        exclude=_template(table, "exclude", "{hosts}", base.exclude if base else "", where),
+        features=_template(table, "features", "{features}", base.features if base else "", where),
         rules=rules,
     )
+
+
+def _template(table: MappingType[str, Any], name: str, slot: str, default: str, where: str) -> str:
+    template = table.get(name, default)
+    one_word = name == "directive" or (
+        isinstance(template, str) and _FLAG.fullmatch(template) is not None
+    )
+    if (
+        not isinstance(template, str)
+        or slot not in template
+        or not template.isprintable()
+        or not one_word
+    ):
+        kind = "line" if name == "directive" else "flag without spaces"
+        raise MappingError(f"{where}: {name} must be a {kind} with {slot}, not {template!r}")
+    return template
 
 
 def _rule(name: str, facts: Any, where: str) -> Rule:
     place = f"{where}: [attributes.{name}]"
     if not isinstance(facts, dict) or facts.get("kind") not in KINDS:
         raise MappingError(f"{place}: kind must be one of {', '.join(KINDS)}")
-    wanted = "flag" if facts["kind"] == "min" else "features"
-    if set(facts) - {"kind", wanted}:
-        extra = ", ".join(sorted(set(facts) - {"kind", wanted}))
-        raise MappingError(f"{place}: unknown entry {extra}; expected kind and {wanted}")
+    wanted = {"kind", "flag", "most"} if facts["kind"] == "min" else {"kind", "features"}
+    if set(facts) - wanted:
+        extra = ", ".join(sorted(set(facts) - wanted))
+        raise MappingError(f"{place}: unknown entry {extra}; expected {', '.join(sorted(wanted))}")
     if facts["kind"] == "min":
         flag = facts.get("flag")
         if not isinstance(flag, str) or "{value}" not in flag or not _FLAG.fullmatch(flag):
             raise MappingError(f"{place}: flag must be like --mem={{value}}M, not {flag!r}")
-        return Rule(name, "min", flag=flag)
+        most = facts.get("most", MAX_INT)
+        if not isinstance(most, int) or most < 1:
+            raise MappingError(f"{place}: most must be a positive integer, not {most!r}")
+        return Rule(name, "min", flag, most)
     features = facts.get("features")
     if not isinstance(features, dict) or not all(
         isinstance(feature, str) and safe(feature) for feature in features.values()
     ):
         raise MappingError(f"{place}: features must be a table of texts to plain feature names")
-    return Rule(name, "feature", features=features)
+    return Rule(name, facts["kind"], features=features)

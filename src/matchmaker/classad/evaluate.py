@@ -7,6 +7,7 @@ the value is ERROR with its reason.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -217,7 +218,9 @@ def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
     return ad
 
 
-_SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | None]]] = {
+# What a name means that no ad around it defines: an ad, or for CurrentTime the seconds since 1970.
+_SPECIAL: Final[Mapping[str, Callable[[_State, ClassAd | None], ClassAd | int | None]]] = {
+    "currenttime": lambda state, ad: int(time.time()),
     "my": lambda state, ad: ad,
     "self": lambda state, ad: ad,
     "target": lambda state, ad: state.opposite(ad),

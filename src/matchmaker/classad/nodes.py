@@ -317,15 +317,29 @@ def conjuncts(root: Expr) -> list[Expr]:
     >>> [str(c) for c in conjuncts(parse_expr("a > 1 && (b || c) && d"))]
     ['a > 1', 'b || c', 'd']
     """
-    clauses: list[Expr] = []
+    return _operands(root, "&&")
+
+
+def disjuncts(root: Expr) -> list[Expr]:
+    """The alternatives of a condition: the operands of its outermost ``||`` chain, in order.
+
+    >>> from matchmaker import parse_expr
+    >>> [str(c) for c in disjuncts(parse_expr("a > 1 || b && c || d"))]
+    ['a > 1', 'b && c', 'd']
+    """
+    return _operands(root, "||")
+
+
+def _operands(root: Expr, operator: str) -> list[Expr]:
+    operands: list[Expr] = []
     stack = [root]
     while stack:
         node = stack.pop()
-        if isinstance(node, Binary) and node.operator == "&&":
+        if isinstance(node, Binary) and node.operator == operator:
             stack += (node.right, node.left)
         else:
-            clauses.append(node)
-    return clauses
+            operands.append(node)
+    return operands
 
 
 def conjunction(clauses: list[Expr]) -> Expr:

@@ -15,7 +15,7 @@ def main() -> None:
     # Click and rich are loaded here, and not with the package.
     import click
 
-    from matchmaker.batch import NoHostError
+    from matchmaker.batch import NoFlagsError
     from matchmaker.cli.group import classad
 
     try:
@@ -31,7 +31,7 @@ def main() -> None:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         status = _fail(f"{name}{error.strerror or error}", 2)
-    except NoHostError as error:
+    except NoFlagsError as error:
         status = _fail(str(error), 1)
     except (ValueError, RecursionError, MemoryError) as error:
         from matchmaker import ParseError

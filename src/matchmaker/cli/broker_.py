@@ -8,7 +8,7 @@ import click
 
 from matchmaker import batch, broker, glue, nodes, reduce
 from matchmaker.cli import reports, sources
-from matchmaker.cli.output import print_json
+from matchmaker.cli.output import count, print_json
 from matchmaker.matching.selection import Selection
 
 
@@ -18,6 +18,13 @@ from matchmaker.matching.selection import Selection
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
 @click.option("--lrms", metavar="NAME", help="The batch system to be told, such as slurm.")
 @click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
+@click.option(
+    "--want",
+    type=click.Choice(["necessary", "sufficient"]),
+    default="necessary",
+    show_default=True,
+    help="How flags that cannot be exact may err.",
+)
 @click.option("--json", "as_json", is_flag=True, help="All of it as data.")
 def command(
     *,
@@ -29,6 +36,7 @@ def command(
     nodes_file: str | None,
     lrms: str | None,
     mapping: str | None,
+    want: str,
     as_json: bool,
 ) -> int:
     """Choose a queue for JOB, the worker nodes that will do, and the flags that say so.
@@ -45,7 +53,9 @@ def command(
         "queues": reports.selection_data(decision),
         "issues": len(known.issues),
     }
-    page = reports.Page(f"{len(known.ads)} queues, {len(known.issues)} findings in their data")
+    page = reports.Page(
+        f"{count(len(known.ads), 'queue')}, {count(len(known.issues), 'finding')} in their data"
+    )
     page.selection(decision, "computing element", "free CPUs", "GlueCEStateFreeCPUs")
     status = 0 if decision.chosen else 1
     if decision.chosen is None:
@@ -63,7 +73,7 @@ def command(
         if selection is not None and selection.chosen is None:
             status = 1
         elif table is not None:
-            submission = batch.flags(reduction, table.lrms, table, inventory)
+            submission = batch.flags(reduction, table.lrms, table, inventory, batch.Fit(want))
             data["submission"] = reports.submission_data(submission)
             page.submission(submission)
     if as_json:

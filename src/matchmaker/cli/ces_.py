@@ -6,7 +6,7 @@ import click
 
 from matchmaker import broker
 from matchmaker.cli import sources
-from matchmaker.cli.output import plain, print_json, printable, show, table
+from matchmaker.cli.output import count, plain, print_json, printable, show, table
 from matchmaker.matching.pair import describe
 
 ATTRIBUTES = (
@@ -39,7 +39,7 @@ def command(
         else:
             for issue in known.issues:
                 print(printable(str(issue)))
-            print(f"{len(known.issues)} findings")
+            print(count(len(known.issues), "finding"))
         return 1 if known.issues else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
     rows = [

@@ -16,6 +16,13 @@ from matchmaker.cli.output import print_json
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
 @click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
+@click.option(
+    "--want",
+    type=click.Choice(["necessary", "sufficient"]),
+    default="necessary",
+    show_default=True,
+    help="How flags that cannot be exact may err.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
@@ -28,9 +35,10 @@ def command(
     queue: str | None,
     nodes_file: str | None,
     mapping: str | None,
+    want: str,
     as_json: bool,
 ) -> int:
-    """Print the submit flags for JOB on its queue, one a line; what they leave out goes after."""
+    """Print the submit flags for JOB on its queue, with a verdict and what they leave out."""
     table = batch.load_mapping(lrms, mapping)
     job = sources.one_ad(job_file)
     known = sources.queues(ldifs, ce_files, ldaps)
@@ -39,7 +47,7 @@ def command(
     if ad is None:
         raise click.UsageError("no queue matches the job; name one with --queue")
     reduction = reduce(job, ad, glue.scope)
-    submission = batch.flags(reduction, lrms, table, inventory)
+    submission = batch.flags(reduction, lrms, table, inventory, batch.Fit(want))
     if as_json:
         print_json(reports.submission_data(submission))
     else:

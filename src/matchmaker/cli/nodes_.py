@@ -6,7 +6,7 @@ import click
 
 from matchmaker import glue, nodes, reduce
 from matchmaker.cli import reports, sources
-from matchmaker.cli.output import print_json
+from matchmaker.cli.output import count, print_json
 
 
 @click.command()
@@ -34,7 +34,7 @@ def command(
     job = sources.one_ad(job_file)
     inventory = sources.ads(nodes_file)
     requirements = None
-    page = reports.Page(f"{len(inventory)} worker nodes")
+    page = reports.Page(count(len(inventory), "worker node"))
     if ldifs or ce_files or ldaps:
         known = sources.queues(ldifs, ce_files, ldaps)
         ad = sources.the_queue(job, known, queue, sources.moment(at))

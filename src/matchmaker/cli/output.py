@@ -63,6 +63,11 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     return made
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things: ``1 queue``, ``2 queues``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def number(value: float) -> str:
     """A rank for people: without a fraction where it has none."""
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:g}"

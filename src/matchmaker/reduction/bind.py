@@ -43,6 +43,9 @@ MAX_STEPS: Final = 100_000
 
 OTHER: Final = Attr(None, "other", False)
 
+NOW: Final = "currenttime"
+"""An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
+
 _SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
 
 
@@ -149,12 +152,14 @@ class Binder:
             own = self._defined(node, side)
             if own is not None:
                 return own
+            if node.folded == NOW:
+                return node
             if node.folded in _SCOPE_WORDS:
                 raise ReductionError(f"the whole ad {node.name} cannot be compared or passed on")
             return Literal(UNDEFINED) if node.absolute else self._in(node, self._opposite(side))
         named = self._side_named(node.base, side)
         if named is not None:
-            return self._in(node, named)
+            return node if node.folded == NOW else self._in(node, named)
         return rebuild(node, (self._bind(node.base, side),))
 
     def _side_named(self, base: Expr, side: _Side) -> _Side | None:
@@ -209,9 +214,13 @@ class Binder:
                     return True
                 if not isinstance(part, Attr) or part.folded in seen:
                     continue
-                if self.scope(part.name) == HOST or (
-                    # An ad as a whole, which holds the host's attributes with the others.
-                    part.folded in _SCOPE_WORDS and part not in bases
+                if (
+                    part.folded == NOW
+                    or self.scope(part.name) == HOST
+                    or (
+                        # An ad as a whole, which holds the host's attributes with the others.
+                        part.folded in _SCOPE_WORDS and part not in bases
+                    )
                 ):
                     return True
                 seen.add(part.folded)
