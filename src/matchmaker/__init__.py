@@ -11,7 +11,8 @@ True
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from matchmaker.classad import (
     ERROR,
@@ -33,7 +34,10 @@ from matchmaker.matching import Clause, Explanation, Match, Matches, Pool, claus
 from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce
 
 if TYPE_CHECKING:
-    from matchmaker import batch, broker, glue, nodes
+    import matchmaker.batch as batch  # noqa: PLR0402 - so that type checkers see the modules
+    import matchmaker.broker as broker  # noqa: PLR0402
+    import matchmaker.glue as glue  # noqa: PLR0402
+    import matchmaker.nodes as nodes  # noqa: PLR0402
 
 __version__ = "0.1.0"
 
@@ -73,7 +77,7 @@ __all__ = [
 _ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> ModuleType:
     if name in _ROOMS:
         return import_module(f"matchmaker.{name}")
     raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")
