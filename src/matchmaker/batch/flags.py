@@ -199,7 +199,8 @@ def _refused(reduction: Reduction, inventory: list[ClassAd]) -> tuple[str, ...]:
         elif name is not None and safe(name):
             refused[name] = None
         else:
-            raise ValueError(f"node {number} of the inventory has no plain name, but {name!r}")
+            found = "none" if name is None else repr(name)
+            raise ValueError(f"node {number} of the inventory needs a plain name, and has {found}")
     if not accepted:
         raise NoHostError(f"none of the {len(inventory)} nodes satisfies what is left to the host")
     both = accepted.intersection(refused)

@@ -17,7 +17,10 @@ def main() -> None:
 
     from matchmaker.batch import NoFlagsError
     from matchmaker.cli.group import classad
+    from matchmaker.cli.sources import NoMatchError
 
+    if sys.stdout is None:
+        sys.exit(_fail("standard output is closed", 2))
     try:
         status = classad.main(standalone_mode=False, prog_name="classad")
     except click.exceptions.Abort:
@@ -31,7 +34,7 @@ def main() -> None:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         status = _fail(f"{name}{error.strerror or error}", 2)
-    except NoFlagsError as error:
+    except (NoFlagsError, NoMatchError) as error:
         status = _fail(str(error), 1)
     except (ValueError, RecursionError, MemoryError) as error:
         from matchmaker import ParseError

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import attrs
 import click
 
-from matchmaker import batch, broker, glue, nodes, reduce
+from matchmaker import ClassAd, ReductionError, batch, broker, glue, nodes, reduce
 from matchmaker.cli import reports, sources
 from matchmaker.cli.output import count, print_json
-from matchmaker.matching.selection import Selection
 
 
 @click.command()
@@ -43,41 +41,71 @@ def command(
 
     Queues come from --ldif, --ce and --ldap together, each given as often as you like.
     """
+    if mapping and not lrms:
+        raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     job = sources.one_ad(job_file)
     known = sources.queues(ldifs, ce_files, ldaps)
     inventory = sources.ads(nodes_file) if nodes_file else None
     decision = broker.choose(job, known.ads, at=sources.moment(at))
-    data: dict[str, Any] = {
+    findings = f"{count(len(known.issues), 'finding')} in their data"
+    page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
+    page.data = {
         "job": job_file,
         "queues": reports.selection_data(decision),
         "issues": len(known.issues),
     }
-    page = reports.Page(
-        f"{count(len(known.ads), 'queue')}, {count(len(known.issues), 'finding')} in their data"
-    )
     page.selection(decision, "computing element", "free CPUs", "GlueCEStateFreeCPUs")
-    status = 0 if decision.chosen else 1
     if decision.chosen is None:
         page.say("chosen", "none: no queue matches the job")
+        done = False
     else:
-        page.say("chosen", decision.chosen.name)
-        reduction = reduce(job, decision.chosen.ad, glue.scope)
-        data["reduction"] = reports.reduction_data(reduction)
-        page.reduction(reduction)
-        selection: Selection | None = None
-        if inventory is not None:
-            selection = nodes.choose(job, inventory, reduction.residual)
-            data["nodes"] = reports.selection_data(selection)
-            page.nodes(selection)
-        if selection is not None and selection.chosen is None:
-            status = 1
-        elif table is not None:
-            submission = batch.flags(reduction, table.lrms, table, inventory, batch.Fit(want))
-            data["submission"] = reports.submission_data(submission)
-            page.submission(submission)
+        queue = sources.Queue(decision.chosen.name, decision.chosen.ad)
+        page.say("chosen", queue.name)
+        hosts = _Hosts(inventory, table, batch.Fit(want))
+        done = _tell(page, job, queue, hosts)
     if as_json:
-        print_json(data)
+        print_json(page.data)
     else:
         page.print()
-    return status
+    return 0 if done else 1
+
+
+@attrs.frozen(slots=True)
+class _Hosts:
+    """What is known of a queue's hosts, and in which terms its batch system is told."""
+
+    inventory: list[ClassAd] | None
+    table: batch.Mapping | None
+    want: batch.Fit
+
+
+def _tell(page: reports.Page, job: ClassAd, queue: sources.Queue, hosts: _Hosts) -> bool:
+    """The second half, on the hosts of the chosen queue; whether nothing was left undone."""
+    data, inventory, table = page.data, hosts.inventory, hosts.table
+    try:
+        reduction = reduce(job, queue.ad, glue.scope)
+    except ReductionError as error:
+        data["reduction"] = {"error": str(error)}
+        page.say("residual", f"none: {error}")
+        return inventory is None and table is None
+    data["reduction"] = reports.reduction_data(reduction)
+    page.reduction(reduction)
+    if inventory is not None:
+        selection = nodes.choose(job, inventory, reduction.residual)
+        data["nodes"] = reports.selection_data(selection)
+        page.nodes(selection)
+        if selection.chosen is None:
+            return False
+    if table is None:
+        return True
+    try:
+        sources.check_lrms(queue, table.lrms)
+        submission = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
+    except batch.NoFlagsError as error:
+        data["submission"] = {"error": str(error)}
+        page.say(table.lrms, f"no flags: {error}")
+        return False
+    data["submission"] = reports.submission_data(submission)
+    page.submission(submission)
+    return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from matchmaker import broker
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
 from matchmaker.matching.pair import describe
@@ -30,21 +29,27 @@ def command(
     check: bool,
     as_json: bool,
 ) -> int:
-    """Describe computing elements: batch queues, from LDIF, LDAP or ads."""
+    """Describe computing elements: batch queues, from LDIF, LDAP or ads.
+
+    With --check, the exit status is 1 where there are findings.
+    """
     sources.moment(at)
     known = sources.queues(ldifs, ce_files, ldaps)
     if check:
         if as_json:
-            print_json([{"rule": i.rule, "line": i.line, "text": str(i)} for i in known.issues])
+            print_json(
+                [
+                    {"source": source, "rule": i.rule, "line": i.line, "text": str(i)}
+                    for source, i in known.issues
+                ]
+            )
         else:
-            for issue in known.issues:
-                print(printable(str(issue)))
+            for source, issue in known.issues:
+                print(printable(f"{source}: {issue}"))
             print(count(len(known.issues), "finding"))
         return 1 if known.issues else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
-    rows = [
-        (name, [ad.eval(attribute) for attribute in names]) for name, ad in broker.named(known.ads)
-    ]
+    rows = [(queue.name, [queue.ad.eval(attribute) for attribute in names]) for queue in known.all]
     if as_json:
         print_json(
             [
@@ -54,7 +59,7 @@ def command(
         )
     else:
         shown = [[name, *map(describe, values)] for name, values in rows]
-        show(table(["computing element", *map(_short, names)], shown))
+        show(table(["computing element", *map(_short, names)], shown, whole=(0,)))
     return 0 if rows else 1
 
 

@@ -30,12 +30,19 @@ def command(source: str, target: str | None, format_: str) -> int:
     if target is None or target == "-":
         sys.stdout.write(text.getvalue())
         return 0
-    out = Path(target)
+    # Through a link to what it names, and into a device or a pipe as it is.
+    out = Path(target).resolve()
+    if out.exists() and not out.is_file():
+        out.write_text(text.getvalue(), encoding="utf-8")
+        return 0
+    mode = out.stat().st_mode & 0o7777 if out.exists() else 0o666 & ~_umask()
+    if not out.parent.is_dir():
+        raise click.UsageError(f"{target}: there is no folder {out.parent}")
     handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text.getvalue())
-        Path(name).chmod(0o666 & ~_umask())
+        Path(name).chmod(mode)
         Path(name).replace(out)
     except BaseException:
         Path(name).unlink(missing_ok=True)

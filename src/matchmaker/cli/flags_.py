@@ -43,15 +43,21 @@ def command(
     job = sources.one_ad(job_file)
     known = sources.queues(ldifs, ce_files, ldaps)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    ad = sources.the_queue(job, known, queue, sources.moment(at))
-    if ad is None:
-        raise click.UsageError("no queue matches the job; name one with --queue")
-    reduction = reduce(job, ad, glue.scope)
+    chosen = sources.the_queue(job, known, queue, sources.moment(at))
+    sources.check_lrms(chosen, lrms)
+    reduction = reduce(job, chosen.ad, glue.scope)
     submission = batch.flags(reduction, lrms, table, inventory, batch.Fit(want))
     if as_json:
-        print_json(reports.submission_data(submission))
+        print_json(
+            {
+                "queue": chosen.name,
+                "residual": str(reduction.residual),
+                **reports.submission_data(submission),
+            }
+        )
     else:
-        page = reports.Page(f"residual: {reduction.residual}")
+        page = reports.Page(f"queue {chosen.name}")
+        page.reduction(reduction)
         page.submission(submission)
         page.print()
     return 0

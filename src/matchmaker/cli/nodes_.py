@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from matchmaker import glue, nodes, reduce
@@ -34,18 +36,23 @@ def command(
     job = sources.one_ad(job_file)
     inventory = sources.ads(nodes_file)
     requirements = None
+    data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if ldifs or ce_files or ldaps:
         known = sources.queues(ldifs, ce_files, ldaps)
-        ad = sources.the_queue(job, known, queue, sources.moment(at))
-        if ad is None:
-            raise click.UsageError("no queue matches the job; classad broker says why")
-        reduction = reduce(job, ad, glue.scope)
+        chosen = sources.the_queue(job, known, queue, sources.moment(at))
+        reduction = reduce(job, chosen.ad, glue.scope)
         requirements = reduction.residual
+        data = {"queue": chosen.name, "residual": str(requirements)}
+        page.say("queue", chosen.name)
         page.reduction(reduction)
+    elif queue or at:
+        raise click.UsageError(
+            "--queue and --at need descriptions of queues: --ldif, --ce or --ldap"
+        )
     found = nodes.choose(job, inventory, requirements)
     if as_json:
-        print_json(reports.selection_data(found))
+        print_json({**data, **reports.selection_data(found)})
     else:
         page.nodes(found)
         page.print()

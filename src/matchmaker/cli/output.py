@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -42,12 +42,16 @@ def printable(text: str) -> str:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
 ) -> Table:
-    """A table of texts; columns whose number is in `right` stand to the right."""
+    """A table of texts; columns in `right` stand to the right, those in `whole` never fold."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, name in enumerate(columns):
-        made.add_column(name, justify="right" if number in right else "left", overflow="fold")
+        justify: Literal["right", "left"] = "right" if number in right else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=number in whole)
     for row in rows:
         made.add_row(*(Text(printable(str(cell))) for cell in row))
     return made

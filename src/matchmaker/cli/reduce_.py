@@ -27,13 +27,11 @@ def command(
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
     known = sources.queues(ldifs, ce_files, ldaps)
-    ad = sources.the_queue(job, known, queue, sources.moment(at))
-    if ad is None:
-        raise click.UsageError("no queue matches the job; name one with --queue")
-    reduction = reduce(job, ad, glue.scope)
+    chosen = sources.the_queue(job, known, queue, sources.moment(at))
+    reduction = reduce(job, chosen.ad, glue.scope)
     if as_json:
-        print_json(reports.reduction_data(reduction))
+        print_json({"queue": chosen.name, **reports.reduction_data(reduction)})
     else:
-        for line in reduction.explain().split("\n"):
+        for line in (f"queue: {chosen.name}", *reduction.explain().split("\n")):
             print(printable(line))
     return 1 if reduction.verdict is Verdict.NEVER else 0

@@ -15,7 +15,7 @@ from matchmaker.batch import Submission
 from matchmaker.cli.output import facts, number, plain, printable, show, table
 from matchmaker.matching.pair import describe, shorten
 from matchmaker.matching.selection import Refusal, Selection
-from matchmaker.reduction import Reduction, phrase
+from matchmaker.reduction import Reduction, Verdict, phrase
 
 SUBMIT = {"slurm": "sbatch"}
 
@@ -67,9 +67,13 @@ def submission_data(submission: Submission) -> dict[str, Any]:
 
 
 class Page:
-    """What is printed for people, part by part, once all is known: nothing comes half-written."""
+    """What is printed for people, part by part, once all is known: nothing comes half-written.
+
+    ``data`` is the same for ``--json``.
+    """
 
     def __init__(self, first: str) -> None:
+        self.data: dict[str, Any] = {}
         self._parts: list[RenderableType] = [first]
         self._facts: list[tuple[str, object]] = []
 
@@ -97,14 +101,16 @@ class Page:
             for place, candidate in enumerate(selection.ranked, 1)
         ]
         if rows:
-            self.show(table(columns, rows, right=(0, 2, 3)))
+            self.show(table(columns, rows, right=(0, 2, 3), whole=(1,)))
         if selection.refused:
-            self.show(table(["refused", "why"], [[r.name, r.reason] for r in selection.refused]))
+            refusals = [[refusal.name, refusal.reason] for refusal in selection.refused]
+            self.show(table(["refused", "why"], refusals, whole=(0,)))
 
     def reduction(self, reduction: Reduction) -> None:
         """The requirement, and what is left of it for the hosts."""
         self.say("requirement", shorten(str(reduction.requirement), 400))
-        self.say("residual", f"{phrase(reduction.residual)} ({reduction.verdict})")
+        left = {Verdict.NEVER: "never true", Verdict.ALWAYS: "always true: any host will do"}
+        self.say("residual", left.get(reduction.verdict, phrase(reduction.residual)))
 
     def nodes(self, selection: Selection) -> None:
         """How many worker nodes will do, their names, and what refused the others."""

@@ -13,6 +13,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd, broker, read_ads
+from matchmaker.batch import NoFlagsError
 from matchmaker.classad.errors import ParseError
 from matchmaker.glue import Glue, Issue, read_ldap, read_ldif
 
@@ -26,6 +27,11 @@ LARGE = 4 << 20
 def opened(path: str) -> Iterator[IO[bytes]]:
     """A file for reading, or standard input for ``-``; a large one shows progress on a terminal."""
     if path == "-":
+        once = click.get_current_context().meta
+        if sys.stdin is None or "stdin" in once:
+            state = "closed" if sys.stdin is None else "read twice"
+            raise click.UsageError(f"standard input is {state}; give a file instead of -")
+        once["stdin"] = True
         yield sys.stdin.buffer
     elif sys.stderr.isatty() and Path(path).stat().st_size >= LARGE:
         from rich.console import Console
@@ -57,12 +63,29 @@ def one_ad(path: str) -> ClassAd:
     return found[0]
 
 
+class NoMatchError(Exception):
+    """No queue matches the job, where a subcommand needs one; exit status 1."""
+
+
+@attrs.frozen(slots=True)
+class Queue:
+    """A computing element under the name that it goes by."""
+
+    name: str
+    ad: ClassAd
+
+
 @attrs.frozen(slots=True)
 class Queues:
-    """Computing elements from all sources together, and what was mended on the way."""
+    """Computing elements from all sources together, and what was mended on the way, by source."""
 
-    ads: tuple[ClassAd, ...]
-    issues: tuple[Issue, ...]
+    all: tuple[Queue, ...]
+    issues: tuple[tuple[str, Issue], ...]
+
+    @property
+    def ads(self) -> list[ClassAd]:
+        """The ads alone, for the broker."""
+        return [queue.ad for queue in self.all]
 
 
 def queue_options(command: _F) -> _F:
@@ -80,26 +103,39 @@ def queue_options(command: _F) -> _F:
 
 
 def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, ...]) -> Queues:
-    """Reads the computing elements of all sources. Raises ValueError where there is none at all."""
-    found: list[ClassAd] = []
-    issues: list[Issue] = []
+    """Reads the computing elements of all sources; of several with one name the first is kept.
 
-    def take(snapshot: Glue) -> None:
-        found.extend(snapshot.computing_elements())
-        issues.extend(snapshot.issues)
-
-    for path in ldifs:
-        with opened(path) as file:
-            take(read_ldif(file))
-    for url in ldaps:
-        take(read_ldap(url))
-    for path in ce_files:
-        found += ads(path)
+    Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
+    """
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
         )
-    return Queues(tuple(found), tuple(issues))
+    found: list[tuple[str, ClassAd]] = []
+    issues: list[tuple[str, Issue]] = []
+
+    def take(source: str, snapshot: Glue) -> None:
+        parts = snapshot.snapshot
+        if not (parts.sites or parts.clusters or parts.computing_elements):
+            raise ValueError(f"{source}: no entry of a GLUE information system was found")
+        issues.extend((source, issue) for issue in snapshot.issues)
+        found.extend((source, ad) for ad in snapshot.computing_elements())
+
+    for path in ldifs:
+        with opened(path) as file:
+            take(path, read_ldif(file))
+    for url in ldaps:
+        take(url, read_ldap(url))
+    for path in ce_files:
+        found += ((path, ad) for ad in ads(path))
+    kept: dict[str, Queue] = {}
+    for (source, _), (name, ad) in zip(found, broker.named(ad for _, ad in found), strict=True):
+        if name in kept:
+            said = "a queue of this name came before; this one is left out"
+            issues.append((source, Issue("source.duplicate", said, raw=name)))
+        else:
+            kept[name] = Queue(name, ad)
+    return Queues(tuple(kept.values()), tuple(issues))
 
 
 def moment(text: str | None) -> datetime | None:
@@ -113,12 +149,24 @@ def moment(text: str | None) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None) -> ClassAd | None:
-    """The queue of a name, or without one the broker's choice; None if it has none."""
+def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None) -> Queue:
+    """The queue of a name, or without one the broker's choice.
+
+    Raises UsageError for an unknown name and NoMatchError where the broker chooses none.
+    """
     if name is None:
         chosen = broker.choose(job, found.ads, at=at).chosen
-        return chosen.ad if chosen else None
-    for known, ad in broker.named(found.ads):
-        if known == name:
-            return ad
+        if chosen is None:
+            raise NoMatchError("no queue matches the job; classad broker says why")
+        return Queue(chosen.name, chosen.ad)
+    for queue in found.all:
+        if queue.name == name:
+            return queue
     raise click.UsageError(f"no queue is named {name}; classad ces lists them")
+
+
+def check_lrms(queue: Queue, lrms: str) -> None:
+    """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
+    runs = queue.ad.eval("LRMSType")
+    if isinstance(runs, str) and runs.lower() != lrms.lower():
+        raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

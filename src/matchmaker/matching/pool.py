@@ -104,6 +104,9 @@ class Pool:
     def __iter__(self) -> Iterator[ClassAd]:
         return iter(self._ads.values())
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._ads
+
     def __getitem__(self, name: str) -> ClassAd:
         return self._ads[name]
 
@@ -130,7 +133,12 @@ class Pool:
         return Matches(tuple(keys), tuple(ranks), tuple(rows), tuple(unranked))
 
     def top(self, job: ClassAd, count: int, tie: random.Random | None = None) -> Matches:
-        """The best that match, best first; equal ranks by key, or by chance with `tie`."""
+        """The best that match, best first; equal ranks by key, or by chance with `tie`.
+
+        Raises ValueError for a negative count.
+        """
+        if count < 0:
+            raise ValueError(f"the best {count} cannot be given")
         found = self.match(job)
         order = best_first(
             range(len(found)), lambda i: found.ranks[i], lambda i: found.keys[i], tie
