@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
+from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, expires, unwrap
 from matchmaker.matching.pair import RANK
 from matchmaker.matching.selection import Refusal, Selection, select
@@ -67,8 +68,7 @@ def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
     """Each computing element, out of its wrapping, with the name that it goes by."""
     for number, wrapped in enumerate(ads, 1):
         ad = unwrap(wrapped)
-        names = (ad.eval(attribute) for attribute in NAMES)
-        yield next((n for n in names if isinstance(n, str) and n), f"CE {number}"), ad
+        yield first_text(ad, NAMES) or f"CE {number}", ad
 
 
 def _default_rank() -> Expr:

@@ -10,11 +10,9 @@ import random
 from collections.abc import Iterable, Iterator
 
 from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad.ad import HOST_NAMES, first_text
 from matchmaker.matching.pair import REQUIREMENTS
 from matchmaker.matching.selection import Selection, select
-
-NAMES = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
-"""The attributes that may name a worker node, the first that it has."""
 
 
 def choose(
@@ -43,5 +41,4 @@ def choose(
 def named(worker_nodes: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
     """Each node with the name that it goes by; a node without one is ``node 3`` for the third."""
     for number, ad in enumerate(worker_nodes, 1):
-        names = (ad.eval(attribute) for attribute in NAMES)
-        yield next((n for n in names if isinstance(n, str) and n), f"node {number}"), ad
+        yield first_text(ad, HOST_NAMES) or f"node {number}", ad

@@ -19,6 +19,7 @@ import attrs
 
 from matchmaker.batch.mapping import Mapping, Rule, load_mapping, safe
 from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad.ad import HOST_NAMES, first_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
     TRUE,
@@ -31,13 +32,10 @@ from matchmaker.classad.nodes import (
     disjuncts,
     scope_of,
 )
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT
 from matchmaker.reduction import Reduction, Verdict
-
-NAMES = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
-"""The attributes that may name a host, the first that it has; as in ``matchmaker.nodes``."""
 
 
 class Fit(StrEnum):
@@ -107,10 +105,11 @@ def flags(
     with the package is used. ``inventory`` is the ads of all the queue's nodes, with their names;
     the verdict then holds for them. Where no exact flags are found, ``want`` says which way they
     may err: ``NECESSARY`` drops what it cannot say, ``SUFFICIENT`` asks for one alternative of an
-    ``||`` and drops the others. All verdicts take hosts to have attributes of the mapping's types.
+    ``||`` and drops the others, and ``EXACT`` allows neither. All verdicts take hosts to have
+    attributes of the mapping's types.
 
-    Raises NoHostError where no host will do, NoFlagsError where no sufficient flags are found,
-    ValueError for an unknown batch system, and as :func:`load_mapping` does for a site's file.
+    Raises NoHostError where no host will do, NoFlagsError where there are no flags of the kind
+    wanted, ValueError for an unknown batch system, and as :func:`load_mapping` does for a file.
 
     >>> from matchmaker import parse_ad, reduce
     >>> wanted = "other.GlueHostMainMemoryRAMSize >= 2000 && other.GlueHostX"
@@ -119,34 +118,41 @@ def flags(
     >>> s.argv, str(s.verdict), [d.reason for d in s.dropped]
     (('--mem=2000M',), 'necessary', ['no flag for GlueHostX'])
     """
+    want = Fit(want)
     table = mapping if isinstance(mapping, Mapping) else load_mapping(lrms, mapping)
+    if table.lrms != lrms:
+        raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError("the requirement is true of no host of this queue")
     asked: list[_Bound] = []
     dropped: list[Dropped] = []
+    choice = _sufficient if want is Fit.SUFFICIENT and inventory is None else _necessary
     for clause in conjuncts(reduction.residual):
-        if clause is TRUE:
-            continue
-        choice = _sufficient if want is Fit.SUFFICIENT and inventory is None else _necessary
-        bounds, lost = choice(clause, table)
+        bounds, lost = choice(clause, table) if clause is not TRUE else ([], [])
         asked += bounds
         dropped += lost
-    argv = _argv(asked, table)
     excluded: tuple[str, ...] = ()
     if inventory is not None:
-        excluded = _refused(reduction, list(inventory))
-        if excluded:
-            argv.append(table.exclude.replace("{hosts}", ",".join(excluded)))
+        accepted, excluded = _divided(reduction, list(inventory))
+        # What the flags ask for must be had by every node that will do, by its own word.
+        asked = [bound for bound in asked if all(_admits(bound, ad) for ad in accepted)]
         dropped = []
+    argv = _argv(asked, table)
+    if excluded:
+        argv.append(table.exclude.replace("{hosts}", ",".join(excluded)))
+    if dropped and want is Fit.EXACT:
+        raise NoFlagsError(f"{table.lrms} has no exact flags: {dropped[0].reason}")
     directives = tuple(table.directive.replace("{flag}", flag) for flag in argv)
-    return Submission(
-        table.lrms,
-        tuple(argv),
-        directives,
-        want if dropped else Fit.EXACT,
-        tuple(dropped),
-        excluded,
-    )
+    fit = want if dropped else Fit.EXACT
+    return Submission(table.lrms, tuple(argv), directives, fit, tuple(dropped), excluded)
+
+
+def _admits(bound: _Bound, ad: ClassAd) -> bool:
+    """Whether a node has what a flag asks for; of features the site's word is taken."""
+    if bound.rule.kind != "min":
+        return True
+    value = ad.eval(bound.rule.attribute)
+    return isinstance(value, (int, float)) and value >= bound.least
 
 
 def _necessary(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped]]:
@@ -158,7 +164,10 @@ def _necessary(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped
 
 
 def _sufficient(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped]]:
-    """What makes sure of a clause: itself, or the first alternative that can be said whole."""
+    """What makes sure of a clause: itself, or the first alternative that can be said whole.
+
+    An alternative that is an error on some host would make an error of all that stand behind it.
+    """
     alternatives = disjuncts(clause)
     for alternative in alternatives:
         bounds = [_bound(part, table) for part in conjuncts(alternative)]
@@ -166,7 +175,22 @@ def _sufficient(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Droppe
         if len(whole) == len(bounds):
             others = [other for other in alternatives if other is not alternative]
             return whole, [Dropped(other, "another alternative is asked for") for other in others]
+        if not all(_is_typed(part, table) for part in conjuncts(alternative)):
+            break
     raise NoFlagsError(f"{table.lrms} has no flags that make sure of {unparse(clause)}")
+
+
+def _is_typed(part: Expr, table: Mapping) -> bool:
+    """Whether a condition is no error on hosts whose attributes have the mapping's types."""
+    subject, operator, value = _condition(part)
+    rule = table.rules.get(subject.lower()) if subject is not None else None
+    if rule is None:
+        return False
+    if rule.kind == "min":
+        return isinstance(value, (int, float)) and operator not in ("has", "true")
+    if rule.kind == "member":
+        return operator == "has"
+    return isinstance(value, str) and operator not in ("has", "true")
 
 
 def _argv(asked: list[_Bound], table: Mapping) -> list[str]:
@@ -185,17 +209,23 @@ def _argv(asked: list[_Bound], table: Mapping) -> list[str]:
     return argv
 
 
-def _refused(reduction: Reduction, inventory: list[ClassAd]) -> tuple[str, ...]:
-    """The names of nodes that the residual refuses or that refuse the job; some must be left."""
+def _divided(
+    reduction: Reduction, inventory: list[ClassAd]
+) -> tuple[list[ClassAd], tuple[str, ...]]:
+    """The nodes that will do, of which there must be one, and the names of those that will not.
+
+    A node will do where the residual is true of it and its own requirements are true of the job.
+    """
     job = reduction.job
+    accepted: list[ClassAd] = []
+    good: set[str | None] = set()
     refused: dict[str, None] = {}
-    accepted: set[str] = set()
     for number, ad in enumerate(inventory, 1):
-        names = (ad.eval(attribute) for attribute in NAMES)
-        name = next((n for n in names if isinstance(n, str) and n), None)
+        name = first_text(ad, HOST_NAMES)
         theirs = ad.eval("Requirements", job) if "Requirements" in ad else True
         if truth(reduction.residual.eval(job, ad)) is True and truth(theirs) is True:
-            accepted.add(name or "")
+            accepted.append(ad)
+            good.add(name)
         elif name is not None and safe(name):
             refused[name] = None
         else:
@@ -203,10 +233,10 @@ def _refused(reduction: Reduction, inventory: list[ClassAd]) -> tuple[str, ...]:
             raise ValueError(f"node {number} of the inventory needs a plain name, and has {found}")
     if not accepted:
         raise NoHostError(f"none of the {len(inventory)} nodes satisfies what is left to the host")
-    both = accepted.intersection(refused)
+    both = good.intersection(refused)
     if both:
-        raise ValueError(f"two nodes of the inventory are named {min(both)}, and only one will do")
-    return tuple(refused)
+        raise ValueError(f"two nodes of the inventory are named {both.pop()}; only one will do")
+    return accepted, tuple(refused)
 
 
 def _bound(clause: Expr, table: Mapping) -> _Bound | str:
@@ -235,10 +265,14 @@ def _feature(rule: Rule, operator: str, value: object, table: Mapping) -> _Bound
     if operator not in accepted or not isinstance(value, str):
         holds = "a text in its list" if rule.kind == "member" else "a text that it equals"
         return f"{table.lrms} can only be asked for {holds} for {rule.attribute}"
-    feature = rule.features.get(value)
-    if feature is None:
+    # The language compares texts without regard to case, but for `is`.
+    wanted = {text for text in rule.features if ascii_fold(text) == ascii_fold(value)}
+    if not wanted:
         return f"the mapping has no feature for {rule.attribute} {value!r}"
-    return _Bound(rule, feature=feature)
+    if len(wanted) > 1:
+        return f"the mapping has several features for {rule.attribute} {value!r}"
+    lost = "a feature does not tell upper from lower case" if operator == "is" else ""
+    return _Bound(rule, feature=rule.features[wanted.pop()], lost=lost)
 
 
 _COMPLEMENT = {"<": ">=", "<=": ">"}

@@ -24,6 +24,8 @@ KINDS: Final = ("min", "eq", "member")
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@-]*")
 _FLAG: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*=?[A-Za-z0-9._:-]*\{[a-z]+\}[A-Za-z0-9._:-]*")
 
+_DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+ \{flag\}")
+
 
 class MappingError(ValueError):
     """A mapping file that is not one; the message names the file, the entry and what is wrong."""
@@ -83,7 +85,7 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     name = os.fspath(site)
     try:
         table = tomllib.loads(Path(site).read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise MappingError(f"{name}: not TOML: {error}") from None
     return _merged(mapping, table, name)
 
@@ -111,6 +113,13 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
     rules = dict(base.rules) if base else {}
     for name, facts in attributes.items():
         rules[name.lower()] = _rule(name, facts, where)
+    options: dict[str, str] = {}
+    for rule in rules.values():
+        option = re.split(r"[={]", rule.flag, maxsplit=1)[0]
+        if option and options.setdefault(option, rule.flag) != rule.flag:
+            raise MappingError(
+                f"{where}: {option} is asked for in two ways; one would undo the other"
+            )
     return Mapping(
         lrms=lrms,
         directive=_template(table, "directive", "{flag}", base.directive if base else "", where),
@@ -122,16 +131,9 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
 
 def _template(table: MappingType[str, Any], name: str, slot: str, default: str, where: str) -> str:
     template = table.get(name, default)
-    one_word = name == "directive" or (
-        isinstance(template, str) and _FLAG.fullmatch(template) is not None
-    )
-    if (
-        not isinstance(template, str)
-        or slot not in template
-        or not template.isprintable()
-        or not one_word
-    ):
-        kind = "line" if name == "directive" else "flag without spaces"
+    pattern = _DIRECTIVE if name == "directive" else _FLAG
+    if not isinstance(template, str) or slot not in template or not pattern.fullmatch(template):
+        kind = "comment such as #SBATCH" if name == "directive" else "flag without spaces"
         raise MappingError(f"{where}: {name} must be a {kind} with {slot}, not {template!r}")
     return template
 
@@ -149,7 +151,7 @@ def _rule(name: str, facts: Any, where: str) -> Rule:
         if not isinstance(flag, str) or "{value}" not in flag or not _FLAG.fullmatch(flag):
             raise MappingError(f"{place}: flag must be like --mem={{value}}M, not {flag!r}")
         most = facts.get("most", MAX_INT)
-        if not isinstance(most, int) or most < 1:
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
             raise MappingError(f"{place}: most must be a positive integer, not {most!r}")
         return Rule(name, "min", flag, most)
     features = facts.get("features")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value
 
@@ -67,7 +68,7 @@ class ClassAd(MutableMapping[str, Expr]):
         ad.parent = parent
         ad._names = canonical_names(node.names)
         ad.content = {
-            name.lower(): expression.value if type(expression) is Literal else expression
+            ascii_fold(name): expression.value if type(expression) is Literal else expression
             for name, expression in zip(node.names, node.expressions, strict=True)
         }
         return ad
@@ -96,7 +97,7 @@ class ClassAd(MutableMapping[str, Expr]):
         from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 
         if isinstance(what, str):
-            return evaluate_attribute(self, what.lower(), target)
+            return evaluate_attribute(self, ascii_fold(what), target)
         return evaluate(what, self, target)
 
     def references(self) -> References:
@@ -115,26 +116,26 @@ class ClassAd(MutableMapping[str, Expr]):
 
     def spelling(self, name: str) -> str:
         """The name as the ad spells it. Raises KeyError where the attribute is missing."""
-        folded = name.lower()
+        folded = ascii_fold(name)
         if folded not in self.content:
             raise KeyError(name)
         return _spelled[folded] if self._names is None else self._names[folded]
 
     def __getitem__(self, name: str) -> Expr:
-        held = self.content[name.lower()]
+        held = self.content[ascii_fold(name)]
         return held if isinstance(held, Expr) else Literal(held)
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
         if not isinstance(name, str):
             raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
         expression = value if isinstance(value, Expr) else literal(value)
-        folded = name.lower()
+        folded = ascii_fold(name)
         if folded not in self.content:
             self._spell(folded, name)
         self.content[folded] = expression.value if type(expression) is Literal else expression
 
     def __delitem__(self, name: str) -> None:
-        folded = name.lower()
+        folded = ascii_fold(name)
         del self.content[folded]
         if self._names is not None:
             del self._names[folded]
@@ -148,7 +149,7 @@ class ClassAd(MutableMapping[str, Expr]):
         self._names[folded] = name
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self.content
+        return isinstance(name, str) and ascii_fold(name) in self.content
 
     def __iter__(self) -> Iterator[str]:
         names = _spelled if self._names is None else self._names
@@ -166,12 +167,36 @@ class ClassAd(MutableMapping[str, Expr]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By name and expression: how an ad keeps its spellings is this process's own affair.
+        return _restored, (tuple(self.items()), self.parent)
+
     def __str__(self) -> str:
         return unparse(self.expression())
 
     def __repr__(self) -> str:
         text = str(self)
         return f"<ClassAd {text if len(text) <= 200 else text[:197] + '...'}>"
+
+
+HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
+"""The attributes that may name a machine, the first that it has."""
+
+
+def _restored(items: tuple[tuple[str, Expr], ...], parent: ClassAd | None) -> ClassAd:
+    ad = ClassAd(items)
+    ad.parent = parent
+    return ad
+
+
+def first_text(ad: ClassAd, attributes: Iterable[str]) -> str | None:
+    """The first of several attributes that is a text and not empty: the name that an ad goes by.
+
+    >>> first_text(ClassAd({"Name": "", "Machine": "wn1"}), ("Name", "Machine"))
+    'wn1'
+    """
+    values = (ad.eval(attribute) for attribute in attributes)
+    return next((value for value in values if isinstance(value, str) and value), None)
 
 
 # How each name was spelled first. Ads that spell all their names so need no table of their own.
@@ -182,9 +207,9 @@ _MOST_SPELLINGS: Final = 1 << 16
 def canonical_names(names: Iterable[str]) -> dict[str, str] | None:
     """None where each name is spelled as it was first, else the names by their folded forms."""
     for name in names:
-        folded = name.lower()
+        folded = ascii_fold(name)
         if folded not in _spelled and len(_spelled) < _MOST_SPELLINGS:
             _spelled[folded] = name
         if _spelled.get(folded) != name:
-            return {name.lower(): name for name in names}
+            return {ascii_fold(name): name for name in names}
     return None

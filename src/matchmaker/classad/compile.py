@@ -29,7 +29,7 @@ from matchmaker.classad.nodes import (
     Literal,
     Ternary,
     Unary,
-    postorder,
+    fold,
     scope_of,
 )
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, truth
@@ -64,7 +64,8 @@ def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value]
     """The function of an expression, or None where the reference evaluation serves it better."""
     if node.depth > MAX_DEPTH or isinstance(node, Literal):
         return None
-    if sum(1 for _ in postorder(node)) > MAX_NODES:
+    # Parts that occur again are one node but are written out again.
+    if fold(node, lambda _, parts: min(1 + sum(parts), MAX_NODES + 1)) > MAX_NODES:
         return None
     return _Coder(around).function(node)
 

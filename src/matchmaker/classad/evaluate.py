@@ -28,7 +28,7 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
-from matchmaker.classad.operators import BINARY, UNARY, subscript, truth
+from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, subscript, truth
 from matchmaker.classad.values import (
     UNDEFINED,
     ErrorType,
@@ -110,14 +110,22 @@ class Scope:
         self._state.spend(steps)
 
 
-def evaluate(node: Expr, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
+def evaluate(
+    node: Expr,
+    my: ClassAd | None = None,
+    target: ClassAd | None = None,
+    inside: str = "",
+) -> Value:
     """The value of `node` as an expression of the ad `my` matched with `target`. Never raises.
+
+    ``inside`` is the folded name of the attribute of `my` that the expression is a part of, if any:
+    a reference to that one leads in a circle.
 
     >>> from matchmaker import parse_expr
     >>> evaluate(parse_expr("[a = 1; b = [c = a]].b.c"))
     1
     """
-    state = _State(my.root if my is not None else None, target)
+    state = _State(my.root if my is not None else None, target, my if inside else None, inside)
     try:
         return _run(node, my, target, state)
     except _OutOfBoundsError as bound:
@@ -155,7 +163,7 @@ def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: _State) -
         if node.uses > COMPILE_AFTER:
             return _EVAL[type(node)](node, state, ad)
         object.__setattr__(node, "uses", node.uses + 1)
-        if node.uses == COMPILE_AFTER:
+        if node.uses >= COMPILE_AFTER:
             object.__setattr__(node, "run", compile_expression(node, _AROUND))
         return _EVAL[type(node)](node, state, ad)
     return run(ad, other, state)
@@ -297,7 +305,7 @@ def _subscript(node: Subscript, state: _State, ad: ClassAd | None) -> Value:
     base = _EVAL[type(node.base)](node.base, state, ad)
     index = _EVAL[type(node.index)](node.index, state, ad)
     if isinstance(base, ClassAd) and isinstance(index, str):
-        return _attribute_of(base, index.lower(), state)
+        return _attribute_of(base, ascii_fold(index), state)
     return subscript(base, index)
 
 

@@ -29,6 +29,7 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import constant_call
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
@@ -126,7 +127,7 @@ class _Nodes(Transformer[Token, Any]):
         # The last of duplicates counts, under the first one's spelling and place.
         entries: dict[str, tuple[str, Expr]] = {}
         for name, expression in assignments:
-            folded = name.lower()
+            folded = ascii_fold(name)
             entries[folded] = (entries[folded][0] if folded in entries else name, expression)
         names, expressions = zip(*entries.values(), strict=True) if entries else ((), ())
         return AdExpr(names, expressions)

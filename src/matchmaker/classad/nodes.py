@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 import attrs
 
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,
@@ -82,7 +83,14 @@ class Expr(metaclass=_Interned):
         return f"Expr({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), fields_of(self)
+        # As text, because a long chain is deeper than pickle can follow.
+        return _from_text, (str(self),)
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expr:
+        return self
 
     def eval(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
         """The value of the expression with ``MY`` the one ad and ``TARGET`` the other.
@@ -106,6 +114,12 @@ class Expr(metaclass=_Interned):
         References(my=('Want',), target=('Memory',), unscoped=('Cpus',))
         """
         return references(self)
+
+
+def _from_text(text: str) -> Expr:
+    from matchmaker.classad.parser import parse_expr
+
+    return parse_expr(text)
 
 
 @cache
@@ -145,7 +159,7 @@ class Attr(Expr):
     folded: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "folded", self.name.lower())
+        object.__setattr__(self, "folded", ascii_fold(self.name))
         object.__setattr__(self, "depth", _over(self.base) if self.base else 1)
 
 

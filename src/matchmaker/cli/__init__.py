@@ -47,5 +47,6 @@ def main() -> None:
 def _fail(message: str, status: int) -> int:
     from matchmaker.cli.output import printable
 
-    print(f"classad: {printable(' '.join(message.split()))}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"classad: {printable(' '.join(message.split()))}", file=sys.stderr)
     return status

@@ -18,7 +18,7 @@ from matchmaker.cli.output import print_json
 @click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
 @click.option(
     "--want",
-    type=click.Choice(["necessary", "sufficient"]),
+    type=click.Choice(["necessary", "sufficient", "exact"]),
     default="necessary",
     show_default=True,
     help="How flags that cannot be exact may err.",

@@ -78,12 +78,8 @@ def number(value: float) -> str:
 
 
 def print_json(data: Any) -> None:
-    """Data as JSON on standard output."""
-    print(json.dumps(data, indent=2, ensure_ascii=not _speaks_utf8(), allow_nan=False))
-
-
-def _speaks_utf8() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    """Data as JSON on standard output, in ASCII: nothing in it steers a terminal."""
+    print(json.dumps(data, indent=2, allow_nan=False))
 
 
 def plain(value: Value) -> Any:

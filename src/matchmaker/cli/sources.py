@@ -33,7 +33,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             raise click.UsageError(f"standard input is {state}; give a file instead of -")
         once["stdin"] = True
         yield sys.stdin.buffer
-    elif sys.stderr.isatty() and Path(path).stat().st_size >= LARGE:
+    elif sys.stderr is not None and sys.stderr.isatty() and Path(path).stat().st_size >= LARGE:
         from rich.console import Console
         from rich.progress import open as open_with_progress
 

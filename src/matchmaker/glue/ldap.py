@@ -43,11 +43,17 @@ def search(
     """
     if not url.lower().startswith(("ldap://", "ldaps://")):
         raise ValueError(f"an LDAP URL begins with ldap:// or ldaps://, not as {url!r}")
+    import ssl
+
     import ldap3
     from ldap3.core.exceptions import LDAPException
 
     # Without the schema (NONE), values stay as they were published, whatever the server's says.
-    server = ldap3.Server(url, get_info=ldap3.NONE, connect_timeout=timeout)
+    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED) if url.lower().startswith("ldaps:") else None
+    try:
+        server = ldap3.Server(url, get_info=ldap3.NONE, connect_timeout=timeout, tls=tls)
+    except (LDAPException, ValueError) as error:
+        raise ValueError(f"{url!r} is not the URL of an LDAP server: {error}") from None
     connection = ldap3.Connection(
         server,
         read_only=True,

@@ -22,6 +22,7 @@ from matchmaker.classad.nodes import (
     TARGET_SCOPES,
     AdExpr,
     Attr,
+    Binary,
     Call,
     Expr,
     Literal,
@@ -30,6 +31,7 @@ from matchmaker.classad.nodes import (
     postorder,
     rebuild,
 )
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.reduction.simplify import REFLECTIVE, VOLATILE
@@ -40,8 +42,6 @@ ScopeOf: TypeAlias = Callable[[str], str]
 HOST: Final = "host"
 
 MAX_STEPS: Final = 100_000
-
-OTHER: Final = Attr(None, "other", False)
 
 NOW: Final = "currenttime"
 """An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
@@ -72,22 +72,34 @@ class _Side:
 
 @attrs.define(slots=True, eq=False)
 class Binder:
-    """One job and one queue, whose facts are put into expressions of the job."""
+    """One job and one queue, whose facts are put into one attribute of the job."""
 
     job: _Side
     queue: _Side
     scope: ScopeOf
+    attribute: str
+    host: Expr
     bindings: dict[str, Binding] = attrs.Factory(dict)
     _open: dict[Expr, bool] = attrs.Factory(dict)
+    _open_names: dict[str, bool] = attrs.Factory(dict)
     _bound: dict[tuple[Expr, bool], Expr] = attrs.Factory(dict)
     _active: list[tuple[bool, str]] = attrs.Factory(list)
     _circular: set[tuple[bool, str]] = attrs.Factory(set)
     _steps: int = 0
 
     @classmethod
-    def of(cls, job: ClassAd, queue: ClassAd, scope: ScopeOf) -> Binder:
-        """The binder for a job and a queue."""
-        return cls(_Side(job, False), _Side(queue, True), scope)
+    def of(
+        cls, job: ClassAd, queue: ClassAd, scope: ScopeOf, attribute: str = "Requirements"
+    ) -> Binder:
+        """The binder for an attribute of a job, such as its requirements, and a queue."""
+        # A job may have an attribute named like the scope, which would hide it.
+        word = next((word for word in ("other", "TARGET") if word not in job), None)
+        if word is None:
+            raise ReductionError("the job has attributes named other and TARGET: rename one")
+        folded = ascii_fold(attribute)
+        binder = cls(_Side(job, False), _Side(queue, True), scope, folded, Attr(None, word, False))
+        binder._active.append((False, folded))
+        return binder
 
     def bind(self, node: Expr) -> Expr:
         """An expression of the job as one on the host alone, equal in value for every host.
@@ -100,6 +112,17 @@ class Binder:
             raise ReductionError("the requirement nests too deep to be reduced") from None
 
     def _bind(self, node: Expr, side: _Side) -> Expr:
+        # The left spine in a loop, so that a chain of thousands is no deeper than one link.
+        spine: list[Binary] = []
+        while isinstance(node, Binary) and self._is_open(node):
+            spine.append(node)
+            node = node.left
+        bound = self._bind_part(node, side)
+        for link in reversed(spine):
+            bound = rebuild(link, (bound, self._bind(link.right, side)))
+        return bound
+
+    def _bind_part(self, node: Expr, side: _Side) -> Expr:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise ReductionError(f"the requirement takes more than {MAX_STEPS} steps to reduce")
@@ -114,32 +137,36 @@ class Binder:
         elif isinstance(node, Attr):
             bound = self._attribute(node, side)
         elif isinstance(node, AdExpr) or (
-            isinstance(node, Call) and node.function.lower() in REFLECTIVE
+            isinstance(node, Call) and ascii_fold(node.function) in REFLECTIVE
         ):
             raise ReductionError(
                 f"{unparse(node)[:80]} looks at the host from inside; only plain conditions on "
                 "the host can be reduced"
             )
         else:
-            bound = rebuild(node, self._children(node, side))
-        if not self._active and circles == len(self._circular):
+            bound = rebuild(node, tuple(self._bind(child, side) for child in children(node)))
+        if len(self._active) == 1 and circles == len(self._circular):
             # Inside an attribute the value may hang on which attributes led there.
             self._bound[node, side.is_queue] = bound
         return bound
 
-    def _children(self, node: Expr, side: _Side) -> tuple[Expr, ...]:
-        return tuple(self._bind(child, side) for child in children(node))
-
     def _constant(self, node: Expr, side: _Side) -> Expr:
         """A part that no host has a say in, as the literal that it comes to."""
-        opposite = self._opposite(side)
         bases = {part.base for part in postorder(node) if isinstance(part, Attr)}
         for part in postorder(node):
             if isinstance(part, Attr) and part not in bases:
-                value = evaluate(part, side.ad, opposite.ad)
+                value = self._evaluate(part, side)
                 kind = "absent" if value is UNDEFINED else "constant"
                 self._note(unparse(part), kind, value)
-        return literal(_closed(evaluate(node, side.ad, opposite.ad), 0))
+        value = self._evaluate(node, side)
+        if _holds_ad(value):
+            # An ad's attributes have their values in the ads around it, which a literal has not.
+            raise ReductionError(f"{unparse(node)[:80]} is an ad, and meets what only a host knows")
+        return literal(value)
+
+    def _evaluate(self, node: Expr, side: _Side) -> Value:
+        inside = "" if side.is_queue else self.attribute
+        return evaluate(node, side.ad, self._opposite(side).ad, inside)
 
     def _note(self, text: str, kind: str, value: Value = UNDEFINED) -> None:
         self.bindings.setdefault(text.lower(), Binding(text, kind, value))
@@ -151,16 +178,26 @@ class Binder:
         if node.base is None:
             own = self._defined(node, side)
             if own is not None:
+                if side.is_queue and self.scope(node.name) == HOST and node.name in self.job.ad:
+                    # Where the host has no such attribute, the bare name means the job's.
+                    raise ReductionError(f"{node.name} may be the host's or the job's")
                 return own
             if node.folded == NOW:
-                return node
+                return self._now(node)
             if node.folded in _SCOPE_WORDS:
                 raise ReductionError(f"the whole ad {node.name} cannot be compared or passed on")
             return Literal(UNDEFINED) if node.absolute else self._in(node, self._opposite(side))
         named = self._side_named(node.base, side)
-        if named is not None:
-            return node if node.folded == NOW else self._in(node, named)
-        return rebuild(node, (self._bind(node.base, side),))
+        if named is None:
+            return rebuild(node, (self._bind(node.base, side),))
+        if node.folded == NOW and node.name not in named.ad:
+            return self._now(node)
+        return self._in(node, named)
+
+    def _now(self, node: Attr) -> Expr:
+        if NOW in self.job.ad:
+            raise ReductionError("the job has a CurrentTime of its own, and also asks for the time")
+        return Attr(None, node.name, False)
 
     def _side_named(self, base: Expr, side: _Side) -> _Side | None:
         """The side that words such as ``other`` or ``target.my`` name; None for anything else."""
@@ -178,8 +215,8 @@ class Binder:
     def _defined(self, node: Attr, side: _Side) -> Expr | None:
         """A name as one side defines it, with that side's facts put in; None where it does not."""
         if side.is_queue and self.scope(node.name) == HOST:
-            self._note(f"other.{node.name}", HOST)
-            return Attr(OTHER, node.name, False)
+            self._note(f"{self.host}.{node.name}", HOST)
+            return Attr(self.host, node.name, False)
         definition = side.ad.get(node.name)
         if definition is None:
             return None
@@ -198,43 +235,64 @@ class Binder:
 
         Errs on the open side: a name that only looks like a host's keeps the part open.
         """
-        known = self._open.get(node)
+        if node not in self._open:
+            for part in postorder(node):
+                if part not in self._open:
+                    self._open[part] = self._is_part_open(part)
+        return self._open[node]
+
+    def _is_part_open(self, part: Expr) -> bool:
+        if isinstance(part, Call) and ascii_fold(part.function) in VOLATILE | {"eval"}:
+            return True
+        if not isinstance(part, Attr):
+            return any(self._open[child] for child in children(part))
+        if part.folded in _SCOPE_WORDS and part.base is None:
+            # An ad as a whole, which holds the host's attributes with the others.
+            return True
+        if self._is_name_open(part.name):
+            return True
+        return part.base is not None and not _is_scope(part.base) and self._open[part.base]
+
+    def _is_name_open(self, name: str) -> bool:
+        """Whether anything that either ad defines under a name leads to a host's attribute."""
+        known = self._open_names.get(name)
         if known is None:
-            known = self._open[node] = self._reaches_host(node)
+            known = self._open_names[name] = self._leads_to_host(name)
         return known
 
-    def _reaches_host(self, node: Expr) -> bool:
-        seen: set[str] = set()
-        pending = [node]
+    def _leads_to_host(self, start: str) -> bool:
+        # Names as they are spelled: whether letter case counts is for the scope to say.
+        seen = {start}
+        pending = [start]
         while pending:
-            parts = list(postorder(pending.pop()))
-            bases = {part.base for part in parts if isinstance(part, Attr)}
-            for part in parts:
-                if isinstance(part, Call) and part.function.lower() in VOLATILE | {"eval"}:
-                    return True
-                if not isinstance(part, Attr) or part.folded in seen:
-                    continue
-                if (
-                    part.folded == NOW
-                    or self.scope(part.name) == HOST
-                    or (
-                        # An ad as a whole, which holds the host's attributes with the others.
-                        part.folded in _SCOPE_WORDS and part not in bases
-                    )
-                ):
-                    return True
-                seen.add(part.folded)
-                definitions = (side.ad.get(part.name) for side in (self.job, self.queue))
-                pending += [definition for definition in definitions if definition is not None]
+            name = pending.pop()
+            if name.lower() == NOW or self.scope(name) == HOST:
+                return True
+            for side in (self.job, self.queue):
+                parts = list(postorder(side.ad[name])) if name in side.ad else []
+                bases = {part.base for part in parts if isinstance(part, Attr)}
+                for part in parts:
+                    if isinstance(part, Call) and ascii_fold(part.function) in VOLATILE | {"eval"}:
+                        return True
+                    if not isinstance(part, Attr) or part.name in seen:
+                        continue
+                    if part.folded in _SCOPE_WORDS and part not in bases:
+                        return True
+                    seen.add(part.name)
+                    pending.append(part.name)
         return False
 
 
-def _closed(value: Value, depth: int) -> Value:
-    """A value without references to the ads around it: the attributes of nested ads as values."""
-    if depth > 50:
-        raise ReductionError("an ad in the requirement nests too deep")
+def _is_scope(node: Expr) -> bool:
+    """Whether a node is nothing but words for ads: ``other``, ``target.my``."""
+    while isinstance(node, Attr) and node.folded in _SCOPE_WORDS:
+        if node.base is None:
+            return True
+        node = node.base
+    return False
+
+
+def _holds_ad(value: Value) -> bool:
     if isinstance(value, list):
-        return [_closed(item, depth + 1) for item in value]
-    if isinstance(value, ClassAd):
-        return ClassAd((name, _closed(value.eval(name), depth + 1)) for name in value)
-    return value
+        return any(_holds_ad(item) for item in value)
+    return isinstance(value, ClassAd)

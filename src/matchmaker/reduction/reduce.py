@@ -94,8 +94,9 @@ def reduce(
     """Takes the facts of a queue and of the job out of the job's requirement.
 
     ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the
-    queue says of those is set aside. A job without the attribute requires nothing: always. Raises
-    ReductionError for a requirement that no plain condition on hosts can stand for.
+    queue says of those is set aside. Hosts have values, not expressions that name a queue's facts,
+    and evaluation stays within its bounds. A job without the attribute requires nothing: always.
+    Raises ReductionError for a requirement that no plain condition on hosts can stand for.
 
     >>> from matchmaker import parse_ad
     >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
@@ -110,7 +111,7 @@ def reduce(
     undefined: never: false
     """
     requirement = job.get(attribute, TRUE)
-    binder = Binder.of(job, queue, scope)
+    binder = Binder.of(job, queue, scope, attribute)
     fates = []
     for clause in conjuncts(requirement):
         residual = simplify(binder.bind(clause), MATCH)

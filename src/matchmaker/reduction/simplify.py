@@ -45,11 +45,14 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error
 Demand: TypeAlias = frozenset[str]
 
 MATCH: Final[Demand] = frozenset("T")
+REFUSAL: Final[Demand] = frozenset("F")
 OUTCOME: Final[Demand] = frozenset("TFE")
 VALUE: Final[Demand] = frozenset({"T", "F", "E", "value"})
 
 # Their value is another one at another time, so that a call is never a constant.
-VOLATILE: Final = frozenset({"time", "currenttime", "daytime", "random", "debug"})
+VOLATILE: Final = frozenset(
+    {"time", "currenttime", "daytime", "formattime", "abstime", "random", "debug"}
+)
 
 # They look at expressions or at whole ads: nothing may be put into their arguments, or taken out.
 REFLECTIVE: Final = frozenset(
@@ -144,7 +147,8 @@ def and_(left: Expr, right: Expr, demand: Demand) -> Expr:
     """Laws of ``&&``.
 
     ``true && b = b``, ``false && b = false``, ``error && b = error``, ``a && true = a``,
-    ``a && a = a``; ``a && c`` with a constant c that is not true is true nowhere.
+    ``a && a = a``. Where only truth counts, a constant that is not true makes the whole never true;
+    where only falsehood counts, ``undefined && b = b`` and ``a && c = a`` for any c but false.
     """
     if isinstance(left, Literal):
         value = truth(left.value)
@@ -152,14 +156,16 @@ def and_(left: Expr, right: Expr, demand: Demand) -> Expr:
             return right
         if value is False or is_error(value):
             return literal(value)
-        if value is UNDEFINED and demand == MATCH:
-            return FALSE
+        if value is UNDEFINED and demand in (MATCH, REFUSAL):
+            return FALSE if demand == MATCH else right
     if isinstance(right, Literal):
         value = truth(right.value)
         if value is True and (is_boolean(left) or "value" not in demand):
             return left
         if value is not True and demand == MATCH:
             return FALSE
+        if value is not False and demand == REFUSAL:
+            return left
         if value is False and not may_fail(left):
             return FALSE
     if left is right and (is_boolean(left) or "value" not in demand):
@@ -172,7 +178,8 @@ def or_(left: Expr, right: Expr, demand: Demand) -> Expr:
 
     ``false || b = b``, ``true || b = true``, ``error || b = error``, ``a || false = a``,
     ``a || a = a``; ``a || true = true`` unless a may be an error. Where only truth counts,
-    ``undefined || b = b`` and ``a || undefined = a || error = a``.
+    ``undefined || b = b`` and ``a || undefined = a || error = a``; where only falsehood counts, a
+    constant that is not false makes the whole never false.
     """
     if isinstance(left, Literal):
         value = truth(left.value)
@@ -180,12 +187,14 @@ def or_(left: Expr, right: Expr, demand: Demand) -> Expr:
             return right
         if value is True or is_error(value):
             return literal(value)
-        if value is UNDEFINED and demand == MATCH:
-            return right
+        if value is UNDEFINED and demand in (MATCH, REFUSAL):
+            return right if demand == MATCH else TRUE
     if isinstance(right, Literal):
         value = truth(right.value)
         if value is False and (is_boolean(left) or "value" not in demand):
             return left
+        if value is not False and demand == REFUSAL:
+            return TRUE
         if value is True and not may_fail(left):
             return TRUE
         if value is not True and demand == MATCH:
@@ -222,12 +231,23 @@ def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
     """
     if node.operator in _LAZY:
         return None
+    if "E" not in demand and _is_exceptional(node):
+        return Literal(UNDEFINED)
     for side, other in ((node.left, node.right), (node.right, node.left)):
         if isinstance(side, Literal) and is_error(side.value):
             return side
         if isinstance(side, Literal) and side.value is UNDEFINED:
             return side if "E" not in demand or not may_fail(other) else None
     return None
+
+
+def _is_exceptional(node: Expr) -> bool:
+    """Whether an expression is undefined or an error wherever it stands."""
+    if isinstance(node, Literal):
+        return node.value is UNDEFINED or is_error(node.value)
+    if isinstance(node, Binary) and node.operator not in _LAZY:
+        return _is_exceptional(node.left) or _is_exceptional(node.right)
+    return isinstance(node, Unary) and _is_exceptional(node.operand)
 
 
 def elvis_of_constant(node: Binary, demand: Demand) -> Expr | None:
@@ -292,16 +312,10 @@ def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr
     ``c ? x : x`` is x where c is true or false, ``c ? x : never = c && x``,
     ``c ? never : y = !c && y``.
     """
-    never_then, never_otherwise = _never(then), _never(otherwise)
-    if demand == MATCH:
-        if never_then and never_otherwise:
-            return FALSE
-        if then is otherwise:
-            return and_(known(condition), then, MATCH)
-        if never_otherwise:
-            return and_(condition, then, MATCH)
-        if never_then:
-            return and_(not_(condition, MATCH), otherwise, MATCH)
+    if demand in (MATCH, REFUSAL):
+        simpler = _choose_one_outcome(condition, then, otherwise, demand)
+        if simpler is not None:
+            return simpler
     plain = is_boolean(condition) or "value" not in demand
     if then is TRUE and otherwise is FALSE and plain:
         return condition
@@ -310,9 +324,32 @@ def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr
     return Ternary(condition, then, otherwise)
 
 
-def _never(node: Expr) -> bool:
-    """Whether an expression is true nowhere: a constant that is not true."""
-    return isinstance(node, Literal) and truth(node.value) is not True
+def _choose_one_outcome(
+    condition: Expr, then: Expr, otherwise: Expr, demand: Demand
+) -> Expr | None:
+    """The ternary where only truth counts, or only falsehood, for which all is the other way round.
+
+    There *never* is a constant that is not false, ``c ? x : x`` is ``!(c is known) || x``,
+    ``c ? x : never = !c || x``, and ``c ? never : y = c || y``.
+    """
+    matching = demand == MATCH
+    never_then, never_otherwise = _never(then, matching), _never(otherwise, matching)
+    join = and_ if matching else or_
+    if never_then and never_otherwise:
+        return FALSE if matching else TRUE
+    if then is otherwise:
+        sure = known(condition)
+        return join(sure if matching else not_(sure, OUTCOME), then, demand)
+    if never_otherwise:
+        return join(condition if matching else not_(condition, OUTCOME), then, demand)
+    if never_then:
+        return join(not_(condition, OUTCOME) if matching else condition, otherwise, demand)
+    return None
+
+
+def _never(node: Expr, outcome: bool) -> bool:
+    """Whether an expression is nowhere true (or false): a constant that is not."""
+    return isinstance(node, Literal) and truth(node.value) is not outcome
 
 
 def known(condition: Expr) -> Expr:

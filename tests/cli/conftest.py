@@ -1,0 +1,80 @@
+"""Running the command: in this process where that will do, as a process of its own where not."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from matchmaker.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+# The command as the installed script calls it, from this interpreter whatever is on the path.
+COMMAND = (sys.executable, "-c", "from matchmaker.cli import main; main()")
+
+
+@attrs.frozen
+class Done:
+    """What a run came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+class StandardInput(io.BytesIO):
+    """Bytes under the name that the real one has."""
+
+    name = "<stdin>"
+
+
+@pytest.fixture
+def classad(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process, with text as its standard input."""
+
+    def run(*words: object, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "argv", ["classad", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(StandardInput(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return Done(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def classad_process() -> Run:
+    """Runs the command as a process of its own."""
+
+    def run(*words: object, stdin: str = "") -> Done:
+        done = subprocess.run(
+            [*COMMAND, *map(str, words)], input=stdin, capture_output=True, text=True, check=False
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def examples() -> Path:
+    return EXAMPLES
+
+
+@pytest.fixture
+def site(examples: Path) -> list[object]:
+    """The options that describe the example's queues, at the time of the founding talk."""
+    return ["--ldif", examples / "site.ldif", "--ce", examples / "atlfarm006.ad",
+            "--at", "2005-10-03T15:05:00Z"]  # fmt: skip

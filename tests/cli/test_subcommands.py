@@ -1,0 +1,322 @@
+"""Each subcommand on good input: what it prints, as data, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from matchmaker import __version__, parse_ad, read_ads
+from matchmaker.cli.group import SUBCOMMANDS
+from tests.cli.conftest import Run
+
+
+def test_version_and_help(classad: Run) -> None:
+    assert classad("--version").out == f"classad, version {__version__}\n"
+    for words in ((), ("--help",), ("-h",)):
+        done = classad(*words)
+        assert (done.status, done.err) == (0, "")
+        for name in SUBCOMMANDS:
+            assert name in done.out
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_has_help(classad: Run, name: str) -> None:
+    done = classad(name, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"Usage: classad {name}")
+
+
+# --- eval -----------------------------------------------------------------------------------------
+
+
+def test_eval_prints_a_value_a_line(classad: Run) -> None:
+    done = classad("eval", "1 + 1", '"a" == "A"', "nothing", "1/0", '{ 1, "x" }', "2.5")
+    assert done.status == 0
+    assert done.out.splitlines() == [
+        "2", "true", "undefined", "error: integer division by zero", '{1, "x"}', "2.5",
+    ]  # fmt: skip
+
+
+def test_eval_in_an_ad_and_against_another(classad: Run, tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine.ad", tmp_path / "other.ad"
+    mine.write_text("[ Want = 2 ]")
+    other.write_text("Cpus = 4")
+    done = classad("eval", "TARGET.Cpus > MY.Want", "Cpus", "--ad", mine, "--target", other)
+    assert done.out.splitlines() == ["true", "4"]
+
+
+def test_eval_as_data(classad: Run) -> None:
+    done = classad("eval", "--json", "1", "x", "1/0", '{ "a" }', "[ a = 1 ]", 'real("INF")', "true")
+    data = json.loads(done.out)
+    assert data[:5] == [1, None, {"error": "integer division by zero"}, ["a"], {"a": 1}]
+    assert isinstance(data[5], str)
+    assert data[6] is True
+
+
+# --- convert --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format_", ["new", "old", "json", "xml"])
+def test_convert_goes_there_and_back(
+    classad: Run, examples: Path, tmp_path: Path, format_: str
+) -> None:
+    done = classad("convert", examples / "nodes.ad", "--to", format_)
+    assert (done.status, done.err) == (0, "")
+    again = tmp_path / "again"
+    again.write_text(done.out, "utf-8")
+    assert list(read_ads(again)) == list(read_ads(examples / "nodes.ad"))
+
+
+def test_convert_reads_standard_input_and_writes_a_file(classad: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = classad("convert", "-", out, "--to", "json", stdin="a = 1\n\na = 2\n")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert json.loads(out.read_text()) == [{"a": 1}, {"a": 2}]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_convert_over_its_own_input(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "ads"
+    path.write_text("[ a = 1 ]")
+    assert classad("convert", path, path, "--to", "old").status == 0
+    assert path.read_text() == "a = 1\n"
+
+
+def test_convert_through_a_link_leaves_the_link(classad: Run, tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_text("as it was")
+    link.symlink_to(real)
+    assert classad("convert", "-", link, stdin="a = 1").status == 0
+    assert link.is_symlink()
+    assert real.read_text() == "[ a = 1 ]\n"
+
+
+def test_convert_to_a_device_does_not_put_a_file_in_its_place(classad: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        done = classad("convert", "-", pipe, stdin="a = 1")
+        assert pipe.is_fifo()
+        # To refuse what is no file is as good as to write to it.
+        assert done.status == 2 or os.read(reader, 100) == b"[ a = 1 ]\n"
+    finally:
+        os.close(reader)
+
+
+def test_convert_to_standard_output_by_name(classad: Run) -> None:
+    assert classad("convert", "-", "-", stdin="a = 1").out == "[ a = 1 ]\n"
+
+
+# --- match, explain, nodes ------------------------------------------------------------------------
+
+JOB = '[ Requirements = other.Cpus >= 4; Rank = other.Cpus; Owner = "ben" ]'
+POOL = (
+    '[ Name = "a"; Cpus = 4 ] [ Name = "b"; Cpus = 16 ] [ Name = "c"; Cpus = 1 ]'
+    ' [ Name = "d"; Cpus = 8; Requirements = other.Owner == "ana" ]'
+)
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    path = tmp_path / "pool.ad"
+    path.write_text(POOL)
+    return path
+
+
+def test_match_best_first_with_reasons(classad: Run, pool: Path) -> None:
+    done = classad("match", "-", pool, stdin=JOB)
+    assert (done.status, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0][:4] == ["2", "of", "4", "match"]
+    assert ["1", "b", "16"] in lines
+    assert ["2", "a", "4"] in lines
+    assert "other.Cpus >= 4 is false (Cpus = 1)" in done.out
+    assert 'it refuses the job: other.Owner == "ana" is false (Owner = "ben")' in done.out
+
+
+def test_match_as_data(classad: Run, pool: Path) -> None:
+    data = json.loads(classad("match", "-", pool, pool, "--json", stdin=JOB).out)
+    assert data["chosen"] == "b"
+    assert [(found["name"], found["rank"]) for found in data["ranked"]] == [
+        ("b", 16), ("b", 16), ("a", 4), ("a", 4),
+    ]  # fmt: skip
+    assert {(refused["name"], refused["by"]) for refused in data["refused"]} == {
+        ("c", "job"), ("d", "resource"),
+    }  # fmt: skip
+
+
+def test_match_of_nothing_is_status_one(classad: Run, pool: Path) -> None:
+    done = classad("match", "-", pool, stdin="[ Requirements = false ]")
+    assert (done.status, done.err) == (1, "")
+    assert "0 of 4 match" in done.out
+
+
+def test_explain_counts_clauses(classad: Run, pool: Path) -> None:
+    job = '[ Owner = "ben"; Requirements = other.Cpus >= 4 && other.Cpus < 16 ]'
+    done = classad("explain", "-", pool, stdin=job)
+    assert done.status == 0
+    rows = [line.split(None, 2) for line in done.out.splitlines()]
+    assert ["3", "3", "other.Cpus >= 4"] in rows
+    assert ["3", "2", "other.Cpus < 16"] in rows
+    data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
+    assert (data["total"], data["matched"], data["refused_by_ads"]) == (4, 1, 1)
+    assert [clause["cumulative"] for clause in data["clauses"]] == [3, 2]
+
+
+def test_explain_by_another_key(classad: Run, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.ad"
+    pool.write_text("[ Id = 7 ] [ Id = 8 ]")
+    done = classad("explain", "-", pool, "--key", "Id", stdin="[ Requirements = other.Id > 7 ]")
+    assert done.status == 0
+    assert done.out.splitlines()[-1] == "1 of 2 match"
+
+
+def test_nodes_as_they_stand(classad: Run, pool: Path) -> None:
+    done = classad("nodes", "-", "--nodes", pool, stdin=JOB)
+    assert (done.status, done.err) == (0, "")
+    assert "2 of 4: b a" in done.out
+    data = json.loads(classad("nodes", "-", "--nodes", pool, "--json", stdin=JOB).out)
+    assert data["chosen"] == "b"
+
+
+def test_nodes_of_the_queue_that_the_broker_chooses(
+    classad: Run, examples: Path, site: list[object]
+) -> None:
+    done = classad("nodes", examples / "job.jdl", "--nodes", examples / "nodes.ad", *site)
+    assert (done.status, done.err) == (0, "")
+    assert "22 of 47: wn001 " in done.out
+
+
+def test_nodes_of_a_named_queue(classad: Run, examples: Path, site: list[object]) -> None:
+    done = classad(
+        "nodes", examples / "job.jdl", "--nodes", examples / "nodes.ad", *site, "--json",
+        "--queue", "atlfarm006.mi.infn.it:2119/blah-pbs-long",
+    )  # fmt: skip
+    # There any host with a number for SI00 will do: three have none, and two have a text.
+    data = json.loads(done.out)
+    assert done.status == 0
+    assert len(data["ranked"]) > 22
+    refused = " ".join(node["reason"] for node in data["refused"])
+    assert "> 500" not in refused
+
+
+# --- ces, reduce, flags ---------------------------------------------------------------------------
+
+
+def test_ces_shows_a_row_a_queue(classad: Run, site: list[object]) -> None:
+    done = classad("ces", *site)
+    assert (done.status, done.err) == (0, "")
+    assert len(done.out.splitlines()) == 21
+    assert "atlfarm006.mi.infn.it:2119/blah-pbs-long" in done.out
+
+
+def test_ces_shows_chosen_attributes(classad: Run, site: list[object]) -> None:
+    done = classad("ces", *site, "--attrs", "QueueName, GlueHostBenchmarkSI00", "--json")
+    rows = json.loads(done.out)
+    assert len(rows) == 20
+    assert rows[-1] == {
+        "name": "atlfarm006.mi.infn.it:2119/blah-pbs-long",
+        "QueueName": "infinite",
+        "GlueHostBenchmarkSI00": 400,
+    }
+
+
+def test_ces_check_reports_what_was_mended(classad: Run, examples: Path) -> None:
+    done = classad("ces", "--ldif", examples / "site.ldif", "--check")
+    assert (done.status, done.err) == (1, "")
+    lines = done.out.splitlines()
+    assert lines[-1] == f"{len(lines) - 1} findings"
+    assert any(re.search(r"site\.ldif: line [0-9]+: clean\.", line) for line in lines)
+    data = json.loads(classad("ces", "--ldif", examples / "site.ldif", "--check", "--json").out)
+    assert len(data) == len(lines) - 1
+    assert set(data[0]) >= {"rule", "line", "text"}
+
+
+def test_ces_check_of_sound_data_is_status_zero(classad: Run, examples: Path) -> None:
+    done = classad("ces", "--ce", examples / "atlfarm006.ad", "--check")
+    assert (done.status, done.out) == (0, "0 findings\n")
+
+
+def test_reduce_explains(classad: Run, examples: Path, site: list[object]) -> None:
+    done = classad("reduce", examples / "job.jdl", *site)
+    assert (done.status, done.err) == (0, "")
+    assert "other.GlueHostBenchmarkSI00: of the host" in done.out
+    assert "residual: other.GlueHostBenchmarkSI00 > 500 && " in done.out
+
+
+@pytest.mark.parametrize(
+    ("cpu_time", "residual", "status"),
+    [
+        ("1500", "other.GlueHostBenchmarkSI00 > 500", 0),
+        ("3000", "other.GlueHostBenchmarkSI00 is a number", 0),
+        ("500", "false", 1),
+        ("undefined", "false", 1),
+    ],
+)
+def test_reduce_of_the_talks_example(
+    classad: Run, tmp_path: Path, cpu_time: str, residual: str, status: int
+) -> None:
+    queue = tmp_path / "queue.ad"
+    queue.write_text(f'[ CEid = "q"; GlueCEPolicyMaxCPUTime = {cpu_time} ]')
+    job = (
+        "[ Requirements = other.GlueHostBenchmarkSI00 > 500 ? other.GlueCEPolicyMaxCPUTime > 1000"
+        " : other.GlueCEPolicyMaxCPUTime > 2000 ]"
+    )
+    done = classad("reduce", "-", "--ce", queue, "--queue", "q", stdin=job)
+    assert (done.status, done.err) == (status, "")
+    assert done.out.splitlines()[-1] == f"residual: {residual}"
+
+
+def test_flags_for_a_queue(classad: Run, examples: Path, site: list[object]) -> None:
+    done = classad("flags", examples / "job.jdl", "--lrms", "slurm", *site)
+    assert (done.status, done.err) == (0, "")
+    assert "sbatch --mem=1000M" in done.out
+    assert "necessary" in done.out
+
+
+def test_flags_with_nodes_and_a_mapping(
+    classad: Run, examples: Path, site: list[object], tmp_path: Path
+) -> None:
+    mapping = tmp_path / "site.toml"
+    mapping.write_text(
+        "[attributes.GlueHostApplicationSoftwareRunTimeEnvironment]\n"
+        'kind = "member"\nfeatures = { "GLITE_1_2" = "glite12" }\n'
+    )
+    words = [
+        "flags",
+        examples / "job.jdl",
+        "--lrms",
+        "slurm",
+        *site,
+        "--mapping",
+        mapping,
+        "--json",
+    ]
+    data = json.loads(classad(*words).out)
+    assert data["argv"] == ["--mem=1000M", "--constraint=glite12"]
+    assert data["verdict"] == "necessary"
+    data = json.loads(classad(*words, "--nodes", examples / "nodes.ad").out)
+    assert data["verdict"] == "exact"
+    assert len(data["excluded"]) == 25
+
+
+def test_flags_of_what_is_never_true_are_status_one(
+    classad: Run, examples: Path, site: list[object]
+) -> None:
+    job = "[ Requirements = other.GlueCEPolicyMaxCPUTime > 1000000 ]"
+    queue = "ce01.cnaf.grid:8443/cream-slurm-egee"
+    done = classad("flags", "-", "--lrms", "slurm", *site, "--queue", queue, stdin=job)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "classad: the requirement is true of no host of this queue\n"
+
+
+def test_standard_input_may_be_the_queues_too(classad: Run, examples: Path) -> None:
+    talk = (examples / "atlfarm006.ad").read_text()
+    done = classad("ces", "--ce", "-", "--json", stdin=talk)
+    assert len(json.loads(done.out)) == 1
+    assert parse_ad(talk).eval("id") == json.loads(done.out)[0]["name"]

@@ -1,0 +1,194 @@
+"""What a terminal sees: progress for large files, no commands out of ads; and a quick start."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from matchmaker import ClassAd, dumps
+from matchmaker.cli import sources
+from tests.cli.conftest import COMMAND, Run
+
+pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+
+NASTY = "\x1b[31m\x07\x9b2J\r\u202e[bold]x[/bold]"
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """One ad, large enough for its reading to show progress."""
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps({"Name": "a", "s": "x" * sources.LARGE}))
+    return path
+
+
+def with_terminal(words: list[str], *, stdout: bool = False) -> tuple[int, str, str]:
+    """Runs the command with a terminal as standard error, or as standard output too.
+
+    Gives the exit status, what the pipe got and what the terminal got.
+    """
+    keyboard, screen = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [*COMMAND, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=screen if stdout else subprocess.PIPE,
+            stderr=screen,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        )
+    finally:
+        os.close(screen)
+    shown = bytearray()
+    # Nothing is written to the pipe before the screen has shown all: the page comes at the end.
+    while True:
+        try:
+            data = os.read(keyboard, 4096)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            break
+        if not data:
+            break
+        shown += data
+    out, _ = process.communicate()
+    os.close(keyboard)
+    return process.returncode, (out or b"").decode(), shown.decode()
+
+
+def test_a_large_file_shows_progress_on_a_terminal(large: Path) -> None:
+    status, out, shown = with_terminal(["eval", "Name", "--ad", str(large)])
+    assert (status, out) == (0, '"a"\n')
+    assert large.name in shown
+
+
+def test_a_small_file_shows_none(tmp_path: Path) -> None:
+    small = tmp_path / "small.ad"
+    small.write_text('[ Name = "a" ]')
+    status, out, shown = with_terminal(["eval", "Name", "--ad", str(small)])
+    assert (status, out, shown) == (0, '"a"\n', "")
+
+
+def test_without_a_terminal_there_is_no_progress(classad_process: Run, large: Path) -> None:
+    done = classad_process("eval", "Name", "--ad", large)
+    assert (done.status, done.out, done.err) == (0, '"a"\n', "")
+
+
+@pytest.fixture
+def nasty(tmp_path: Path) -> Path:
+    """Ads whose every text would steer a terminal."""
+    path = tmp_path / "nasty.ad"
+    ads = [
+        ClassAd({"Name": NASTY + "1", "CEid": NASTY, "Cpus": NASTY, "QueueName": NASTY}),
+        ClassAd({"Name": NASTY + "2", "Cpus": 5, "Requirements": NASTY}),
+    ]
+    path.write_text("\n".join(map(dumps, ads)), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["file", "terminal"])
+def test_ad_text_does_not_steer_the_terminal(nasty: Path, tmp_path: Path, terminal: bool) -> None:
+    job = tmp_path / "job.ad"
+    text = _escaped(NASTY)
+    job.write_text(
+        f'[ Owner = "{text}"; Requirements = other.Cpus is 5 || other.Cpus == "{text}"; Rank = 1 ]',
+        "utf-8",
+    )
+    for words in (
+        ["match", str(job), str(nasty)],
+        ["ces", "--ce", str(nasty), "--attrs", "QueueName,Cpus"],
+        ["broker", str(job), "--ce", str(nasty)],
+        ["explain", str(job), str(nasty)],
+        ["eval", "Requirements", "Owner", "--ad", str(job)],
+        ["reduce", str(job), "--ce", str(nasty), "--queue", NASTY],
+    ):
+        if terminal:
+            _, out, shown = with_terminal(words, stdout=True)
+        else:
+            done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
+            out, shown = done.stdout, done.stderr
+        page = (out + shown).replace("\r\n", "\n")
+        assert "Traceback" not in page
+        for control in ("\x1b[31m", "\x07", "\x9b", "\r", "\u202e"):
+            assert control not in page, words
+        # Nor is it taken for markup of our own.
+        assert "[bold]x[/bold]" in page, words
+
+
+def _escaped(text: str) -> str:
+    return dumps(ClassAd({"s": text})).split('"')[1]
+
+
+def test_json_escapes_control_characters(classad: Run, nasty: Path) -> None:
+    done = classad("match", "-", nasty, "--json", stdin="[ Requirements = other.Cpus isnt 5 ]")
+    data = json.loads(done.out)
+    assert data["chosen"] == NASTY + "1"
+    assert "\x1b" not in done.out
+
+
+def test_a_page_in_a_file_has_a_row_a_line(classad: Run, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.ad"
+    name = "n" * 500
+    pool.write_text(f'[ Name = "{name}"; Cpus = 4 ]')
+    done = classad("match", "-", pool, stdin="[ Rank = 1 ]")
+    assert any(line.split()[1:2] == [name] for line in done.out.splitlines())
+
+
+def test_output_in_a_narrow_encoding_is_no_crash(examples: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.ad"
+    pool.write_text('[ Name = "caf\u00e9 \u2603"; Cpus = 4 ]', "utf-8")
+    job = tmp_path / "job.ad"
+    job.write_text("[ Rank = 1 ]")
+    for words in (
+        ["match", str(job), str(pool)],
+        ["match", str(job), str(pool), "--json"],
+        ["convert", str(pool)],
+        ["convert", str(pool), "--to", "json"],
+    ):
+        done = subprocess.run(
+            [*COMMAND, *words], capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, words
+        assert done.returncode in (0, 2)
+        if done.returncode == 2:
+            assert done.stderr.count("\n") == 1
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that are loaded after some code has run in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_import_of_the_library_loads_nothing_heavy() -> None:
+    modules = loaded("import matchmaker")
+    assert "matchmaker.classad" in modules
+    assert not modules & {"ldap3", "click", "rich", "numpy", "lark", "asyncio", "ssl"}
+
+
+def test_matching_loads_no_command_and_no_ldap() -> None:
+    modules = loaded(
+        "import matchmaker as mm; mm.match(mm.parse_ad('[a = 1 + 2]'), mm.parse_ad('[b = 2]'))"
+    )
+    assert not modules & {"ldap3", "click", "rich", "matchmaker.glue", "matchmaker.cli"}
+
+
+def test_a_subcommand_loads_no_other() -> None:
+    modules = loaded(
+        "import sys\nfrom matchmaker.cli import main\nsys.argv = ['classad', 'convert', '--help']\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    assert "matchmaker.cli.convert_" in modules
+    assert not {m for m in modules if m.startswith("matchmaker.cli.")} & {
+        "matchmaker.cli.broker_", "matchmaker.cli.flags_", "matchmaker.cli.match_",
+    }  # fmt: skip
+    assert "ldap3" not in modules

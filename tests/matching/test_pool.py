@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads
+
+MACHINES = """
+[ Name = "a"; Cpus = 2; Memory = 100 ]
+[ Name = "b"; Cpus = 8; Memory = 100 ]
+[ Name = "c"; Cpus = 8; Memory = 400; Requirements = other.Owner == "ana" ]
+[ Name = "d"; Cpus = 4; Memory = undefined ]
+"""
+JOB = parse_ad('[ Owner = "ben"; Requirements = other.Cpus >= 4; Rank = other.Memory ]')
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return Pool(parse_ads(MACHINES), key="Name")
+
+
+def test_match_gives_keys_ranks_and_rows_in_the_pools_order(pool: Pool) -> None:
+    found = pool.match(JOB)
+    assert found.keys == ("b", "d")
+    assert found.ranks == (100.0, 0.0)
+    assert found.rows == (1, 3)
+    assert found.unranked == ("d",)
+    assert len(found) == 2
+
+
+def test_a_job_without_rank_has_nothing_unranked(pool: Pool) -> None:
+    found = pool.match(parse_ad("[]"))
+    assert found.keys == ("a", "b", "d")
+    assert found.ranks == (0.0, 0.0, 0.0)
+    assert found.unranked == ()
+
+
+def test_match_is_the_pairwise_match(pool: Pool) -> None:
+    for text in ("[]", '[Owner = "ana"]', "[Requirements = other.Memory > 1]", str(JOB)):
+        job = parse_ad(text)
+        expected = [pool[name] for name in "abcd" if match(job, pool[name]).matched]
+        assert [pool[key] for key in pool.match(job).keys] == expected
+
+
+def test_top_is_best_first(pool: Pool) -> None:
+    job = parse_ad('[ Owner = "ana"; Rank = other.Cpus ]')
+    assert pool.top(job, 10).keys == ("b", "c", "d", "a")
+    assert pool.top(job, 2).keys == ("b", "c")
+    assert pool.top(job, 2).ranks == (8.0, 8.0)
+    assert pool.top(job, 2).rows == (1, 2)
+    assert pool.top(job, 0).keys == ()
+
+
+def test_top_breaks_ties_by_chance_where_asked(pool: Pool) -> None:
+    job = parse_ad('[ Owner = "ana"; Rank = other.Cpus ]')
+    firsts = {pool.top(job, 1, tie=random.Random(seed)).keys for seed in range(30)}
+    assert firsts == {("b",), ("c",)}
+
+
+def test_equal_jobs_give_equal_matches_in_order(pool: Pool) -> None:
+    jobs = [JOB, parse_ad("[ Requirements = other.Cpus < 4 ]"), JOB.copy(), parse_ad("[]")]
+    assert list(pool.match_many(jobs)) == [pool.match(job) for job in jobs]
+
+
+def test_jobs_that_differ_in_what_machines_ask_are_not_taken_for_equal(pool: Pool) -> None:
+    ana = parse_ad('[ Owner = "ana"; Requirements = other.Cpus == 8 ]')
+    ben = parse_ad('[ Owner = "ben"; Requirements = other.Cpus == 8 ]')
+    assert [found.keys for found in pool.match_many([ana, ben, ana])] == [
+        ("b", "c"),
+        ("b",),
+        ("b", "c"),
+    ]
+
+
+def test_update_enters_and_replaces(pool: Pool) -> None:
+    pool.update(parse_ad('[ Name = "a"; Cpus = 16 ]'))
+    pool.update(parse_ad('[ Name = "e"; Cpus = 16 ]'))
+    assert len(pool) == 5
+    assert pool.match(parse_ad("[ Requirements = other.Cpus == 16 ]")).keys == ("a", "e")
+
+
+def test_remove_takes_out(pool: Pool) -> None:
+    pool.remove("b")
+    assert len(pool) == 3
+    assert pool.match(JOB).keys == ("d",)
+    assert [ad.eval("Name") for ad in pool] == ["a", "c", "d"]
+    with pytest.raises(KeyError):
+        pool.remove("b")
+    with pytest.raises(KeyError):
+        pool["b"]
+
+
+def test_keys_tell_ads_apart() -> None:
+    with pytest.raises(ValueError, match="two ads have Name = 'a'"):
+        Pool(parse_ads('[Name = "a"] [Name = "a"]'))
+    with pytest.raises(ValueError, match="an ad has no Name"):
+        Pool([ClassAd({"Cpus": 1})])
+    with pytest.raises(ValueError, match="an ad has no Name"):
+        Pool([parse_ad("[ Name = { 1 } ]")])
+
+
+def test_a_key_may_be_a_number_or_an_expression() -> None:
+    assert Pool([ClassAd({"Id": 7})], key="Id").match(ClassAd()).keys == ("7",)
+    named = parse_ad('[ Slot = 1; Name = strcat("slot", string(Slot)) ]')
+    assert Pool([named]).match(ClassAd()).keys == ("slot1",)
+
+
+def test_an_empty_pool_matches_nothing() -> None:
+    assert len(Pool()) == 0
+    assert Pool().match(JOB).keys == ()
+    assert Pool().top(JOB, 3).keys == ()
+    assert Pool().explain(JOB).matched == 0
+
+
+def test_explain_counts_each_clause_alone_and_with_those_before(pool: Pool) -> None:
+    job = parse_ad(
+        '[ Owner = "ben"; Requirements = other.Cpus >= 4 && other.Memory >= 400 && true ]'
+    )
+    found = pool.explain(job)
+    assert [(c.text, c.matched, c.cumulative) for c in found.clauses] == [
+        ("other.Cpus >= 4", 3, 3),
+        ("other.Memory >= 400", 1, 1),
+        ("true", 4, 1),
+    ]
+    assert (found.total, found.refused_by_ads, found.matched) == (4, 1, 0)
+    text = str(found)
+    assert "0 of 4 match; 1 satisfy" in text
+    assert "other.Memory >= 400" in text
+
+
+def test_explain_agrees_with_match(pool: Pool) -> None:
+    for text in (
+        "[]",
+        str(JOB),
+        '[Owner = "ana"; Requirements = other.Memory > 1 || other.Cpus > 2]',
+    ):
+        job = parse_ad(text)
+        assert pool.explain(job).matched == len(pool.match(job))

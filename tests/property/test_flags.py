@@ -1,0 +1,273 @@
+"""Submit flags, for random residuals and inventories: what they select, and what is in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, Expr, batch, reduce
+from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission, load_mapping
+from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
+from matchmaker.classad.operators import truth
+
+RAM = "GlueHostMainMemoryRAMSize"
+CPUS = "GlueHostArchitectureSMPSize"
+SI00 = "GlueHostBenchmarkSI00"
+TAGS = "GlueHostApplicationSoftwareRunTimeEnvironment"
+
+FEATURES = {"GLITE_1_2": "glite12", "APP1": "app1", "APP2": "app2"}
+
+RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "is", "isnt")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Mapping:
+    """The package's mapping with the tags as features."""
+    pairs = ", ".join(f'"{tag}" = "{feature}"' for tag, feature in FEATURES.items())
+    path: Path = tmp_path_factory.mktemp("site") / "site.toml"
+    path.write_text(f'[attributes.{TAGS}]\nkind = "member"\nfeatures = {{ {pairs} }}\n')
+    return load_mapping("slurm", path)
+
+
+def host(name: str) -> Expr:
+    return Attr(Attr(None, "other", False), name, False)
+
+
+# --- residuals and inventories --------------------------------------------------------------------
+
+sizes = st.sampled_from([0, 1, 2, 3, 4, 511, 512, 1000, 1001, 2048]) | st.integers(-5, 3000)
+bounds = sizes | sizes.map(lambda n: n + 0.5) | sizes.map(float)
+
+
+def compared(name: str, relations: Iterable[str] = RELATIONS) -> st.SearchStrategy[Expr]:
+    return st.builds(
+        Binary, st.sampled_from(tuple(relations)), st.just(host(name)), bounds.map(Literal)
+    )
+
+
+tagged = st.sampled_from([*FEATURES, "APP9"]).map(
+    lambda tag: Call("member", (Literal(tag), host(TAGS)))
+)
+# What batch systems can be asked stands more often than what they cannot.
+conditions = st.one_of(
+    compared(RAM, (">", ">=")), compared(CPUS, (">", ">=")), compared(RAM), compared(CPUS),
+    compared(SI00), tagged,
+)  # fmt: skip
+
+
+def joined(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    return st.one_of(
+        st.builds(Binary, st.just("&&"), inner, inner),
+        st.builds(Binary, st.just("&&"), inner, inner),
+        st.builds(Binary, st.just("||"), inner, inner),
+        st.builds(Unary, st.just("!"), inner),
+        st.builds(Ternary, inner, inner, inner),
+    )
+
+
+residuals = st.recursive(conditions, joined, max_leaves=6)
+
+
+@st.composite
+def inventories(draw: st.DrawFn) -> list[ClassAd]:
+    """Nodes as a batch system reports them: whole sizes; the speed may be missing or a text."""
+    nodes = []
+    for number in range(draw(st.integers(1, 6))):
+        node = ClassAd({"Name": f"wn{number}", RAM: draw(st.integers(0, 3000) | sizes.map(abs))})
+        node[CPUS] = draw(st.integers(0, 8))
+        node[TAGS] = draw(st.lists(st.sampled_from([*FEATURES, "APP9"]), unique=True))
+        speed = draw(st.one_of(st.none(), sizes, st.just("fast"), st.booleans()))
+        if speed is not None:
+            node[SI00] = speed
+        nodes.append(node)
+    return nodes
+
+
+# --- Slurm in a few lines -------------------------------------------------------------------------
+
+
+def selects(argv: Iterable[str], node: ClassAd) -> bool:
+    """Whether a job with these options may run on the node; an unknown option fails the test."""
+    return all(_selects(*word.partition("=")[::2], node) for word in argv)
+
+
+def _selects(option: str, value: str, node: ClassAd) -> bool:
+    ram, cpus, tags = node.eval(RAM), node.eval(CPUS), node.eval(TAGS)
+    assert isinstance(ram, int)
+    assert isinstance(cpus, int)
+    assert isinstance(tags, list)
+    if option == "--mem":
+        assert value[-1] == "M"
+        return ram >= int(value[:-1])
+    if option == "--mincpus":
+        return cpus >= int(value)
+    if option == "--constraint":
+        return set(value.split("&")) <= {FEATURES.get(tag) for tag in tags}
+    assert option == "--exclude"
+    return node.eval("Name") not in value.split(",")
+
+
+def told(residual: Expr, site: Mapping, nodes: list[ClassAd] | None) -> Submission | None:
+    reduction = reduce(ClassAd({"Requirements": residual}), ClassAd(), lambda _: "host")
+    try:
+        return batch.flags(reduction, "slurm", site, nodes)
+    except NoHostError:
+        return None
+
+
+def accepts(residual: Expr, node: ClassAd) -> bool:
+    return truth(residual.eval(target=node)) is True
+
+
+@settings(max_examples=400)
+@given(residual=residuals, nodes=inventories())
+def test_without_an_inventory_the_verdict_holds_for_any_nodes(
+    site: Mapping, residual: Expr, nodes: list[ClassAd]
+) -> None:
+    submission = told(residual, site, None)
+    for node in nodes:
+        wanted = accepts(residual, node)
+        if submission is None:
+            assert not wanted
+        elif submission.verdict is Fit.EXACT:
+            assert selects(submission.argv, node) == wanted, submission
+        elif submission.verdict is Fit.NECESSARY:
+            assert selects(submission.argv, node) >= wanted, submission
+        else:
+            assert selects(submission.argv, node) <= wanted, submission
+
+
+@settings(max_examples=400)
+@given(residual=residuals, nodes=inventories())
+def test_with_an_inventory_exactly_its_accepted_nodes_are_selected(
+    site: Mapping, residual: Expr, nodes: list[ClassAd]
+) -> None:
+    submission = told(residual, site, nodes)
+    wanted = [accepts(residual, node) for node in nodes]
+    if submission is None:
+        assert not any(wanted)
+    else:
+        assert submission.verdict is Fit.EXACT
+        assert [selects(submission.argv, node) for node in nodes] == wanted, submission
+
+
+def alternatives(parts: list[Expr]) -> Expr:
+    joined_parts = parts[0]
+    for part in parts[1:]:
+        joined_parts = Binary("||", joined_parts, part)
+    return joined_parts
+
+
+@settings(max_examples=400)
+@given(
+    residual=residuals | st.lists(residuals, min_size=2, max_size=3).map(alternatives),
+    nodes=inventories(),
+)
+def test_flags_that_make_sure_select_accepted_nodes_only(
+    site: Mapping, residual: Expr, nodes: list[ClassAd]
+) -> None:
+    reduction = reduce(ClassAd({"Requirements": residual}), ClassAd(), lambda _: "host")
+    try:
+        submission = batch.flags(reduction, "slurm", site, want=Fit.SUFFICIENT)
+    except NoFlagsError:
+        return
+    assert submission.verdict in (Fit.EXACT, Fit.SUFFICIENT)
+    for node in nodes:
+        if selects(submission.argv, node):
+            assert accepts(residual, node), submission
+
+
+@given(parts=st.lists(conditions, min_size=1, max_size=5))
+def test_a_conjunction_of_what_can_be_asked_is_exact_and_drops_nothing(
+    site: Mapping, parts: list[Expr]
+) -> None:
+    askable = [
+        part for part in parts
+        if (isinstance(part, Call) and part.arguments[0] is not Literal("APP9"))
+        or (isinstance(part, Binary) and part.operator in (">", ">=") and SI00 not in str(part))
+    ]  # fmt: skip
+    residual: Expr = Literal(True)
+    for part in askable:
+        residual = Binary("&&", residual, part)
+    submission = told(residual, site, None)
+    assert submission is not None
+    assert submission.verdict is Fit.EXACT
+    assert submission.dropped == ()
+
+
+@given(residual=residuals)
+def test_what_is_dropped_is_named_exactly_where_the_verdict_is_not_exact(
+    site: Mapping, residual: Expr
+) -> None:
+    submission = told(residual, site, None)
+    if submission is not None:
+        assert bool(submission.dropped) == (submission.verdict is not Fit.EXACT)
+        assert all(dropped.reason for dropped in submission.dropped)
+
+
+# --- hostile text ---------------------------------------------------------------------------------
+
+SAFE_WORD = re.compile(
+    r"--mem=[0-9]+M|--mincpus=[0-9]+|--constraint=[a-z0-9]+(&[a-z0-9]+)*"
+    r"|--exclude=[A-Za-z0-9][A-Za-z0-9._+:-]*(,[A-Za-z0-9][A-Za-z0-9._+:-]*)*",
+    re.ASCII,
+)
+
+HOSTILE = [
+    "--wrap=id", "; id", "$(id)", "`id`", "a b", "a\nb", "\n#SBATCH --wrap=id", "a,b", "n[1-9]",
+    "'", '"', "\\", "-", "", " ", "a/../b", "/etc/passwd", "a&b", "a|b", "ALL", "é", "\u2028",
+    "\x1b[2J", RAM + "\n", RAM + ";id", "=", "{value}", "{hosts}", "{features}", "{flag}",
+]  # fmt: skip
+characters = st.characters(codec="utf-8", exclude_characters="\0")
+texts = st.sampled_from(HOSTILE) | st.text(characters, max_size=8)
+names = st.sampled_from([RAM, CPUS, SI00, TAGS]) | texts.filter(bool)
+values = st.one_of(
+    bounds, texts, st.booleans(), st.sampled_from([1e300, float("inf"), float("nan"), 2**63 - 1])
+).map(Literal)
+hostile_conditions = st.one_of(
+    st.builds(
+        lambda op, name, v: Binary(op, host(name), v), st.sampled_from(RELATIONS), names, values
+    ),
+    st.builds(lambda v, name: Call("member", (v, host(name))), values, names),
+    names.map(host),
+)
+hostile_nodes = st.lists(
+    st.fixed_dictionaries(
+        {"Name": texts | st.sampled_from(["wn1", "wn2.grid"])},
+        optional={RAM: st.integers(0, 3000), CPUS: st.integers(0, 8), SI00: texts},
+    ).map(ClassAd),
+    max_size=4,
+)
+
+
+@given(
+    residual=st.recursive(hostile_conditions, joined, max_leaves=4),
+    nodes=st.none() | hostile_nodes,
+)
+@example(Binary(">", host(RAM), Literal(5)), [ClassAd({"Name": "a/../b"}), ClassAd({RAM: 9})])
+@example(Binary(">", host(RAM), Literal(5)), [ClassAd({"Name": "a,b"}), ClassAd({RAM: 9})])
+@example(Binary("==", host(TAGS), Literal("\n#SBATCH --wrap=id")), None)
+@example(Binary(">=", host(RAM + "\n--wrap=id"), Literal(5)), None)
+def test_flags_hold_safe_words_only(
+    site: Mapping, residual: Expr, nodes: list[ClassAd] | None
+) -> None:
+    try:
+        submission = told(residual, site, nodes)
+    except ValueError:
+        return  # an inventory whose names cannot be told is refused as a whole
+    if submission is not None:
+        for word, line in zip(submission.argv, submission.directives, strict=True):
+            assert SAFE_WORD.fullmatch(word), word
+            assert line == f"#SBATCH {word}"
+
+
+def test_safe_inventories_are_not_refused(site: Mapping) -> None:
+    nodes = [ClassAd({"Name": "wn1", RAM: 1}), ClassAd({"Name": "wn2.grid-a_b", RAM: 9})]
+    submission = told(Binary(">", host(RAM), Literal(5)), site, nodes)
+    assert submission is not None
+    assert submission.argv == ("--mem=6M", "--exclude=wn1")

@@ -1,0 +1,270 @@
+"""What our flags select on a real Slurm controller, against what the residual accepts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from matchmaker import ClassAd, Expr, batch, broker, glue, parse_ad, parse_expr, read_ads, reduce
+from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
+from matchmaker.classad.operators import truth
+from tests.services.slurm import SlurmNode, SlurmOracle
+
+pytestmark = pytest.mark.service
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+Start = Callable[[Iterable[SlurmNode]], SlurmOracle]
+
+RAM = "other.GlueHostMainMemoryRAMSize"
+CPUS = "other.GlueHostArchitectureSMPSize"
+SI00 = "other.GlueHostBenchmarkSI00"
+TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
+
+MAPPING = """
+[attributes.GlueHostApplicationSoftwareRunTimeEnvironment]
+kind = "member"
+features = { "GLITE_1_2" = "glite12", "GLITE_1_4" = "glite14", "APP1" = "app1", "APP2" = "app2" }
+
+[attributes.GlueHostOperatingSystemRelease]
+kind = "eq"
+features = { "3.0.5" = "el305", "4.0" = "el40", "4.8" = "el48", "5.2" = "el52" }
+"""
+FEATURES = {"GLITE_1_2": "glite12", "GLITE_1_4": "glite14", "APP1": "app1", "APP2": "app2"}
+
+
+def inventory() -> list[ClassAd]:
+    """Nodes that differ in memory, processors, tags and speed, some without a speed that is one."""
+    chance = random.Random(2005)
+    ads = []
+    for number in range(14):
+        ad = ClassAd(
+            {
+                "Name": f"wn{number:02}",
+                "GlueHostMainMemoryRAMSize": chance.choice([512, 1000, 1024, 2048, 4096]),
+                "GlueHostArchitectureSMPSize": chance.choice([1, 2, 4, 8]),
+                "GlueHostApplicationSoftwareRunTimeEnvironment": sorted(
+                    chance.sample(sorted(FEATURES), chance.randint(0, 4))
+                ),
+            }
+        )
+        speed: int | str | None = chance.choice([400, 500, 501, 620, "fast", None])
+        if speed is not None:
+            ad["GlueHostBenchmarkSI00"] = speed
+        ads.append(ad)
+    return ads
+
+
+def slurm_node(ad: ClassAd, features: Iterable[str]) -> SlurmNode:
+    name, cpus, memory = (
+        ad.eval(a) for a in ("Name", "GlueHostArchitectureSMPSize", "GlueHostMainMemoryRAMSize")
+    )
+    assert isinstance(name, str)
+    assert isinstance(cpus, int)
+    assert isinstance(memory, int)
+    return SlurmNode(name, cpus, memory, features=tuple(features))
+
+
+def tags(ad: ClassAd) -> list[str]:
+    found = ad.eval("GlueHostApplicationSoftwareRunTimeEnvironment")
+    return [FEATURES[tag] for tag in found if tag in FEATURES] if isinstance(found, list) else []
+
+
+NODES = inventory()
+
+
+@pytest.fixture(scope="module")
+def oracle(slurm: Start) -> SlurmOracle:
+    return slurm([slurm_node(ad, tags(ad)) for ad in NODES])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "site.toml"
+    path.write_text(MAPPING)
+    return path
+
+
+def accepted(residual: Expr, ads: Iterable[ClassAd] = NODES) -> set[str]:
+    return {str(ad.eval("Name")) for ad in ads if truth(residual.eval(target=ad)) is True}
+
+
+def told(
+    requirement: str, site: Path | None, *, nodes: bool, want: Fit = Fit.NECESSARY
+) -> tuple[Submission | None, Expr]:
+    reduction = reduce(ClassAd({"Requirements": parse_expr(requirement)}), ClassAd(), glue.scope)
+    try:
+        made = batch.flags(reduction, "slurm", site, NODES if nodes else None, want)
+    except NoHostError:
+        return None, reduction.residual
+    return made, reduction.residual
+
+
+def hold(oracle: SlurmOracle, requirement: str, site: Path | None, *, nodes: bool) -> None:
+    """Check that Slurm selects what the verdict says."""
+    submission, residual = told(requirement, site, nodes=nodes)
+    wanted = accepted(residual)
+    if submission is None:
+        assert not wanted
+        return
+    selected = oracle.selected(submission.argv)
+    about = f"{requirement}: {submission}"
+    if submission.verdict is Fit.EXACT:
+        assert selected == wanted, about
+    elif submission.verdict is Fit.NECESSARY:
+        assert selected >= wanted, about
+    else:
+        assert selected <= wanted, about
+
+
+def condition(chance: random.Random) -> str:
+    kind = chance.randrange(7)
+    if kind < 2:
+        bound = chance.choice([0, 511, 512, 1000, 1023.5, 1024, 2047, 2048, 4096, 4097])
+        return f"{RAM} {chance.choice(['>', '>=', '>=', '<', '<=', '==', '!='])} {bound}"
+    if kind < 4:
+        relation = chance.choice([">", ">", ">=", ">=", "<", "==", "is"])
+        return f"{CPUS} {relation} {chance.choice([0, 1, 2, 4, 8])}"
+    if kind == 4:
+        return f"{SI00} {chance.choice(['>', '>=', '<', '!='])} {chance.choice([400, 500, 620])}"
+    tag = chance.choice(sorted(FEATURES))
+    return f'{chance.choice(["", "", "!"])}member("{tag}", {TAGS})'
+
+
+def requirement(seed: int) -> str:
+    """A conjunction; here and there an alternative, a negation or a ternary of conditions."""
+    chance = random.Random(seed)
+    clauses = []
+    for _ in range(chance.randint(1, 2)):
+        shape = chance.randrange(10)
+        a, b, c = (condition(chance) for _ in range(3))
+        clauses.append(
+            f"({a} || {b})" if shape == 0 else
+            f"!({a} && {b})" if shape == 1 else
+            f"({a} ? {b} : {c})" if shape == 2 else
+            f"!({a})" if shape == 3 else a
+        )  # fmt: skip
+    return " && ".join(clauses)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_flags_select_what_the_verdict_says(oracle: SlurmOracle, site: Path, seed: int) -> None:
+    hold(oracle, requirement(seed), site, nodes=False)
+
+
+@pytest.mark.parametrize("seed", range(24, 36))
+def test_flags_for_an_inventory_select_exactly(oracle: SlurmOracle, site: Path, seed: int) -> None:
+    submission, _ = told(requirement(seed), site, nodes=True)
+    assert submission is None or submission.verdict is Fit.EXACT
+    hold(oracle, requirement(seed), site, nodes=True)
+
+
+@pytest.mark.parametrize("seed", range(36, 44))
+def test_flags_that_make_sure_select_accepted_nodes_only(
+    oracle: SlurmOracle, site: Path, seed: int
+) -> None:
+    text = f"({requirement(seed)}) || {RAM} > 1000 || {CPUS} >= 8"
+    try:
+        submission, residual = told(text, site, nodes=False, want=Fit.SUFFICIENT)
+    except NoFlagsError:
+        # There are none only where the first alternative cannot be asked for as it is.
+        plain, _ = told(requirement(seed), site, nodes=False)
+        assert plain is None or plain.verdict is not Fit.EXACT
+        return
+    assert submission is not None
+    assert oracle.selected(submission.argv) <= accepted(residual)
+
+
+def test_random_requirements_are_of_every_verdict(site: Path) -> None:
+    made = [told(requirement(seed), site, nodes=False)[0] for seed in range(24)]
+    fits = [submission.verdict for submission in made if submission is not None]
+    assert fits.count(Fit.EXACT) >= 4
+    assert fits.count(Fit.NECESSARY) >= 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{RAM} > 1000 && {RAM} >= 1024 && {CPUS} > 1",
+        f"!({RAM} < 2048)",
+        f"{RAM} >= 1023.5",
+        f"{RAM} >= 0 && {CPUS} >= 0",
+        f'member("GLITE_1_2", {TAGS}) && member("APP1", {TAGS}) && member("APP2", {TAGS})',
+        f'member("GLITE_1_2", {TAGS}) && {RAM} > 512 && {CPUS} >= 2',
+    ],
+)
+def test_what_slurm_can_be_asked_is_exact(oracle: SlurmOracle, site: Path, text: str) -> None:
+    submission, _ = told(text, site, nodes=False)
+    assert submission is not None
+    assert submission.verdict is Fit.EXACT
+    hold(oracle, text, site, nodes=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CPUS} >= 65536",
+        f"{CPUS} >= 65537",
+        f"{CPUS} >= 4294967297",
+        f"{RAM} >= 4294967297",
+        f"{RAM} >= 9007199254740993",
+        f"{RAM} >= 9223372036854775000",
+    ],
+)
+def test_sizes_beyond_what_slurm_can_count_select_no_node(oracle: SlurmOracle, text: str) -> None:
+    # Numbers that wrap round in the controller would ask for less than was wanted; where the
+    # controller cannot be asked, the clause is dropped and the verdict says so.
+    hold(oracle, text, None, nodes=False)
+
+
+# --- the examples ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def example_nodes() -> list[ClassAd]:
+    return list(read_ads(EXAMPLES / "nodes.ad"))
+
+
+@pytest.fixture(scope="module")
+def farm(slurm: Start, example_nodes: list[ClassAd]) -> SlurmOracle:
+    def release(ad: ClassAd) -> str:
+        return "el" + str(ad.eval("GlueHostOperatingSystemRelease")).replace(".", "")
+
+    return slurm(slurm_node(ad, [*tags(ad), release(ad)]) for ad in example_nodes)
+
+
+def test_the_demos_job_on_the_demos_nodes(
+    farm: SlurmOracle, example_nodes: list[ClassAd], site: Path
+) -> None:
+    job = parse_ad((EXAMPLES / "job.jdl").read_text())
+    chosen = broker.choose(job, glue.read_ldif(EXAMPLES / "site.ldif")).chosen
+    assert chosen is not None
+    reduction = reduce(job, chosen.ad, glue.scope)
+    wanted = accepted(reduction.residual, example_nodes)
+    assert len(wanted) == 22
+
+    named = batch.flags(reduction, "slurm", None, example_nodes)
+    assert named.verdict is Fit.EXACT
+    assert farm.selected(named.argv) == wanted
+
+    # Without the inventory, SI00 cannot be asked for, and the tag only through the site's mapping.
+    plain = batch.flags(reduction, "slurm", None)
+    tagged = batch.flags(reduction, "slurm", site)
+    assert plain.verdict is tagged.verdict is Fit.NECESSARY
+    assert "--constraint=glite12" in tagged.argv
+    by_size, by_tag = farm.selected(plain.argv), farm.selected(tagged.argv)
+    assert by_size > by_tag > wanted
+
+
+def test_a_release_by_a_feature_of_the_site(
+    farm: SlurmOracle, example_nodes: list[ClassAd], site: Path
+) -> None:
+    text = f'other.GlueHostOperatingSystemRelease == "4.8" && {RAM} > 2000'
+    reduction = reduce(ClassAd({"Requirements": parse_expr(text)}), ClassAd(), glue.scope)
+    submission = batch.flags(reduction, "slurm", site)
+    assert submission.verdict is Fit.EXACT
+    assert submission.argv == ("--mem=2001M", "--constraint=el48")
+    assert farm.selected(submission.argv) == accepted(reduction.residual, example_nodes) != set()

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from matchmaker import broker, glue, parse_ad, parse_ads, read_ads
+from matchmaker.matching.selection import Selection
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+AT = datetime(2005, 10, 3, 15, 5, tzinfo=UTC)
+
+QUEUES = """
+[ CEid = "a"; FreeCPUs = 3; GlueCEStateEstimatedResponseTime = 50 ]
+[ CEid = "b"; FreeCPUs = 9; GlueCEStateEstimatedResponseTime = 70 ]
+[ CEid = "c"; FreeCPUs = 3; GlueCEStateEstimatedResponseTime = 10 ]
+[ CEid = "d"; FreeCPUs = 0 ]
+"""
+
+
+def choose(job: str, queues: str = QUEUES) -> Selection:
+    return broker.choose(parse_ad(job), parse_ads(queues))
+
+
+def names(found: Selection) -> list[str]:
+    return [candidate.name for candidate in found.ranked]
+
+
+def test_ranks_by_the_jobs_rank_and_equals_by_name() -> None:
+    found = choose("[ Requirements = other.FreeCPUs > 0; Rank = other.FreeCPUs ]")
+    assert names(found) == ["b", "a", "c"]
+    assert [c.rank for c in found.ranked] == [9.0, 3.0, 3.0]
+    assert [r.reason for r in found.refused] == [
+        "the job refuses: other.FreeCPUs > 0 is false (FreeCPUs = 0)"
+    ]
+
+
+def test_equals_by_chance_where_asked() -> None:
+    job = parse_ad("[ Rank = 1 ]")
+    firsts = {
+        broker.choose(job, parse_ads(QUEUES), tie=random.Random(seed)).ranked[0].name
+        for seed in range(40)
+    }
+    assert firsts == {"a", "b", "c", "d"}
+
+
+def test_without_rank_the_shortest_response_time_is_best() -> None:
+    found = choose("[]")
+    assert names(found) == ["c", "a", "b"]
+    assert [(r.name, r.by) for r in found.refused] == [("d", "rank")]
+
+
+def test_a_queue_whose_rank_is_no_number_is_left_out_with_its_reason() -> None:
+    found = choose("[ Rank = other.Nothing ]")
+    assert found.chosen is None
+    assert {r.reason for r in found.refused} == {"the job's rank of it is undefined, not a number"}
+
+
+def test_a_job_without_requirements_accepts_what_accepts_it() -> None:
+    queues = """
+    [ CEid = "open"; GlueCEStateEstimatedResponseTime = 1 ]
+    [ CEid = "ours"; GlueCEStateEstimatedResponseTime = 2; Requirements = other.VO == "EGEE" ]
+    [ CEid = "theirs"; GlueCEStateEstimatedResponseTime = 3; Requirements = other.VO == "cms" ]
+    """
+    found = choose('[ VO = "EGEE" ]', queues)
+    assert names(found) == ["open", "ours"]
+    assert [(r.name, r.by) for r in found.refused] == [("theirs", "resource")]
+
+
+def test_the_job_keeps_its_own_rank() -> None:
+    job = parse_ad("[]")
+    broker.choose(job, parse_ads(QUEUES))
+    assert len(job) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('[ CEid = "a"; GlueCEUniqueID = "b"; id = "c"; Name = "d" ]', "a"),
+        ('[ GlueCEUniqueID = "b"; id = "c"; Name = "d" ]', "b"),
+        ('[ id = "c"; Name = "d" ]', "c"),
+        ('[ Name = "d" ]', "d"),
+        ('[ CEid = undefined; Name = "d" ]', "d"),
+        ('[ CEid = ""; Name = "d" ]', "d"),
+        ("[ x = 1 ]", "CE 1"),
+        ('[ id = "w"; info = [ GlueCEUniqueID = "inner" ] ]', "inner"),
+        ('[ id = "w"; info = [ x = 1 ] ]', "w"),
+    ],
+)
+def test_names(text: str, name: str) -> None:
+    assert [found for found, _ in broker.named([parse_ad(text)])] == [name]
+
+
+# --- expiry ---------------------------------------------------------------------------------------
+
+# Published at 15:04:42 and good for five minutes.
+WRAPPED = '[ id = "q"; update_time = 1128351882; expiry_time = 300; info = [ Free = 1 ] ]'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "believed"), [(-3600, True), (0, True), (299, True), (300, True), (301, False)]
+)
+def test_an_ad_is_believed_until_it_expires(seconds: int, believed: bool) -> None:
+    at = datetime.fromtimestamp(1128351882 + seconds, tz=UTC)
+    found = broker.choose(parse_ad("[ Rank = other.Free ]"), [parse_ad(WRAPPED)], at=at)
+    assert names(found) == (["q"] if believed else [])
+    if not believed:
+        assert [(r.name, r.by, r.reason) for r in found.refused] == [
+            ("q", "expiry", "its ad expired at 2005-10-03T15:09:42Z")
+        ]
+
+
+def test_a_time_of_another_zone_is_the_same_time() -> None:
+    at = datetime(2005, 10, 3, 17, 5, tzinfo=timezone(timedelta(hours=2)))
+    assert broker.choose(parse_ad("[ Rank = 1 ]"), [parse_ad(WRAPPED)], at=at).chosen is not None
+
+
+def test_by_default_it_is_now() -> None:
+    assert broker.choose(parse_ad("[ Rank = 1 ]"), [parse_ad(WRAPPED)]).chosen is None
+
+
+@pytest.mark.parametrize(
+    "times", ["", "update_time = 1;", "expiry_time = 1;", 'update_time = "1"; expiry_time = 1;',
+              "update_time = 1e300; expiry_time = 1;"]
+)  # fmt: skip
+def test_an_ad_without_both_times_does_not_expire(times: str) -> None:
+    ads = [parse_ad(f'[ {times} CEid = "q" ]')]
+    assert broker.choose(parse_ad("[ Rank = 1 ]"), ads).chosen is not None
+
+
+def test_an_expired_ad_is_not_asked_anything() -> None:
+    found = broker.choose(parse_ad("[ Requirements = false ]"), [parse_ad(WRAPPED)])
+    assert [r.by for r in found.refused] == ["expiry"]
+
+
+# --- the examples ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def examples() -> Selection:
+    job = parse_ad((EXAMPLES / "job.jdl").read_text())
+    ads = glue.read_ldif(EXAMPLES / "site.ldif").computing_elements()
+    ads += read_ads(EXAMPLES / "atlfarm006.ad")
+    return broker.choose(job, ads, at=AT)
+
+
+def test_the_examples_ranking(examples: Selection) -> None:
+    assert [(c.name, c.rank) for c in examples.ranked] == [
+        ("ce01.cnaf.grid:8443/cream-slurm-egee", 212.0),
+        ("ce2.lyon.grid:8443/cream-slurm-grid", 96.0),
+        ("ce01.cnaf.grid:8443/cream-slurm-long/EGEE", 40.0),
+        ("ce.lyon.grid:2119/jobmanager-sge-long", 25.0),
+        ("atlfarm006.mi.infn.it:2119/blah-pbs-long", 1.0),
+    ]
+
+
+def test_every_refusal_has_the_clause_that_refused(examples: Selection) -> None:
+    assert len(examples.refused) == 15
+    for refused in examples.refused:
+        assert refused.by in ("job", "resource")
+        assert refused.clause is not None
+        assert refused.clause.value is not True
+        assert refused.reason.endswith(str(refused.clause))
+
+
+def test_some_examples_are_refused_for_each_of_the_talks_reasons(examples: Selection) -> None:
+    by_name = {refused.name: refused for refused in examples.refused}
+    drain = by_name["ce.ral.grid:2119/jobmanager-pbs-drain"]
+    assert drain.reason == (
+        'the job refuses: other.GlueCEStateStatus == "Production" is false'
+        ' (GlueCEStateStatus = "Draining")'
+    )
+    assert by_name["ce02.cnaf.grid:2119/jobmanager-lsf-cms"].by == "resource"
+
+
+def test_a_snapshot_can_be_given_as_it_is() -> None:
+    job = parse_ad((EXAMPLES / "job.jdl").read_text())
+    found = broker.choose(job, glue.read_ldif(EXAMPLES / "site.ldif"))
+    assert found.chosen is not None
+    assert found.chosen.name == "ce01.cnaf.grid:8443/cream-slurm-egee"
+
+
+def test_the_talks_ce_refuses_another_organisation() -> None:
+    job = parse_ad('[ VirtualOrganisation = "cms"; CertificateSubject = "/CN=Ana"; Rank = 1 ]')
+    found = broker.choose(job, read_ads(EXAMPLES / "atlfarm006.ad"), at=AT)
+    assert [refused.by for refused in found.refused] == ["resource"]
+    assert "AuthorizationCheck is false" in found.refused[0].reason
