@@ -69,12 +69,13 @@ class Dropped:
 
 @attrs.frozen(slots=True)
 class Submission:
-    """What the batch system is told: as arguments and as lines of a job script.
+    """What the batch system is told: as arguments of its command and as lines of a job script.
 
     ``excluded`` are the nodes excluded by name, on the inventory's word.
     """
 
     lrms: str
+    command: str
     argv: tuple[str, ...]
     directives: tuple[str, ...]
     verdict: Fit
@@ -144,7 +145,9 @@ def flags(
         raise NoFlagsError(f"{table.lrms} has no exact flags: {dropped[0].reason}")
     directives = tuple(table.directive.replace("{flag}", flag) for flag in argv)
     fit = want if dropped else Fit.EXACT
-    return Submission(table.lrms, tuple(argv), directives, fit, tuple(dropped), excluded)
+    return Submission(
+        table.lrms, table.submit, tuple(argv), directives, fit, tuple(dropped), excluded
+    )
 
 
 def _admits(bound: _Bound, ad: ClassAd) -> bool:

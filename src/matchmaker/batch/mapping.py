@@ -53,6 +53,7 @@ class Mapping:
     """What one batch system can be told: its rules by folded attribute name, and its templates."""
 
     lrms: str
+    submit: str
     directive: str
     exclude: str
     features: str
@@ -60,7 +61,11 @@ class Mapping:
 
 
 def known_lrms() -> tuple[str, ...]:
-    """The batch systems that there is a table for."""
+    """The batch systems that there is a table for.
+
+    >>> known_lrms()
+    ('slurm',)
+    """
     folder = files("matchmaker.batch").joinpath("systems")
     return tuple(
         sorted(f.name[: -len(".toml")] for f in folder.iterdir() if f.name.endswith(".toml"))
@@ -104,11 +109,11 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
     if base is not None and lrms != base.lrms:
         raise MappingError(f"{where}: it is a mapping for {lrms!r}, not for {base.lrms!r}")
     attributes = table.get("attributes", {})
-    unknown = set(table) - {"lrms", "directive", "exclude", "features", "attributes"}
+    unknown = set(table) - {"lrms", "submit", "directive", "exclude", "features", "attributes"}
     if unknown or not isinstance(attributes, dict):
         raise MappingError(
             f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected lrms, "
-            "directive, exclude, features and tables [attributes.NAME]"
+            "submit, directive, exclude, features and tables [attributes.NAME]"
         )
     rules = dict(base.rules) if base else {}
     for name, facts in attributes.items():
@@ -120,8 +125,12 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
             raise MappingError(
                 f"{where}: {option} is asked for in two ways; one would undo the other"
             )
+    submit = table.get("submit", base.submit if base else "")
+    if not isinstance(submit, str) or not safe(submit):
+        raise MappingError(f"{where}: submit must be the name of a command, not {submit!r}")
     return Mapping(
         lrms=lrms,
+        submit=submit,
         directive=_template(table, "directive", "{flag}", base.directive if base else "", where),
         exclude=_template(table, "exclude", "{hosts}", base.exclude if base else "", where),
         features=_template(table, "features", "{features}", base.features if base else "", where),

@@ -208,8 +208,8 @@ def canonical_names(names: Iterable[str]) -> dict[str, str] | None:
     """None where each name is spelled as it was first, else the names by their folded forms."""
     for name in names:
         folded = ascii_fold(name)
-        if folded not in _spelled and len(_spelled) < _MOST_SPELLINGS:
-            _spelled[folded] = name
+        if folded not in _spelled and len(_spelled) < _MOST_SPELLINGS and len(name) <= 200:
+            _spelled.setdefault(folded, name)
         if _spelled.get(folded) != name:
             return {ascii_fold(name): name for name in names}
     return None

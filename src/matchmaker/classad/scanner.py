@@ -9,7 +9,7 @@ decides and which alone tells errors: both tiers give equal ads, by a property.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd, canonical_names
 from matchmaker.classad.errors import ParseError
@@ -23,9 +23,11 @@ _LONG: Final = 500
 """Longer texts are not remembered: they do not come again."""
 
 # One assignment of a flat ad, or (second alternative) a character that belongs to none. The text of
-# an expression has no brackets, comments or quoted names; its strings may hold anything.
+# an expression has no brackets, comments or quoted names; its strings may hold anything. What was
+# taken is not given back (`+` after a quantifier), so that the time is linear in the text.
 _ASSIGNMENT: Final = re.compile(
-    r"""\s*([A-Za-z_]\w*)\s*=((?:[^;"'\[\]/]+|"[^"\\]*(?:\\.[^"\\]*)*"|/(?![/*]))*);?|(\S)""",
+    r"""(?<!\w)([A-Za-z_]\w*+)\s*+="""
+    r"""((?:[^;"'\[\]/]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|/(?![/*]))*+)(?:;\s*+)?|(.)""",
     re.DOTALL | re.ASCII,
 )
 _FLAT: Final = re.compile(r"\s*\[(.*)\]\s*", re.DOTALL)
@@ -72,7 +74,9 @@ class _Values(dict[str, Any]):
 
 
 _values: Final = _Values()
-_shapes: Final[dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, str] | None] | None]] = {}
+_Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None] | None"
+_UNKNOWN: Final[Any] = object()
+_shapes: Final[dict[tuple[str, ...], _Shape]] = {}
 
 
 def read_flat_ad(text: str) -> ClassAd | None:
@@ -80,11 +84,14 @@ def read_flat_ad(text: str) -> ClassAd | None:
     flat = _FLAT.fullmatch(text)
     if flat is None:
         return None
-    found = _ASSIGNMENT.findall(flat[1])
+    found = _ASSIGNMENT.findall(flat[1].lstrip())
     if not found:
         return ClassAd()
     names, texts, strays = zip(*found, strict=True)
-    shape = _shapes[names] if names in _shapes else _shape(names)
+    # Other threads may empty the table at any time.
+    shape = _shapes.get(names, _UNKNOWN)
+    if shape is _UNKNOWN:
+        shape = _shape(names)
     if shape is None or any(strays):
         return None
     try:
@@ -96,7 +103,7 @@ def read_flat_ad(text: str) -> ClassAd | None:
         return None
 
 
-def _shape(names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str] | None] | None:
+def _shape(names: tuple[str, ...]) -> _Shape:
     """The folded names of an ad and their spelling; None for names that need the grammar."""
     folded = tuple(name.lower() for name in names)
     shape = None

@@ -17,8 +17,6 @@ from matchmaker.matching.pair import describe, shorten
 from matchmaker.matching.selection import Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
 
-SUBMIT = {"slurm": "sbatch"}
-
 
 def selection_data(selection: Selection) -> dict[str, Any]:
     """Who is ranked, who is refused and why, who is chosen."""
@@ -58,6 +56,7 @@ def submission_data(submission: Submission) -> dict[str, Any]:
     """The flags, how well they fit, and what they leave out."""
     return {
         "lrms": submission.lrms,
+        "command": submission.command,
         "argv": list(submission.argv),
         "directives": list(submission.directives),
         "verdict": str(submission.verdict),
@@ -123,8 +122,7 @@ class Page:
 
     def submission(self, submission: Submission) -> None:
         """The flags as a command line, the verdict, and what was dropped."""
-        command = SUBMIT.get(submission.lrms, submission.lrms)
-        self.say(submission.lrms, f"{command} {shlex.join(submission.argv)}".strip())
+        self.say(submission.lrms, shlex.join((submission.command, *submission.argv)))
         self.say("verdict", submission.verdict)
         if submission.excluded:
             self.say("excluded", f"{len(submission.excluded)} nodes by name, from the inventory")

@@ -1,7 +1,7 @@
 """Many ads by key, matched one after the other: the plain form of a pool, and its explanation.
 
-A pool is asked by one job at a time or by many; jobs whose requirements and rank look alike are
-matched once. What two ads say of each other is in ``pair``.
+A pool is asked by one job at a time or by many; jobs that are equal are matched once.
+What two ads say of each other is in ``pair``.
 """
 
 from __future__ import annotations

@@ -108,7 +108,16 @@ def dumps(ad: ClassAd, format: str = "new") -> str:
 
 
 def write_ads(ads: Iterable[ClassAd], file: IO[str], format: str = "new") -> int:
-    """Writes ads to a text file as a stream that ``read_ads`` reads back; gives their number."""
+    """Writes ads to a text file as a stream that ``read_ads`` reads back; gives their number.
+
+    >>> import io
+    >>> file = io.StringIO()
+    >>> write_ads([ClassAd({"a": 1}), ClassAd({"a": 2})], file, "old")
+    2
+    >>> _ = file.seek(0)
+    >>> [ad.eval("a") for ad in read_ads(file)]
+    [1, 2]
+    """
     chosen = _format(format)
     file.write(chosen.before)
     count = 0

@@ -41,6 +41,8 @@ def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
                 if event == "start":
                     depth += element.tag == "c"
                     root = root if root is not None else element
+                    if root.tag not in ("classads", "c"):
+                        raise ParseError(f"<{root.tag[:40]}> is no document of ads")
                 elif element.tag == "c":
                     depth -= 1
                     if depth == 0:
