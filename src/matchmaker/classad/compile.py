@@ -12,6 +12,7 @@ which is nested in no other, the ad that it is matched with or None, and the eva
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -104,6 +105,7 @@ class _Coder:
             "MAX": MAX_INT,
             "MIN": MIN_INT,
             "EMPTY": {},
+            "INF": math.inf,
         }
         self._known: dict[tuple[type, Any], str] = {}
         self._words: set[str] = set()
@@ -275,10 +277,14 @@ class _Coder:
         self._line(f"{result} = {self._constant(BINARY[operator])}({first}, {second})")
         if fast:
             self._indent -= 1
-            if operator in ("+", "-", "*"):
+            if operator in ("+", "-", "*", "/"):
+                # What does not fit 64 bits, or a real's range, is the total operator's affair.
                 exact = self._constant(BINARY[operator])
-                self._line(f"if {result}.__class__ is int and not MIN <= {result} <= MAX:")
-                self._line(f" {result} = {exact}({left.name}, {other.name})")
+                self._line(f"if {result}.__class__ is int:")
+                self._line(
+                    f" if not MIN <= {result} <= MAX: {result} = {exact}({left.name}, {other.name})"
+                )
+                self._line(f"elif {result} == INF: {result} = {exact}({left.name}, {other.name})")
         return _Operand(result, "logical" if operator in _RELATIONS else "value")
 
     def _fast(
@@ -296,12 +302,30 @@ class _Coder:
                 (f"if {a}.__class__ is int and {b}.__class__ is int", plain),
                 (f"elif {a}.__class__ is float and {b}.__class__ is float", plain),
             ]
-        if operator in ("+", "-", "*"):
-            return [(f"if {a}.__class__ is int and {b}.__class__ is int", plain)]
-        if operator == "/":
-            both = f"if {a}.__class__ is int and {b}.__class__ is int"
-            return [(f"{both} and {a} >= 0 and {b} > 0", f"{result} = {a} // {b}")]
+        if operator in ("+", "-", "*", "/"):
+            return self._arithmetic(operator, left, right, result)
         return []
+
+    def _arithmetic(
+        self, operator: str, left: _Operand, right: _Operand, result: str
+    ) -> list[tuple[str, str]]:
+        """Integers as long as they fit, and reals with reals or integers."""
+        a, b = left.name, right.name
+        plain = f"{result} = {a} {operator} {b}"
+        integers, reals = _both(left, right, "int", "int"), []
+        for kinds in (("float", "float"), ("float", "int"), ("int", "float")):
+            test = _both(left, right, *kinds)
+            if test:
+                reals.append(f"({test})")
+        nonzero = f" and {b} != 0" if operator == "/" else ""
+        ways: list[tuple[str, str]] = []
+        if integers and operator == "/":
+            ways.append((f"{integers} and {a} >= 0 and {b} > 0", f"{result} = {a} // {b}"))
+        elif integers:
+            ways.append((integers, plain))
+        if reals:
+            ways.append((f"({' or '.join(reals)}){nonzero}", plain))
+        return [(f"{'el' if n else ''}if {test}", then) for n, (test, then) in enumerate(ways)]
 
     def _against_constant(
         self, operator: str, a: str, right: _Operand, result: str
@@ -359,6 +383,17 @@ class _Coder:
         self._line(f"{result} = {self._value(self._emit(right))}")
         self._indent -= 1
         return _Operand(result, "value")
+
+
+def _both(left: _Operand, right: _Operand, first: str, second: str) -> str:
+    """The test that two operands are of given classes; empty where a constant is not."""
+    tests = []
+    for operand, kind in ((left, first), (right, second)):
+        if operand.kind != "constant":
+            tests.append(f"{operand.name}.__class__ is {kind}")
+        elif type(operand.value).__name__ != kind:
+            return ""
+    return " and ".join(tests)
 
 
 _RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
