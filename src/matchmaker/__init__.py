@@ -11,8 +11,7 @@ True
 """
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matchmaker.classad import (
     ERROR,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     import matchmaker.broker as broker  # noqa: PLR0402
     import matchmaker.glue as glue  # noqa: PLR0402
     import matchmaker.nodes as nodes  # noqa: PLR0402
+    from matchmaker.classad.lint import Finding, lint
 
 __version__ = "0.1.0"
 
@@ -48,6 +48,7 @@ __all__ = [
     "Clause",
     "Explanation",
     "Expr",
+    "Finding",
     "Match",
     "Matches",
     "ParseError",
@@ -63,6 +64,7 @@ __all__ = [
     "dumps",
     "glue",
     "is_error",
+    "lint",
     "match",
     "nodes",
     "parse_ad",
@@ -77,7 +79,9 @@ __all__ = [
 _ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"matchmaker.{name}")
+    if name in ("Finding", "lint"):
+        return getattr(import_module("matchmaker.classad.lint"), name)
     raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")

@@ -136,15 +136,6 @@ def test_convert_refuses_a_late_fault_before_it_writes(classad: Run, files: Path
     assert "line 51, column 7" in line
 
 
-def test_convert_refuses_what_the_format_cannot_hold(classad: Run, files: Path) -> None:
-    (files / "breaks").write_text('[ a = "x\\ny" ]')
-    before = set(files.iterdir())
-    assert "old format cannot hold" in refused(
-        classad, "convert", files / "breaks", files / "out", "--to", "old"
-    )
-    assert set(files.iterdir()) == before
-
-
 @pytest.mark.parametrize("target", ["missing/out", "folder"])
 def test_convert_to_where_nothing_can_be_written(classad: Run, files: Path, target: str) -> None:
     before = set(files.rglob("*"))

@@ -16,8 +16,8 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import parse_expr
 
-_KEEP: Final = 1 << 16
-"""How many texts each table remembers before it starts anew."""
+_KEEP: Final = 1 << 14
+"""How many texts each table remembers before it starts anew: what comes often is soon back."""
 
 _LONG: Final = 500
 """Longer texts are not remembered: they do not come again."""
@@ -116,8 +116,33 @@ def _shape(names: tuple[str, ...]) -> _Shape:
     return shape
 
 
-# A line of the old format whose text the new format reads alike: no backslash, no quoted name.
-_LINE: Final = re.compile(r"""[ \t]*([A-Za-z_]\w*)[ \t]*=([^\\'\n\r]*)""", re.ASCII)
+# A line of the old format whose text the new format reads alike: no backslash, no quoted name. The
+# plainest values are taken apart by the same match.
+_LINE: Final = re.compile(
+    r"""[ \t]*+([A-Za-z_]\w*+)[ \t]*+=[ \t]*+
+    (?: (-?(?:0|[1-9][0-9]{0,17})) | "([^"\\\n\r\0]*+)" | ([^\\'\n\r]*+) )[ \t]*+""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+def read_old_line(line: str) -> tuple[str, Any] | None:
+    r"""What a line of the old format assigns to which name; None for a line that is not plain.
+
+    >>> read_old_line('Cpus = 4'), read_old_line('Name = "wn1"'), read_old_line('x = "a\\b"')
+    (('Cpus', 4), ('Name', 'wn1'), None)
+    """
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    name, number, string, other = match.groups()
+    if number is not None:
+        return name, int(number)
+    if string is not None:
+        return name, string
+    try:
+        return name, read_value(other)
+    except ParseError:
+        return None
 
 
 class _Lines(dict[str, tuple[str, Any]]):
@@ -127,10 +152,11 @@ class _Lines(dict[str, tuple[str, Any]]):
     """
 
     def __missing__(self, line: str) -> tuple[str, Any]:
-        match = _LINE.fullmatch(line)
-        if match is None or canonical_names((match[1],)) is not None:
+        read = read_old_line(line)
+        folded = _folded[read[0]] if read is not None else None
+        if read is None or folded is None:
             raise ParseError("not a plain line")
-        assignment = match[1].lower(), read_value(match[2])
+        assignment = folded, read[1]
         if len(self) >= _KEEP:
             self.clear()
         if len(line) <= _LONG:
@@ -138,12 +164,26 @@ class _Lines(dict[str, tuple[str, Any]]):
         return assignment
 
 
+class _Folded(dict[str, str | None]):
+    """Names in small letters; None for a name of another spelling than the first."""
+
+    def __missing__(self, name: str) -> str | None:
+        folded = name.lower() if canonical_names((name,)) is None else None
+        if len(self) >= _KEEP:
+            self.clear()
+        if len(name) <= _LONG:
+            self[name] = folded
+        return folded
+
+
 _lines: Final = _Lines()
+_folded: Final = _Folded()
+_line: Final = _lines.__getitem__
 
 
 def read_old_block(text: str) -> ClassAd | None:
     """The ad of lines ``name = value``, or None where this tier cannot be sure of it."""
     try:
-        return ClassAd.of(dict(map(_lines.__getitem__, text.split("\n"))), None)
+        return ClassAd.of(dict(map(_line, text.split("\n"))), None)
     except ParseError:
         return None

@@ -2,55 +2,67 @@
 
 from __future__ import annotations
 
-import io
-import os
+import shutil
 import sys
 import tempfile
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import click
 
-from matchmaker import write_ads
+from matchmaker import ClassAd, ParseError, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
 from matchmaker.cli import sources
+from matchmaker.cli.output import printable
 
 
 @click.command()
-@click.argument("source", metavar="FILE")
-@click.argument("target", metavar="[OUT]", required=False)
-@click.option("--to", "format_", type=click.Choice(FORMATS), default="new", show_default=True)
-def command(source: str, target: str | None, format_: str) -> int:
+@click.argument("files", metavar="FILE... [OUT]", nargs=-1, required=True)
+@click.option("--from", "from_", type=click.Choice(("auto", *FORMATS)), default="auto",
+              show_default=True, help="The format of the files.")  # fmt: skip
+@click.option("--to", type=click.Choice(FORMATS), default="new", show_default=True,
+              help="The format to write.")  # fmt: skip
+@click.option("-o", "--output", metavar="OUT", help="Where to write; then every FILE is read.")
+@click.option("--report", is_flag=True,
+              help="Leave out what cannot be read, a line on standard error for each.")  # fmt: skip
+def command(files: tuple[str, ...], from_: str, to: str, output: str | None, report: bool) -> int:
     """Read the ads of FILE, in any format, and write them in another, to OUT or standard output.
 
-    OUT is written only when all of FILE has been read without an error.
+    Several files are written one after the other: say where to with --output OUT. Files of any size
+    take the same little memory.
+
+    OUT is written only when all has been read without an error, and standard output too. With
+    --report bad lines of the old format and bad ads of the others are left out instead; the exit
+    status is then 1.
     """
-    ads = sources.ads(source)
-    text = io.StringIO()
-    write_ads(ads, text, format_)
-    if target is None or target == "-":
-        sys.stdout.write(text.getvalue())
-        return 0
-    # Through a link to what it names, and into a device or a pipe as it is.
-    out = Path(target).resolve()
-    if out.exists() and not out.is_file():
-        out.write_text(text.getvalue(), encoding="utf-8")
-        return 0
-    mode = out.stat().st_mode & 0o7777 if out.exists() else 0o666 & ~_umask()
-    if not out.parent.is_dir():
-        raise click.UsageError(f"{target}: there is no folder {out.parent}")
-    handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text.getvalue())
-        Path(name).chmod(mode)
-        Path(name).replace(out)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return 0
+    if output is None:
+        if len(files) > 2:
+            raise click.UsageError("several files: say where to write with --output OUT")
+        output = files[1] if len(files) == 2 else "-"
+        files = files[:1]
+    left_out = 0
+
+    def note(error: ParseError) -> None:
+        nonlocal left_out
+        left_out += 1
+        print(f"classad: {printable(error.summary())}", file=sys.stderr)
+
+    ads = _ads(files, from_, note if report else None)
+    if output != "-":
+        write_ads(ads, output, to)
+    else:
+        # Nothing comes out if the last ad is bad; on disk, however much it is.
+        with tempfile.SpooledTemporaryFile(1 << 20, "w+", encoding="utf-8", newline="\n") as spool:
+            write_ads(ads, spool, to)
+            spool.seek(0)
+            shutil.copyfileobj(spool, sys.stdout)
+    return 1 if left_out else 0
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _ads(
+    files: tuple[str, ...], format_: str, report: Callable[[ParseError], object] | None
+) -> Iterator[ClassAd]:
+    for path in files:
+        with sources.opened(path) as file:
+            yield from read_ads(
+                file, format_, errors="report" if report else "strict", report=report
+            )

@@ -15,6 +15,7 @@ SUBCOMMANDS = {
     "eval": "the value of expressions",
     "explain": "why a job matches as few ads as it does",
     "flags": "the batch system's submit flags for a job on a queue",
+    "lint": "mistakes in ads and expressions",
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
     "reduce": "a job's requirement without the facts of its queue",

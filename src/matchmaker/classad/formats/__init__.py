@@ -1,34 +1,47 @@
 """Ads as text: four formats behind one dispatch, for reading and for writing.
 
 ``new`` is ads in brackets, ``old`` one assignment a line with a blank line between ads, ``json``
-and ``xml`` are HTCondor's. Each module here knows one of them; this one tells them apart and opens
-files.
+and ``xml`` are HTCondor's. Each module here knows one of them, ``stream`` what they share; this one
+tells them apart and opens files.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import json, new, old, xml
+from matchmaker.classad.formats.files import replacing
+from matchmaker.classad.formats.stream import (
+    Report,
+    detect,
+    pieces_at,
+    pieces_of,
+    shorten,
+    strict,
+    without_mark,
+)
+from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
+from matchmaker.classad.nodes import Literal as Constant
+from matchmaker.classad.parser import MAX_NESTING
 from matchmaker.classad.scanner import read_flat_ad
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
+Target = str | os.PathLike[str] | IO[str]
+Errors = Literal["strict", "report"]
 
 
 @attrs.frozen(slots=True)
 class _Format:
     """How to read a stream of text pieces, how to write one ad, and what stands around many."""
 
-    read: Callable[[Iterator[str]], Iterator[ClassAd]]
+    read: Callable[[Iterator[str], Report], Iterator[ClassAd]]
     write: Callable[[ClassAd], str]
     before: str = ""
     between: str = "\n"
@@ -44,8 +57,6 @@ _FORMATS: Final[Mapping[str, _Format]] = {
 
 FORMATS: Final = tuple(_FORMATS)
 
-_CHUNK: Final = 1 << 16
-
 
 def parse_ad(text: str, format: str = "auto") -> ClassAd:
     """Reads the one ad that a text holds, in format 'new', 'old', 'json', 'xml' or 'auto'.
@@ -58,7 +69,7 @@ def parse_ad(text: str, format: str = "auto") -> ClassAd:
     4
     """
     if format in ("auto", "new") and isinstance(text, str):
-        ad = read_flat_ad(text)
+        ad = read_flat_ad(text) if text.isascii() else None
         if ad is not None:
             return ad
     ads = parse_ads(text, format)
@@ -70,32 +81,60 @@ def parse_ad(text: str, format: str = "auto") -> ClassAd:
     return first
 
 
-def parse_ads(text: str, format: str = "auto") -> Iterator[ClassAd]:
-    """Reads the ads of a text one after the other; ParseError with its place.
+def parse_ads(
+    text: str,
+    format: str = "auto",
+    *,
+    errors: Errors = "strict",
+    report: Callable[[ParseError], object] | None = None,
+) -> Iterator[ClassAd]:
+    r"""Reads the ads of a text one after the other; ParseError with its place.
+
+    With ``errors='report'`` what is wrong is given to ``report`` and left out, as by
+    :func:`read_ads`.
 
     >>> [ad.eval("a") for ad in parse_ads("[a = 1] [a = 2]")]
     [1, 2]
+    >>> wrong = []
+    >>> [len(ad) for ad in parse_ads("a = 1\nb = 2 GB\n", errors="report", report=wrong.append)]
+    [1]
+    >>> print(wrong[0].summary())
+    line 2, column 7: unexpected 'GB'; expected an operator or the end
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}; read_ads takes files")
-    return _read(iter((text,)), format, "")
+    return _read(iter((text,)), format, "", _reporter(errors, report))
 
 
-def read_ads(source: Source, format: str = "auto") -> Iterator[ClassAd]:
+def read_ads(
+    source: Source,
+    format: str = "auto",
+    *,
+    errors: Errors = "strict",
+    report: Callable[[ParseError], object] | None = None,
+) -> Iterator[ClassAd]:
     """Reads the ads of a file, given by its path or open for text or bytes (UTF-8).
 
-    Ads are given one by one as they are read. Raises OSError where the file cannot be read and
-    ParseError, with the file's name and line, where it is not what `format` says.
+    Ads are given one by one as they are read, in constant memory. Raises OSError where the file
+    cannot be read and ParseError, with the file's name and line, where it is not what `format`
+    says.
+
+    With ``errors='report'`` each ParseError is given to ``report`` in place of being raised, the
+    ``append`` of a list for one, and reading goes on behind it: without a bad line of the old
+    format, without a bad ad of the others. Behind XML that is broken as such nothing can be read,
+    and that is reported too.
     """
+    reporter = _reporter(errors, report)
     if isinstance(source, (str, os.PathLike)):
-        with Path(source).open("rb") as file:
-            yield from _read(_pieces(file), format, os.fspath(source))
-    else:
-        yield from _read(_pieces(source), format, str(getattr(source, "name", "")))
+        return _read(pieces_at(source), format, os.fspath(source), reporter)
+    return _read(pieces_of(source), format, str(getattr(source, "name", "")), reporter)
 
 
 def dumps(ad: ClassAd, format: str = "new") -> str:
-    """One ad as text, without a newline at its end.
+    """One ad as text, without a newline at its end; it reads back equal in the same format.
+
+    Raises ValueError for what no format can hold: a NUL or half a surrogate pair in a string, a
+    name of no characters, and nesting beyond what is read.
 
     >>> print(dumps(ClassAd({"a": 1, "s": "x"}), format="old"))
     a = 1
@@ -103,26 +142,28 @@ def dumps(ad: ClassAd, format: str = "new") -> str:
     """
     chosen = _format(format)
     if format == "xml":
-        return f"{chosen.before}{chosen.write(ad)}{chosen.after}".rstrip("\n")
-    return chosen.write(ad)
+        return f"{chosen.before}{_text(ad, chosen)}{chosen.after}".rstrip("\n")
+    return _text(ad, chosen)
 
 
-def write_ads(ads: Iterable[ClassAd], file: IO[str], format: str = "new") -> int:
+def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
     """Writes ads to a text file as a stream that ``read_ads`` reads back; gives their number.
 
-    >>> import io
-    >>> file = io.StringIO()
-    >>> write_ads([ClassAd({"a": 1}), ClassAd({"a": 2})], file, "old")
-    2
-    >>> _ = file.seek(0)
-    >>> [ad.eval("a") for ad in read_ads(file)]
-    [1, 2]
+    A file given by its path is put in place, as a whole, when all has been written: it may be the
+    one that the ads are read from, and an error on the way leaves it as it was.
     """
     chosen = _format(format)
+    if isinstance(file, (str, os.PathLike)):
+        with replacing(file) as opened:
+            return _write(ads, opened, chosen)
+    return _write(ads, file, chosen)
+
+
+def _write(ads: Iterable[ClassAd], file: IO[str], chosen: _Format) -> int:
     file.write(chosen.before)
     count = 0
     for ad in ads:
-        file.write((chosen.between if count else "") + chosen.write(ad))
+        file.write((chosen.between if count else "") + _text(ad, chosen))
         count += 1
     file.write(chosen.after)
     return count
@@ -135,61 +176,73 @@ def _format(name: str) -> _Format:
         raise ValueError(f"unknown format {name!r}; there are {', '.join(FORMATS)}") from None
 
 
-def _read(pieces: Iterator[str], name: str, source: str) -> Iterator[ClassAd]:
+def _reporter(errors: str, report: Callable[[ParseError], object] | None) -> Report:
+    if errors not in ("strict", "report"):
+        raise ValueError(f"errors is 'strict' or 'report', not {errors!r}")
+    if (errors == "report") != (report is not None):
+        raise ValueError("errors='report' and report=, such as a list's append, go together")
+    return report or strict
+
+
+def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iterator[ClassAd]:
+    placed = report
+    if source and report is not strict:
+
+        def placed(error: ParseError) -> None:
+            report(error.at(source))
+
     try:
+        pieces = without_mark(pieces)
         if name == "auto":
-            name, pieces = _detect(pieces)
-        yield from _format(name).read(pieces)
+            name, pieces = detect(pieces)
+        yield from _format(name).read(pieces, placed)
     except ParseError as error:
-        raise (error.at(source) if source else error) from None
+        raise (error.at(source) if source and report is strict else error) from None
 
 
-def _pieces(file: IO[str] | IO[bytes]) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    line = 1
-    while True:
-        data = file.read(_CHUNK)
-        if isinstance(data, bytes):
-            try:
-                text = decoder.decode(data, final=not data)
-            except UnicodeDecodeError as error:
-                line += data[: error.start].count(b"\n")
-                raise ParseError(
-                    f"byte {error.object[error.start]:#04x} is not UTF-8 text", line=line
-                ) from None
-        else:
-            text = data
-        line += text.count("\n")
-        if text:
-            yield text
-        if not data:
-            return
+def _text(ad: ClassAd, chosen: _Format) -> str:
+    """The text of an ad. Raises ValueError for what would not be read back."""
+    deepest = max((held.depth for held in ad.content.values() if isinstance(held, Expr)), default=0)
+    if deepest + (chosen.write is new.write) > MAX_NESTING:
+        raise ValueError(f"the ad nests {deepest + 1} deep, at most {MAX_NESTING} is read back")
+    try:
+        text = chosen.write(ad)
+    except ValueError:
+        _check_all(ad)
+        raise
+    if _SUSPICIOUS.search(text):
+        _check_all(ad)
+    return text
 
 
-def _detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """The format that a text seems to be in, from its first words, and the whole text again."""
-    head = ""
-    start = ""
-    for piece in pieces:
-        head += piece
-        start = _LEADING.sub("", head, count=1)
-        if len(start) > 1:
-            break
-    rest = _again(head, pieces)
-    for pattern, name in _SIGNS:
-        if pattern.match(start):
-            return name, rest
-    return "old", rest
+# What the text of an ad holds if one of its strings is such that no format can hold it.
+_SUSPICIOUS: Final = re.compile("\\\\(?:000|u0000|ud)|\0|[\ud800-\udfff]|''|\"\"|(?:&#x27;){2}")
 
 
-def _again(head: str, pieces: Iterator[str]) -> Iterator[str]:
-    yield head
-    yield from pieces
+def _check_all(ad: ClassAd) -> None:
+    for name, expression in ad.items():
+        _check(name, name)
+        for node in postorder(expression):
+            _check_node(node, name)
 
 
-_LEADING: Final = re.compile(r"\A(?:\s+|//[^\n]*(?:\n|\Z)|#[^\n]*(?:\n|\Z)|/\*.*?\*/)+", re.DOTALL)
-_SIGNS: Final = (
-    (re.compile(r"<"), "xml"),
-    (re.compile(r'\{\s*["}]|\[\s*\{'), "json"),
-    (re.compile(r"[\[{]"), "new"),
-)
+def _check_node(node: Expr, within: str) -> None:
+    if isinstance(node, Constant) and isinstance(node.value, str):
+        _check(node.value or "-", within)
+    elif isinstance(node, Attr):
+        _check(node.name, within)
+    elif isinstance(node, Call):
+        _check(node.function, within)
+    elif isinstance(node, AdExpr):
+        for name in node.names:
+            _check(name, within)
+
+
+def _check(text: str, within: str) -> None:
+    wrong = "a name of no characters" if not text else "the character \\0" if "\0" in text else ""
+    half = re.search("[\ud800-\udfff]", text)
+    if half is not None:
+        wrong = f"U+{ord(half[0]):04X}, half of a surrogate pair"
+    if wrong:
+        where = shorten(within.encode("ascii", "backslashreplace").decode())
+        raise ValueError(f"{where}: no format can hold {wrong}")

@@ -10,42 +10,82 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats.stream import (
+    MAX_AD,
+    Part,
+    Report,
+    Syntax,
+    bounded,
+    check_text,
+    cut,
+    placed,
+    shorten,
+    strict,
+)
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal, literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
+_SYNTAX: Final = Syntax(
+    around="{}",
+    lists="[]",
+    nesting="{}[]",
+    hiding=r'"(?:[^"\\\n]++|\\.)*+"',
+    begun=r'"(?:[^"\\\n]++|\\.)*+\\?\Z|/\Z',
+)
 _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
-_BETWEEN: Final = re.compile(r"[\s,\[\]]*")
 
 
-def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
-    """The ads of a text: an object, several, or a list of them. Raises ParseError with the line."""
-    text = "".join(pieces)
+def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
+    """The ads of a text: an object, several, or a list. Reports ParseErrors with the line."""
     decoder = json.JSONDecoder(object_pairs_hook=_Object, parse_constant=_no_constant)
-    position = _BETWEEN.match(text).end()  # type: ignore[union-attr]
-    while position < len(text):
-        line = text.count("\n", 0, position) + 1
+    for part in cut(pieces, _SYNTAX, report, MAX_AD):
         try:
-            value, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError as error:
-            raise ParseError(
-                f"not JSON: {error.msg}", text=text, line=error.lineno, column=error.colno
-            ) from None
-        except RecursionError:
-            raise ParseError("nested too deep", line=line) from None
-        if not isinstance(value, _Object):
-            raise ParseError("an ad is a JSON object", line=line)
-        try:
-            yield ClassAd((name, _expression(item)) for name, item in value)
+            check_text(part.text, part.line)
+            ad = _ad(decoder, part)
         except ParseError as error:
-            raise error.at("", line) from None
-        position = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
+            report(error)
+            continue
+        yield ad
+
+
+def _ad(decoder: json.JSONDecoder, part: Part) -> ClassAd:
+    try:
+        value = decoder.decode(part.text)
+    except json.JSONDecodeError as error:
+        wrong = ParseError(
+            f"not JSON: {error.msg}", text=part.text, line=error.lineno, column=error.colno
+        )
+        raise placed(wrong, part.line, part.column) from None
+    except RecursionError:
+        raise ParseError("nested too deep", line=part.line) from None
+    except ValueError:
+        # Python refuses to read a number of thousands of digits.
+        raise ParseError("a number does not fit 64 bits", line=part.line) from None
+    if not isinstance(value, _Object):
+        raise ParseError("an ad is a JSON object", line=part.line)
+    ad = ClassAd()
+    for name, item in value:
+        try:
+            ad[_name(name)] = _expression(item)
+        except RecursionError:
+            raise ParseError("nested too deep", line=part.line) from None
+        except ParseError as error:
+            raise ParseError(
+                f"{shorten(name)}: {error.message}",
+                line=part.line,
+                expected=error.expected,
+                hint=error.hint,
+            ) from None
+    return bounded(ad, part.line)
 
 
 def write(ad: ClassAd) -> str:
     """An ad as one JSON object on one line."""
-    return json.dumps(_plain(ad.expression()), ensure_ascii=False).replace('"/Expr(', '"\\/Expr(')
+    text = json.dumps(_plain(ad.expression()), ensure_ascii=False)
+    # HTCondor tells an expression by its escaped slashes; in other texts they change nothing.
+    return text.replace('"/Expr(', '"\\/Expr(').replace(')/"', ')\\/"')
 
 
 def encode(value: Value) -> Any:
@@ -61,12 +101,26 @@ def _no_constant(name: str) -> float:
     return float(name.replace("Infinity", "inf"))
 
 
+def _name(name: str) -> str:
+    if not name:
+        raise ParseError("an attribute has a name of no characters")
+    return _text(name)
+
+
+def _text(text: str) -> str:
+    if not text.isprintable():
+        if "\0" in text:
+            raise ParseError("a string cannot hold the character \\0")
+        check_text(text, 1)
+    return text
+
+
 def _expression(value: Any) -> Expr:
     if isinstance(value, str):
         match = _EXPR.fullmatch(value)
-        return parse_expr(match[1]) if match else Literal(value)
+        return parse_expr(match[1]) if match else Literal(_text(value))
     if isinstance(value, _Object):
-        return ClassAd((name, _expression(item)) for name, item in value).expression()
+        return ClassAd((_name(name), _expression(item)) for name, item in value).expression()
     if isinstance(value, list):
         return ListExpr(tuple(_expression(item) for item in value))
     if value is None:

@@ -3,94 +3,179 @@ r"""The old format: ``name = expression``, one a line; a blank line ends an ad; 
 Strings of this format know only the escape ``\"``. A line's strings are rewritten as the new
 format's and the one parser reads it; a bad line is an error with its number, never skipped in
 silence.
+
+Two things that the format has no way to say are written in another. A string with a line break, or
+with a backslash at its end in the middle of a line, is ``eval( "\"…\"" )`` with the escapes of the
+new format: HTCondor evaluates it to the string, and here it is read as the string. The spaces,
+which no other expression is written with, tell it from a call of the function. An ad without
+attributes is the comment ``# [ ]``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats.stream import MAX_AD, Report, check_text, strict
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.parser import MAX_TEXT, parse_expr
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.scanner import read_old_block
+from matchmaker.classad.scanner import read_old_block, read_old_line
 from matchmaker.classad.unparse import unparse
 
-_LINE: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)+'|[^\s='"]+)\s*=(.*)""", re.DOTALL)
+_LINE: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)+'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
 
 # A quote after a backslash is part of the string, but for one at the end of the line.
-_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|//[^\n]*|"((?:\\"(?!\s*\Z)|[^"])*)\"""")
+_STRING: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|//[^\n]*"""
+    r"""|(?<![\w.])eval\( "\\"(?P<escaped>(?:[^"\\]|\\[^"])*+)\\"" \)"""
+    r"""|"(?P<plain>(?:\\"(?!\s*\Z)|[^"])*)\""""
+)
 _LONE_BACKSLASH: Final = re.compile(r'\\(?!")')
+_EMPTY: Final = "# [ ]"
 
 
-def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
-    """The ads of a stream of text. Raises ParseError with the line."""
-    number = 1
-    for block in _blocks(pieces):
-        ad = read_old_block(block)
-        if ad is not None:
-            yield ad
-        else:
-            yield from _read_lines(block, number)
-        number += block.count("\n") + 2
+_BLANK: Final = re.compile(r"\n[^\S\n]+\n")
+_LARGE: Final = 1 << 18
 
 
-def _blocks(pieces: Iterator[str]) -> Iterator[str]:
-    """What stands between empty lines: an ad, or several where a line of spaces parts them."""
+def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
+    """The ads of a stream of text. Reports ParseErrors, each with its line."""
+    for blocks, number in _blocks(pieces, report):
+        counted, line = 0, number
+        ascii_ = all(map(str.isascii, blocks))
+        for at, block in enumerate(blocks):
+            ad = read_old_block(block) if ascii_ or _is_text(block) else None
+            if ad is not None:
+                yield ad
+                continue
+            # Lines are counted when a number is asked for, which is seldom.
+            line += sum(passed.count("\n") + 2 for passed in blocks[counted:at])
+            counted = at
+            yield from _read_lines(block, line, report, _quick_assignment)
+
+
+def _is_text(block: str) -> bool:
+    try:
+        check_text(block, 1)
+    except ParseError:
+        return False
+    return True
+
+
+def _blocks(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str], int]]:
+    """What stands between empty lines, some at a time, with the number of the first line.
+
+    A block is an ad, or several where a line of spaces parts them.
+    """
     rest = ""
+    number = 1
+    wanted = _LARGE
+    # Within an ad that is too long, up to the empty line that ends it.
+    endless = False
     for piece in pieces:
-        *blocks, rest = (rest + piece).split("\n\n")
-        yield from blocks
-        if len(rest) > MAX_TEXT:
-            raise ParseError(f"an ad goes on for over {MAX_TEXT} characters")
-    yield rest
+        text = rest + piece
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
+        *blocks, rest = text.split("\n\n")
+        after = number + text.count("\n", 0, len(text) - len(rest))
+        if blocks and endless:
+            number += blocks.pop(0).count("\n") + 2
+            endless = False
+        yield blocks, number
+        number = after
+        if len(rest) > wanted and not endless:
+            blanks = list(_BLANK.finditer(rest))
+            if blanks:
+                start, end = blanks[-1].span()
+                yield [rest[:start]], number
+                number += rest.count("\n", 0, end)
+                rest = rest[end:]
+            wanted = max(_LARGE, 2 * len(rest))
+            if len(rest) > MAX_AD:
+                report(ParseError(f"an ad goes on for over {MAX_AD} characters", line=number))
+                endless = True
+        if endless:
+            # The last character may be half of the end, or of a line's.
+            number += rest.count("\n", 0, -1)
+            rest = rest[-1:]
+            wanted = _LARGE
+    if not endless:
+        yield [rest.rstrip("\n")], number
 
 
-def _read_lines(block: str, number: int) -> Iterator[ClassAd]:
+def _read_lines(
+    block: str,
+    number: int,
+    report: Report = strict,
+    assignment: Callable[[str, int], tuple[str, Any]] | None = None,
+) -> Iterator[ClassAd]:
+    """The ads of lines of any kind, the first of which has a number."""
     ad = ClassAd()
+    empty = False
     for at, line in enumerate(block.split("\n"), number):
         if not line or line.isspace():
-            if ad:
+            if ad or empty:
                 yield ad
-                ad = ClassAd()
-        elif not line.lstrip().startswith("#"):
-            name, expression = _assignment(line, at)
-            ad[name] = expression
-    if ad:
+            ad = ClassAd()
+            empty = False
+        elif line.lstrip().startswith("#"):
+            empty = empty or line.strip() == _EMPTY
+        else:
+            try:
+                check_text(line, at)
+                name, held = (assignment or _assignment)(line, at)
+            except ParseError as error:
+                report(error)
+            else:
+                ad[name] = held
+    if ad or empty:
         yield ad
 
 
 def write(ad: ClassAd) -> str:
     """An ad, one attribute a line."""
-    return "\n".join(f"{_name(name)} = {old_text(unparse(e))}" for name, e in ad.items())
+    lines = [f"{_name(name)} = {old_text(unparse(e))}" for name, e in ad.items()]
+    return "\n".join(lines) if lines else _EMPTY
 
 
 def old_text(text: str) -> str:
-    """An expression's text with its strings in this format.
+    r"""An expression's text with its strings in this format.
 
-    Raises ValueError for what the format cannot say: a newline in a string, and a backslash at a
-    string's end unless the line ends there too.
+    >>> print(old_text(r'f("C:\\new", "two\nlines")'))
+    f("C:\new", eval( "\"two\nlines\"" ))
     """
     return _NEW_STRING.sub(_old_string, text)
 
 
-_NEW_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)\"""")
+_NEW_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_ESCAPED: Final = {"\n": "\\n", "\r": "\\r", '"': "\\042", "\\": "\\134"}
 
 
 def _old_string(match: re.Match[str]) -> str:
     if match[1] is None:
         return match[0]
     plain = unescape(match[1])
-    if "\n" in plain or (plain.endswith("\\") and match.end() != len(match.string)):
-        raise ValueError(f"the old format cannot hold the string {match[0][:60]}; write it as new")
+    within = plain.endswith("\\") and match.end() != len(match.string)
+    if within or "\n" in plain or "\r" in plain:
+        escaped = re.sub(r'[\n\r"\\]', lambda found: _ESCAPED[found[0]], plain)
+        return f'eval( "\\"{escaped}\\"" )'
     return '"' + plain.replace('"', '\\"') + '"'
 
 
+# The first character must not make the line a comment, nor the text look like another format.
+_PLAIN_NAME: Final = re.compile(r"""(?![#<\[{/\ufeff])[^\s='"]+""")
+
+
 def _name(name: str) -> str:
-    return name if re.fullmatch(r"""[^\s='"#][^\s='"]*""", name) else unparse_name(name)
+    return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else unparse_name(name)
+
+
+def _quick_assignment(line: str, number: int) -> tuple[str, Any]:
+    return read_old_line(line) or _assignment(line, number)
 
 
 def _assignment(line: str, number: int) -> tuple[str, Expr]:
@@ -99,9 +184,9 @@ def _assignment(line: str, number: int) -> tuple[str, Expr]:
         raise ParseError(
             "not an assignment", text=line, line=number, column=1, expected=("name = expression",)
         )
-    name = unescape(match[1][1:-1]) if match[1][0] == "'" else match[1]
     text = match[2]
     try:
+        name = _read_name(match[1])
         return name, parse_expr(_STRING.sub(_new_string, text).strip())
     except ParseError as error:
         shift = match.start(2) + len(text) - len(text.lstrip())
@@ -116,16 +201,24 @@ def _assignment(line: str, number: int) -> tuple[str, Expr]:
         ) from None
 
 
+def _read_name(text: str) -> str:
+    try:
+        return unescape(text[1:-1]) if text[0] == "'" else text
+    except ValueError as error:
+        raise ParseError(str(error)) from None
+
+
 def _new_string(match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[0]
-    return '"' + _LONE_BACKSLASH.sub(r"\\\\", match[1]) + '"'
+    if match["plain"] is not None:
+        return '"' + _LONE_BACKSLASH.sub(r"\\\\", match["plain"]) + '"'
+    return match[0] if match["escaped"] is None else f'"{match["escaped"]}"'
 
 
 def _old_column(text: str, column: int) -> int:
-    """The column in the line for a column in its rewritten form, which has more backslashes."""
+    """The column in the line for a column in its rewritten form, where strings differ in length."""
     added = 0
     for match in _STRING.finditer(text):
-        if match[1] is not None and match.end() + added < column:
-            added += len(_LONE_BACKSLASH.findall(match[1]))
+        grown = len(_new_string(match)) - len(match[0])
+        if match.end() + added + grown < column:
+            added += grown
     return column - added

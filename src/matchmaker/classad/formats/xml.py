@@ -1,58 +1,299 @@
 """HTCondor's XML: ``<classads><c><a n="Cpus"><i>4</i></a></c></classads>``.
 
-Entity declarations are refused, so that no document can swell; nothing is ever fetched.
+Entity declarations are refused, so that no document can swell; nothing is ever fetched. What XML
+has no way to hold, a control character in a name or U+FFFE anywhere, is written with JSON's escapes
+in an element that says so: ``<s escaped="t">``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.formats.stream import (
+    MAX_AD,
+    Report,
+    bounded,
+    check_text,
+    shorten,
+    strict,
+)
+from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
+from matchmaker.classad.parser import MAX_NESTING, parse_expr
+from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+    from xml.parsers.expat import XMLParserType
 
 PROLOGUE: Final = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
 
+_DEEPEST: Final = 3 * MAX_NESTING
+"""How many elements may be open: an ad within an ad opens two of them."""
 
-def read(pieces: Iterator[str]) -> Iterator[ClassAd]:
-    """The ads of an XML document, one by one. Raises ParseError."""
-    from xml.etree.ElementTree import ParseError as XmlError
-    from xml.etree.ElementTree import XMLPullParser
+_SIZE: Final = 16
+"""What an element counts as in an ad's length, above its text."""
 
-    parser: XMLPullParser[Any] = XMLPullParser(["start", "end"])
-    depth = 0
-    root: Element | None = None
-    tail = ""
+
+def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
+    """The ads of an XML document, one by one. Reports ParseErrors with the line.
+
+    Behind what is not XML, and in a document of another kind, nothing more is read, whatever the
+    report does.
+    """
+    from xml.parsers.expat import ExpatError
+
+    reader = _Reader()
+    line = 1
+    begun = False
+    for piece in chain(pieces, ("",)):
+        text = piece
+        if not begun:
+            # Nothing may stand before an XML declaration, but empty lines often do.
+            text = piece.lstrip()
+            reader.skipped += piece.count("\n") - text.count("\n")
+            begun = bool(text)
+        fatal = None
+        try:
+            check_text(text, line)
+            reader.parser.Parse(text, not piece)
+        except ParseError as error:
+            fatal = error
+        except ExpatError as error:
+            message = str(error).partition(":")[0]
+            at = error.lineno + reader.skipped
+            fatal = ParseError(f"not XML: {message}", line=at, column=error.offset + 1)
+        line += piece.count("\n")
+        for found in reader.found:
+            if isinstance(found, ParseError):
+                report(found)
+            else:
+                yield found
+        reader.found.clear()
+        if fatal is not None:
+            report(fatal)
+            return
+
+
+@attrs.define(slots=True)
+class _Element:
+    """An element that has begun: its text and what it holds, as far as they have come."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    line: int
+    text: list[str] = attrs.Factory(list)
+    parts: list[Any] = attrs.Factory(list)
+
+    def content(self) -> str:
+        text = "".join(self.text)
+        return _unescaped(text) if self.attributes.get("escaped") == "t" else text
+
+
+class _Reader:
+    """What the parser calls. Ads, and errors in place of bad ones, come to stand in `found`."""
+
+    def __init__(self) -> None:
+        from xml.parsers.expat import ParserCreate
+
+        self.found: list[ClassAd | ParseError] = []
+        self.skipped = 0
+        self._open: list[_Element] = []
+        self._too_deep = 0
+        self._size = 0
+        self._wrong: ParseError | None = None
+        self._told = False
+        self.parser: XMLParserType = ParserCreate("utf-8")
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.EntityDeclHandler = self._entity
+
+    def _line(self) -> int:
+        return self.parser.CurrentLineNumber + self.skipped
+
+    def _entity(self, *_: object) -> None:
+        raise ParseError("entity declarations are not allowed", line=self._line())
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if not self._open and tag not in ("classads", "c"):
+            raise ParseError(
+                f"<{shorten(tag)}> is no document of ads",
+                line=self._line(),
+                expected=("<classads>", "<c>"),
+            )
+        self._size += _SIZE
+        if len(self._open) < _DEEPEST:
+            self._open.append(_Element(tag, attributes, self._line()))
+        else:
+            self._too_deep += 1
+            self._note(ParseError("nested too deep", line=self._line()))
+
+    def _text(self, text: str) -> None:
+        if not self._open or self._wrong:
+            return
+        element = self._open[-1]
+        if element.tag in _LEAVES:
+            self._size += len(text)
+            element.text.append(text)
+        elif not text.isspace():
+            shown = repr(shorten(text.strip()))
+            self._note(ParseError(f"{shown} in <{shorten(element.tag)}>", line=self._line()))
+        if self._size > MAX_AD:
+            message = f"an ad goes on for over {MAX_AD} characters"
+            self._note(ParseError(message, line=element.line))
+            # Told at once, for its end may never come.
+            self.found += [self._wrong] if self._wrong else []
+            self._told = True
+
+    def _end(self, _: str) -> None:
+        if self._too_deep:
+            self._too_deep -= 1
+            return
+        element = self._open.pop()
+        outermost = not self._open or (len(self._open) == 1 and self._open[0].tag == "classads")
+        if outermost and element.tag == "classads":
+            return
+        if outermost and element.tag != "c":
+            message = f"<{shorten(element.tag)}> in <classads>"
+            self._note(ParseError(message, line=element.line, expected=("<c>",)))
+        part: Any = None
+        if self._wrong is None:
+            try:
+                part = _PARTS.get(element.tag, _unknown)(element)
+                part = bounded(part, element.line) if outermost else part
+            except ParseError as error:
+                self._note(error.at("", element.line))
+        if outermost:
+            if not self._told:
+                self.found.append(part if self._wrong is None else self._wrong)
+            self._wrong = None
+            self._told = False
+            self._size = 0
+        elif self._wrong is None:
+            # An ad within an ad is an expression.
+            self._open[-1].parts.append(part.expression() if isinstance(part, ClassAd) else part)
+
+    def _note(self, error: ParseError) -> None:
+        """Remembers what is wrong with the ad: the first error in it, with the attribute's name."""
+        if self._wrong is not None:
+            return
+        names = [element.attributes.get("n", "") for element in self._open if element.tag == "a"]
+        where = f"{shorten(names[0])}: " if names and names[0] else ""
+        self._wrong = ParseError(
+            where + error.message, line=error.line, expected=error.expected, hint=error.hint
+        )
+        for element in self._open:
+            element.text.clear()
+            element.parts.clear()
+
+
+def _unescaped(text: str) -> str:
     try:
-        for piece in pieces:
-            if "<!ENTITY" in tail + piece:
-                raise ParseError("entity declarations are not allowed")
-            tail = piece[-16:]
-            parser.feed(piece)
-            for event, element in cast("Iterable[tuple[str, Element]]", parser.read_events()):
-                if event == "start":
-                    depth += element.tag == "c"
-                    root = root if root is not None else element
-                    if root.tag not in ("classads", "c"):
-                        raise ParseError(f"<{root.tag[:40]}> is no document of ads")
-                elif element.tag == "c":
-                    depth -= 1
-                    if depth == 0:
-                        yield ClassAd.from_expression(_ad(element))
-                        if root is not None and root is not element:
-                            root.clear()
-        parser.close()
-    except XmlError as error:
-        line, column = error.position
-        raise ParseError(f"not XML: {error.msg}", line=line, column=column + 1) from None
+        plain = json.loads(f'"{text}"')
+    except ValueError:
+        raise ParseError(f"{shorten(text)!r} is not escaped as in JSON") from None
+    check_text(plain, 1)
+    if "\0" in plain:
+        raise ParseError("a string cannot hold the character \\0")
+    return str(plain)
+
+
+def _attribute(element: _Element) -> tuple[str, Expr]:
+    name = element.attributes.get("n", "")
+    if element.attributes.get("escaped") == "t":
+        name = _unescaped(name)
+    if not name or len(element.parts) != 1 or not isinstance(element.parts[0], Expr):
+        raise ParseError("<a> in <c>", expected=('<a n="name">value</a>',))
+    return name, element.parts[0]
+
+
+def _ad(element: _Element) -> ClassAd:
+    for part in element.parts:
+        if not isinstance(part, tuple):
+            raise ParseError(f"<{_tag(part)}> in <c>", expected=('<a n="name">value</a>',))
+    return ClassAd(element.parts)
+
+
+def _list(element: _Element) -> Expr:
+    for part in element.parts:
+        if not isinstance(part, Expr):
+            raise ParseError("<a> in <l>", expected=("<i>", "<s>", "<e>"))
+    return ListExpr(tuple(element.parts))
+
+
+def _tag(part: Expr) -> str:
+    return _element(part)[1:].partition(">")[0].partition(" ")[0].rstrip("/")
+
+
+def _string(element: _Element) -> Expr:
+    return Literal(element.content())
+
+
+def _expression(element: _Element) -> Expr:
+    return parse_expr(element.content())
+
+
+def _number(element: _Element) -> Expr:
+    text = element.content().strip()
+    if text.lower() in _NOT_FINITE:
+        return Literal(float(text))
+    number = parse_expr(text)
+    if isinstance(number, Literal) and isinstance(number.value, (int, float)):
+        return number
+    raise ParseError(f"{shorten(text)!r} is no number")
+
+
+def _boolean(element: _Element) -> Expr:
+    text = (element.attributes.get("v") or element.content()).strip().lower()
+    if text in ("t", "true", "f", "false"):
+        return TRUE if text in ("t", "true") else FALSE
+    raise ParseError(f"{shorten(text)!r} is neither true nor false", expected=('<b v="t"/>',))
+
+
+def _time(element: _Element) -> Expr:
+    text = element.content()
+    time = parse_absolute(text) if element.tag == "at" else parse_relative(text)
+    if time is None:
+        raise ParseError(f"{shorten(text)!r} is no time")
+    return Literal(time)
+
+
+def _unknown(element: _Element) -> Expr:
+    raise ParseError(
+        f"unknown element <{shorten(element.tag)}>", expected=("<i>", "<r>", "<s>", "<e>")
+    )
+
+
+_NOT_FINITE: Final = frozenset({"inf", "+inf", "-inf", "nan", "+nan", "-nan"})
+_LEAVES: Final[Mapping[str, Callable[[_Element], Expr]]] = {
+    "s": _string,
+    "i": _number,
+    "r": _number,
+    "n": _number,
+    "e": _expression,
+    "b": _boolean,
+    "at": _time,
+    "rt": _time,
+    "un": lambda _: Literal(UNDEFINED),
+    "er": lambda _: Literal(ERROR),
+}
+_PARTS: Final[Mapping[str, Callable[[_Element], Any]]] = {
+    **_LEAVES,
+    "a": _attribute,
+    "l": _list,
+    "c": _ad,
+}
 
 
 def write(ad: ClassAd) -> str:
@@ -60,40 +301,14 @@ def write(ad: ClassAd) -> str:
     return _element(ad.expression())
 
 
-def _ad(element: Element) -> AdExpr:
-    ad = ClassAd()
-    for attribute in element:
-        name = attribute.get("n")
-        if attribute.tag != "a" or not name or len(attribute) != 1:
-            raise ParseError(f"<{attribute.tag}> in <c>", expected=('<a n="name">value</a>',))
-        ad[name] = _expression(attribute[0])
-    return ad.expression()
-
-
-def _expression(element: Element) -> Expr:
-    text = element.text or ""
-    match element.tag:
-        case "s":
-            return Literal(text)
-        case "i" | "r" | "e" | "n":
-            return parse_expr(text)
-        case "b":
-            return Literal((element.get("v") or text).strip().lower() in ("t", "true"))
-        case "un":
-            return Literal(UNDEFINED)
-        case "er":
-            return Literal(ERROR)
-        case "l":
-            return ListExpr(tuple(_expression(item) for item in element))
-        case "c":
-            return _ad(element)
-    raise ParseError(f"unknown element <{element.tag}>", expected=("<i>", "<r>", "<s>", "<e>"))
+# What may not stand in XML, not even as a number.
+_FORBIDDEN: Final = re.compile("[^\\t\\n\\r\\x20-\\uFFFD\\U00010000-\\U0010FFFF]")
 
 
 def _element(node: Expr) -> str:
     if isinstance(node, AdExpr):
         pairs = zip(node.names, node.expressions, strict=True)
-        return "<c>" + "".join(f'<a n="{escape(n)}">{_element(e)}</a>' for n, e in pairs) + "</c>"
+        return "<c>" + "".join(f"<a {_named(n)}>{_element(e)}</a>" for n, e in pairs) + "</c>"
     if isinstance(node, ListExpr):
         return "<l>" + "".join(map(_element, node.items)) + "</l>"
     if isinstance(node, Literal):
@@ -108,4 +323,13 @@ def _element(node: Expr) -> str:
             return f"<i>{value}</i>"
         if isinstance(value, str) and value.isprintable():
             return f"<s>{escape(value)}</s>"
-    return f"<e>{escape(unparse(node))}</e>"
+    text = unparse(node)
+    if _FORBIDDEN.search(text):
+        return f'<e escaped="t">{escape(json.dumps(text)[1:-1])}</e>'
+    return f"<e>{escape(text)}</e>"
+
+
+def _named(name: str) -> str:
+    if name.isprintable():
+        return f'n="{escape(name)}"'
+    return f'n="{escape(json.dumps(name)[1:-1])}" escaped="t"'

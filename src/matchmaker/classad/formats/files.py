@@ -1,0 +1,47 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    """A text file (UTF-8) that takes the place of `path` when the block ends without an error.
+
+    A link stays one, and what it leads to is replaced. A device or a pipe is written to directly.
+    Raises OSError, with the path, where that cannot be.
+    """
+    target = Path(path).resolve()
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG | 0o666 & ~_umask()
+    if not stat.S_ISREG(mode):
+        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        return
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        Path(name).chmod(stat.S_IMODE(mode))
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,325 @@
+"""Streams of text: pieces of files, telling formats apart, cutting a stream into its ads.
+
+Nothing here holds more of a stream than one ad and one piece of a file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Final, TypeAlias
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.parser import MAX_NESTING, MAX_TEXT
+
+Report: TypeAlias = "Callable[[ParseError], object]"
+"""What readers do with an error: raise it, or note it, upon which they go on behind it."""
+
+MAX_AD: Final = MAX_TEXT
+"""How many characters an ad in a stream may have."""
+
+_CHUNK: Final = 1 << 16
+
+
+def strict(error: ParseError) -> None:
+    """The report of a reader that stops at the first error."""
+    raise error
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def pieces_of(file: IO[str] | IO[bytes]) -> Iterator[str]:
+    """The text of a file, piece by piece. Bytes that are no UTF-8 stay in it as surrogates."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    while True:
+        data = file.read(_CHUNK)
+        text = decoder.decode(data, final=not data) if isinstance(data, bytes) else data
+        if text:
+            yield text
+        if not data:
+            return
+
+
+def pieces_at(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The text of the file at a path, which is open while its pieces are asked for."""
+    with Path(path).open("rb") as file:
+        yield from pieces_of(file)
+
+
+def without_mark(pieces: Iterator[str]) -> Iterator[str]:
+    """The same text without a byte order mark at its beginning."""
+    for piece in pieces:
+        yield piece.removeprefix("\ufeff")
+        break
+    yield from pieces
+
+
+def check_text(text: str, line: int) -> None:
+    """Raises ParseError, with its line, for bytes that were no UTF-8 and for lone surrogates."""
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        what = f"byte {code - 0xDC00:#04x}" if 0xDC80 <= code <= 0xDCFF else f"U+{code:04X}"
+        raise ParseError(
+            f"{what} is not UTF-8 text", line=line + text.count("\n", 0, error.start)
+        ) from None
+
+
+def placed(error: ParseError, line: int, column: int) -> ParseError:
+    """An error in a text that begins on a line of a stream, after `column` characters."""
+    moved = error.at("", line)
+    if error.line <= 1 and error.column:
+        moved.column += column
+        # Without the true text before it; far to the right an excerpt would be nothing but spaces.
+        moved.text = " " * column + moved.text if column < _EXCERPT else ""
+    return moved
+
+
+_EXCERPT: Final = 1000
+
+
+def bounded(ad: ClassAd, line: int) -> ClassAd:
+    """The same ad. Raises ParseError where it nests deeper than the grammar would let it."""
+    for name, held in ad.content.items():
+        if isinstance(held, Expr) and held.depth > MAX_NESTING:
+            raise ParseError(
+                f"{shorten(name)}: nested {held.depth} deep, at most {MAX_NESTING} is allowed",
+                line=line,
+            )
+    return ad
+
+
+def shorten(text: str) -> str:
+    """A text for a message."""
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# --- telling formats apart ------------------------------------------------------------------------
+
+_COMMENT: Final = r"//[^\n]*\n|/\*.*?\*/|\#[^\n]*\n"
+_LEADING: Final = re.compile(rf"\s*+(?:(?:{_COMMENT})\s*+)*+", re.DOTALL)
+_SIGNS: Final = (
+    (re.compile(r"<"), "xml"),
+    (re.compile(rf'\{{\s*["}}]|\[(?:\s|{_COMMENT})*+\{{', re.DOTALL), "json"),
+    (re.compile(r"[\[{]"), "new"),
+)
+# What may turn out to be the one or the other when more of it has come.
+_UNDECIDED: Final = re.compile(r"(?:[/#].*|[\[{]\s*(?:/.*)?)?\Z", re.DOTALL)
+
+
+def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """The format that a text seems to be in, from its first words, and the whole text again."""
+    head = ""
+    begin = 0
+    for piece in pieces:
+        head += piece
+        begin = _begin(head)
+        if not _UNDECIDED.match(head, begin) or len(head) > MAX_AD:
+            break
+    else:
+        begin = _begin(head + "\n")
+    for pattern, name in _SIGNS:
+        if pattern.match(head, begin):
+            return name, _again(head, pieces)
+    return "old", _again(head, pieces)
+
+
+def _begin(head: str) -> int:
+    match = _LEADING.match(head)
+    return match.end() if match else 0
+
+
+def _again(head: str, pieces: Iterator[str]) -> Iterator[str]:
+    yield head
+    yield from pieces
+
+
+# --- cutting --------------------------------------------------------------------------------------
+
+_BEGUN_COMMENT: Final = re.compile(r"//|/\*|\#|/\Z")
+_RESTARTS: Final = 8
+"""How many lines may begin with an ad's bracket within it, where a bracket was left open before."""
+
+
+class Syntax:
+    """What the cutter knows of a format whose ads stand in brackets.
+
+    ``around`` are the brackets of an ad, ``lists`` those of a list of ads, ``nesting`` all that
+    nest within an ad. ``hiding`` is a pattern of what can hide a bracket, ``begun`` one of such a
+    thing that has no end in sight yet.
+    """
+
+    def __init__(self, around: str, lists: str, nesting: str, hiding: str, begun: str) -> None:
+        opening, closing = map(re.escape, around)
+        self.opening = around[0]
+        self.lists = lists
+        self.deeper = nesting[::2]
+        nest = re.escape(nesting)
+        # An ad without another in it, at the speed of one match.
+        self.flat = re.compile(
+            rf"""{opening}(?:[^{nest}"'/]++|{hiding}|/(?![/*]))*+{closing}""", re.DOTALL
+        )
+        self.token = re.compile(rf"{hiding}|(?P<begun>{begun})|(?P<bracket>[{nest}])", re.DOTALL)
+        self.between = re.compile(rf"(?:[\s,;{re.escape(lists)}]++|{_COMMENT})*+", re.DOTALL)
+        self.junk = re.compile(rf"[^{opening}\n]*+(?=[{opening}\n])")
+        self.restart = re.compile(rf"\n([ \t]*+)(?:,[ \t]*+)?{opening}")
+
+
+@attrs.frozen(slots=True)
+class Part:
+    """The text of an ad, or of what is none, and its place: a line from 1, a column from 0."""
+
+    text: str
+    line: int
+    column: int
+
+
+@attrs.define(slots=True)
+class _Window:
+    """What is in sight of a stream: its text from `start` on, and the place of `start`."""
+
+    pieces: Iterator[str]
+    text: str = ""
+    start: int = 0
+    line: int = 1
+    column: int = 0
+    ended: bool = False
+    lists: int = 0
+    opened: int = 0
+    """How many lists are open, and the line on which the first of them began."""
+
+    def more(self) -> bool:
+        """Brings as much again into sight; False at the end of the stream.
+
+        There a newline is added, so that a comment on the last line is like any other.
+        """
+        if self.ended:
+            return False
+        gained = [self.text[self.start :]]
+        wanted = len(gained[0])
+        while wanted >= 0 and not self.ended:
+            piece = next(self.pieces, "")
+            self.ended = not piece
+            gained.append(piece or "\n")
+            wanted -= len(piece)
+        self.text = "".join(gained)
+        self.start = 0
+        return True
+
+    def advance(self, end: int) -> None:
+        """Goes on to a position."""
+        lines = self.text.count("\n", self.start, end)
+        if lines:
+            self.line += lines
+            self.column = end - self.text.rfind("\n", self.start, end) - 1
+        else:
+            self.column += end - self.start
+        self.start = end
+
+    def part(self, end: int) -> Part:
+        """What stands before a position."""
+        if self.ended and end == len(self.text):
+            end -= 1
+        return Part(self.text[self.start : end], self.line, self.column)
+
+
+def cut(
+    pieces: Iterator[str], syntax: Syntax, report: Report, limit: int = MAX_AD
+) -> Iterator[Part]:
+    """The text of each ad of a stream.
+
+    Text that is not an ad is given too: its parser says best what is wrong with it. Where `report`
+    does not raise, the next part follows behind the bracket that closes the bad ad or, where none
+    does, on the next line that begins with such a bracket, as far left.
+    """
+    window = _Window(pieces)
+    resume = report is not strict
+    # Text in which a bracket has been left open goes up to here: looking far ahead is no use in it.
+    doubtful = 0
+    while True:
+        _pass_between(window, syntax, report)
+        unread = len(window.text) - window.start
+        begun = unread == 0 or _BEGUN_COMMENT.match(window.text, window.start)
+        end = None if begun else _end(window, syntax, doubtful, resume)
+        if end is None and (begun or window.start >= doubtful):
+            if unread > limit:
+                report(ParseError(f"an ad goes on for over {limit} characters", line=window.line))
+                doubtful = len(window.text)
+                window.advance(_restart(window, syntax, 1))
+                continue
+            if window.more():
+                doubtful = 0
+                continue
+            if unread == 0:
+                break
+            doubtful = len(window.text)
+        if end is None:
+            end = _restart(window, syntax, 1) if resume else len(window.text)
+        yield window.part(end)
+        window.advance(end)
+    if window.lists:
+        report(ParseError("the list of ads is not closed", line=window.opened))
+
+
+def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
+    """Goes on to the next ad, over the brackets of lists."""
+    match = syntax.between.match(window.text, window.start)
+    if match is None or match.end() == window.start:
+        return
+    line = window.line
+    window.advance(match.end())
+    opening, closing = syntax.lists[0], syntax.lists[1]
+    passed = match[0]
+    if opening in passed or closing in passed:
+        passed = re.sub(_COMMENT, "", passed, flags=re.DOTALL)
+        window.opened = window.opened if window.lists else line
+        window.lists += passed.count(opening) - passed.count(closing)
+        if window.lists < 0:
+            window.lists = 0
+            report(ParseError(f"a list is closed that was not opened: {closing}", line=line))
+
+
+def _end(window: _Window, syntax: Syntax, doubtful: int, resume: bool) -> int | None:
+    """Where the ad, or what is none, ends that is in sight; None while its end is not."""
+    text, start = window.text, window.start
+    if text[start] != syntax.opening:
+        if not resume:
+            return len(text)
+        found = syntax.junk.match(text, start + 1)
+        return found.end() if found else None
+    stop = _restart(window, syntax, _RESTARTS) if start < doubtful else len(text)
+    flat = syntax.flat.match(text, start, stop)
+    if flat is not None:
+        return flat.end()
+    depth = 0
+    for token in syntax.token.finditer(text, start, stop):
+        if token.lastgroup == "begun":
+            return None
+        if token.lastgroup == "bracket":
+            depth += 1 if token[0] in syntax.deeper else -1
+            if depth == 0:
+                return token.end()
+    return None
+
+
+def _restart(window: _Window, syntax: Syntax, count: int) -> int:
+    """The position of the bracket that begins the next line but `count`, as far left as here."""
+    position = window.start
+    while count:
+        match = syntax.restart.search(window.text, position)
+        if match is None:
+            return len(window.text)
+        position = match.end() - 1
+        count -= len(match[1]) <= window.column
+    return position

@@ -1,0 +1,133 @@
+"""Mistakes in ads and expressions that can be seen before anything is matched.
+
+A text is cut into pieces and placed (``pieces``, ``sites``), what can be known of each part is
+worked out (``kinds``), and each rule of the table in ``rules`` looks at each part. The text may be
+spoiled; what can be read of it is looked at. The rules know no schema: names are given.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.formats import dumps
+from matchmaker.classad.formats.old import old_text
+from matchmaker.classad.lint.kinds import facts_of
+from matchmaker.classad.lint.known import Known, Schema, known_from
+from matchmaker.classad.lint.model import Finding, Report, Rule
+from matchmaker.classad.lint.pieces import FORMATS, Whole, detect, read
+from matchmaker.classad.lint.rules import RULES
+from matchmaker.classad.lint.sites import unit_of
+from matchmaker.classad.nodes import Expr
+
+__all__ = ["FORMATS", "RULES", "Finding", "Rule", "lint"]
+
+
+def lint(
+    source: str | Expr | ClassAd,
+    *,
+    schema: Schema | None = None,
+    targets: Iterable[ClassAd] = (),
+    format: str = "auto",  # noqa: A002 - the word for it, as elsewhere
+    name: str = "",
+) -> list[Finding]:
+    """What is wrong in a text, or probably not meant, in the order of the text.
+
+    Args:
+        source: the text of ads or of an expression; an ad or expression itself is printed first.
+        schema: names of attributes that either side may have, or a function that gives them.
+        targets: the ads that it is to be matched with: their names and kinds are known.
+        format: ``new``, ``old``, ``expression``, or ``auto``, which tells them apart.
+        name: where the text came from, for the findings.
+
+    Never raises on any text: what cannot be read is a finding.
+
+    >>> for found in lint('Requirements = Memory > "4096" && Cpus = 2'):
+    ...     print(found.code, found.line, found.column, found.message, "|", found.fix)
+    CA002 1 40 unexpected '='; expected an operator or the end (use == to compare) | ==
+    >>> [found] = lint("TARGET.Memroy > 5", targets=[ClassAd({"Memory": 2048})])
+    >>> found.code, found.text, found.fix
+    ('CA101', 'Memroy', 'Memory')
+    """
+    if isinstance(source, ClassAd):
+        source, format = dumps(source), "new"  # noqa: A001
+    elif isinstance(source, Expr):
+        source, format = str(source), "expression"  # noqa: A001
+    elif not isinstance(source, str):
+        raise TypeError(f"text, an ad or an expression was expected, not {type(source).__name__}")
+    if format == "auto":
+        format = detect(source)  # noqa: A001
+        if format not in FORMATS:
+            return [_other_format(format, name)]
+    if format not in FORMATS:
+        raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)} and auto")
+    known = known_from(targets, schema)
+    placed = _Lines(source, name)
+    found = {placed.finding(code, report) for code, report in _reports(source, format, known)}
+    return sorted(found, key=lambda one: (one.line, one.column, one.code, one.message))
+
+
+def _other_format(format_: str, name: str) -> Finding:
+    message = f"this seems to be {format_.upper()}: convert it to new or old before"
+    return Finding("CA001", RULES["CA001"].severity, message, name, 1, 1, 1, 1, "", "")
+
+
+def _reports(text: str, format_: str, known: Known) -> Iterator[tuple[str, Report]]:
+    for item in read(text, format_):
+        if isinstance(item, Whole):
+            yield from _checked(item, known)
+        else:
+            yield item.code, item.report
+
+
+def _checked(whole: Whole, known: Known) -> Iterator[tuple[str, Report]]:
+    unit = unit_of(whole)
+    facts = facts_of(unit, known.kinds)
+    for rule in RULES.values():
+        if rule.check is None:
+            continue
+        if rule.of_scope:
+            for scope in unit.scopes:
+                yield from ((rule.code, report) for report in rule.check(scope))
+        else:
+            for site in unit.sites:
+                yield from ((rule.code, report) for report in rule.check(site, facts, known))
+
+
+class _Lines:
+    """A text, and the line and column of each offset."""
+
+    __slots__ = ("_name", "_starts", "_text")
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._starts: Final = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def finding(self, code: str, report: Report) -> Finding:
+        """A rule's report as a finding in the whole text."""
+        start, end = report.piece.offset(report.start), report.piece.offset(report.end)
+        fix = report.fix
+        if report.piece.old and fix:
+            try:
+                fix = old_text(fix)
+            except ValueError:
+                fix = ""
+        text = self._text[start:end]
+        return Finding(
+            code,
+            report.severity or RULES[code].severity,
+            report.message,
+            self._name,
+            *self._place(start),
+            *self._place(end),
+            text,
+            fix if fix != text else "",
+        )

@@ -1,0 +1,274 @@
+"""Rules about operations that can only fail, and comparisons that are not what they seem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from matchmaker.classad.lint.fixes import text_of, whole, with_doubled, with_operator
+from matchmaker.classad.lint.kinds import (
+    ANY,
+    BOOLEAN,
+    CONDITIONS,
+    NUMBER,
+    ORDER,
+    RELATIONS,
+    STRING,
+    Facts,
+    Kinds,
+)
+from matchmaker.classad.lint.known import Known
+from matchmaker.classad.lint.model import WARNING, Report, Site
+from matchmaker.classad.nodes import Binary, Expr, Literal, Ternary, Unary
+from matchmaker.classad.places import Place
+from matchmaker.classad.values import UNDEFINED, is_error
+
+_NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+\w*", re.ASCII)
+_VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}
+
+
+def _sides(site: Site, operators: frozenset[str]) -> tuple[Binary, Place, Place] | None:
+    """The operation and its two sides, where a site is one of these operations."""
+    node = site.place.node
+    if not isinstance(node, Binary) or node.operator not in operators:
+        return None
+    left, right = site.place.parts
+    return node, left, right
+
+
+def _exceptional(place: Place) -> bool:
+    node = place.node
+    return isinstance(node, Literal) and (node.value is UNDEFINED or is_error(node.value))
+
+
+def _fails_here(site: Site, facts: Facts) -> bool:
+    """Whether a site can only be undefined or an error, and not because a part of it is."""
+    if facts[site.place].kinds or isinstance(site.place.node, Literal):
+        return False
+    return all(facts[part].kinds or _exceptional(part) for part in site.place.parts)
+
+
+def _severity(site: Site, facts: Facts) -> str:
+    return WARNING if facts[site.place].by_target else ""
+
+
+def _kind_words(kinds: Kinds) -> str:
+    if kinds == ANY:
+        return "anything"
+    return " or ".join(f"{'an' if kind[0] == 'a' else 'a'} {kind}" for kind in sorted(kinds))
+
+
+def _quoted_number(place: Place) -> str:
+    """The number in a string literal that holds nothing else, or empty."""
+    node = place.node
+    if isinstance(node, Literal) and isinstance(node.value, str) and _NUMBER.fullmatch(node.value):
+        return node.value.strip()
+    return ""
+
+
+def compared_with_undefined(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """``x == undefined`` is undefined, whatever x is; so it is with error."""
+    sides = _sides(site, RELATIONS)
+    if sides is None or not any(map(_exceptional, sides[1:])):
+        return
+    node, left, right = sides
+    text = str((right if _exceptional(right) else left).node)
+    word = {"==": "is", "!=": "isnt"}.get(node.operator, "")
+    message = f"a comparison with {text} by {node.operator} is never true or false"
+    if word:
+        message += f": {word} compares with {text}"
+    yield site.report(message, with_operator(site, word) if word else "")
+
+
+def quoted_number(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """``x > "4096"``: a string, no number; and as text ``"10"`` is less than ``"9"``."""
+    sides = _sides(site, RELATIONS)
+    if sides is None:
+        return
+    node, left, right = sides
+    for quoted, other in ((right, left), (left, right)):
+        number = _quoted_number(quoted)
+        kinds = facts[other].kinds
+        if not number or not kinds or _quoted_number(other):
+            continue
+        text = site.piece.text
+        place = site.place
+        fix = text[place.start : quoted.start] + number + text[quoted.end : place.end]
+        if STRING not in kinds and kinds & CONDITIONS:
+            against = _kind_words(kinds & CONDITIONS)
+            yield site.report(
+                f'"{number}" in quotes is a string: compared with {against} it is an error',
+                fix, _severity(site, facts),
+            )  # fmt: skip
+        elif node.operator in ORDER and kinds == ANY:
+            yield site.report(
+                f'"{number}" in quotes is a string: with a number it is an error, and as text'
+                ' "10" is less than "9"', fix, WARNING,
+            )  # fmt: skip
+        elif node.operator in ORDER and kinds == {STRING} and not facts[other].is_constant:
+            yield site.report(
+                'strings are compared as text, where "10" is less than "9"',
+                _as_versions(site, node, left, right), WARNING,
+            )  # fmt: skip
+        return
+
+
+def _as_versions(site: Site, node: Binary, left: Place, right: Place) -> str:
+    return f"{_VERSIONS[node.operator]}({text_of(site, left)}, {text_of(site, right)})"
+
+
+def mismatch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """A comparison of kinds that cannot be compared: always an error, as ``"x" == 1``."""
+    sides = _sides(site, RELATIONS)
+    if sides is None or not _fails_here(site, facts) or any(map(_exceptional, sides[1:])):
+        return
+    node, left, right = sides
+    kinds = facts[left].kinds, facts[right].kinds
+    if any(
+        _quoted_number(one) and other & CONDITIONS
+        for one, other in ((left, kinds[1]), (right, kinds[0]))
+    ):
+        return
+    fix = ""
+    for one, other in ((left, kinds[1]), (right, kinds[0])):
+        value = one.node.value if isinstance(one.node, Literal) else None
+        if isinstance(value, str) and value.lower() in ("true", "false") and BOOLEAN in other:
+            text, place = site.piece.text, site.place
+            fix = text[place.start : one.start] + value.lower() + text[one.end : place.end]
+    two = f"{_kind_words(kinds[0])} {node.operator} {_kind_words(kinds[1])}"
+    where = " with every target given" if facts[site.place].by_target else ""
+    yield site.report(f"{two} is an error{where}", fix, _severity(site, facts))
+
+
+_LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
+
+
+def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """An operation that cannot be done with what it is given: ``1 / 0``, ``"a" && x``."""
+    node = site.place.node
+    if isinstance(node, Binary) and (node.operator in RELATIONS or _is_trap(site, facts)):
+        return
+    yield from _no_condition(site, facts, node)
+    if not isinstance(node, (Binary, Unary)) or node.operator in _LOGIC:
+        return
+    if not _fails_here(site, facts):
+        return
+    value = facts[site.place].value
+    if is_error(value) and value.reason:
+        message = f"this is always an error: {value.reason}"
+    elif any(map(_exceptional, site.place.parts)):
+        message = f"{node.operator} with undefined or error has no other value"
+    else:
+        kinds = [_kind_words(facts[part].kinds) for part in site.place.parts]
+        message = f"{f' {node.operator} '.join(kinds)} is an error"
+        if len(kinds) == 1:
+            message = f"{node.operator} of {message}"
+    yield site.report(message, "", _severity(site, facts))
+
+
+def _no_condition(site: Site, facts: Facts, node: Expr) -> Iterator[Report]:
+    """What stands for a condition and is a string, a list or an ad."""
+    parts: tuple[Place, ...] = ()
+    if isinstance(node, (Binary, Unary)) and node.operator in ("&&", "||", "!"):
+        parts = site.place.parts
+    elif isinstance(node, Ternary):
+        parts = site.place.parts[:1]
+    for part in parts:
+        kinds = facts[part].kinds
+        if kinds and not kinds & CONDITIONS:
+            value = part.node.value if isinstance(part.node, Literal) else None
+            word = value.lower() if isinstance(value, str) else ""
+            yield Report(
+                site.piece, part.start, part.end,
+                f"{_kind_words(kinds)} is not true or false: as a condition it is an error",
+                word if word in ("true", "false") else "", _severity(site, facts),
+            )  # fmt: skip
+
+
+# --- operators that are mistaken for others -------------------------------------------------------
+
+_DOUBLED: Final = {"&": "&&", "|": "||"}
+
+
+def _is_trap(site: Site, facts: Facts) -> bool:
+    """Whether a site is ``&`` or ``|`` with a side that is true or false, which is an error."""
+    sides = _sides(site, frozenset(_DOUBLED))
+    return sides is not None and any(
+        facts[side].kinds == {BOOLEAN} or _is_trap_place(side, facts) for side in sides[1:]
+    )
+
+
+def _is_trap_place(place: Place, facts: Facts) -> bool:
+    """Whether a part is such an operation, whose own value, mended, would be true or false."""
+    while isinstance(place.node, Binary) and place.node.operator in _DOUBLED:
+        if any(facts[part].kinds == {BOOLEAN} for part in place.parts):
+            return True
+        place = place.parts[0]
+    return False
+
+
+def single_operator(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """``a > 1 & b > 2``, an error, and ``flags & 4 == 4``, which is ``flags & (4 == 4)``."""
+    sides = _sides(site, frozenset(_DOUBLED))
+    if sides is None or not _is_trap(site, facts):
+        return
+    node, left, right = sides
+    above = site.above
+    if (
+        above is not None and not site.place.bracketed
+        and _sides(above, frozenset({node.operator})) is not None
+    ):  # fmt: skip
+        # A chain is told of as a whole.
+        return
+    torn = _torn_comparison(site, facts, left, right)
+    if torn:
+        yield site.report(
+            f"{node.operator} binds less tightly than a comparison, so that this is an error:"
+            " put the bits in parentheses", whole(site, torn),
+        )  # fmt: skip
+        return
+    yield site.report(
+        f"{node.operator} works on bits, and with true or false it is an error:"
+        f" use {_DOUBLED[node.operator]}",
+        whole(site, with_doubled(site)),
+    )
+
+
+def _torn_comparison(site: Site, facts: Facts, left: Place, right: Place) -> str:
+    """``(flags & 4) == 4`` for ``flags & 4 == 4``: where one side is bits and no condition."""
+    text, place = site.piece.text, site.place
+    for side, other in ((right, left), (left, right)):
+        node = side.node
+        if side.bracketed or not isinstance(node, Binary) or node.operator not in ("==", "!="):
+            continue
+        near = side.parts[0 if side is right else 1]
+        mask = side is right and near.node.__class__ is Literal and _is_number(near, facts)
+        if not _is_number(other, facts) and not (mask and NUMBER in facts[other].kinds):
+            continue
+        if side is right:
+            return f"({text[place.start : near.outer_end]}){text[near.outer_end : place.end]}"
+        return f"{text[place.start : near.outer_start]}({text[near.outer_start : place.end]})"
+    return ""
+
+
+def _is_number(place: Place, facts: Facts) -> bool:
+    return facts[place].kinds == {NUMBER}
+
+
+def chained(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """``1 < x < 5`` compares the truth of ``1 < x`` with 5."""
+    sides = _sides(site, ORDER)
+    if sides is None:
+        return
+    left = sides[1]
+    if left.bracketed or not isinstance(left.node, Binary) or left.node.operator not in ORDER:
+        return
+    text = site.piece.text
+    middle = text_of(site, left.parts[1])
+    fix = f"{text[left.start : left.end]} && {middle}{text[left.end : site.place.end]}"
+    yield site.report(
+        f"this compares the truth of {str(left.node)[:60]}, not {str(left.parts[1].node)[:60]}",
+        whole(site, fix),
+    )

@@ -1,0 +1,238 @@
+"""What can be said of an expression's value without any ad: its kind, and the value of constants.
+
+An expression whose set of kinds is empty is undefined or an error wherever it is evaluated. The
+sets are never too small; what is not known has all kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.lint.model import Site, Unit, role_of
+from matchmaker.classad.nodes import (
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Subscript,
+    Ternary,
+    Unary,
+    literal,
+    rebuild,
+)
+from matchmaker.classad.places import Place
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
+
+NUMBER: Final = "number"
+BOOLEAN: Final = "boolean"
+STRING: Final = "string"
+LIST: Final = "list"
+AD: Final = "ad"
+TIME: Final = "absolute time"
+SPAN: Final = "relative time"
+ANY: Final = frozenset({NUMBER, BOOLEAN, STRING, LIST, AD, TIME, SPAN})
+NONE: Final[frozenset[str]] = frozenset()
+CONDITIONS: Final = frozenset({NUMBER, BOOLEAN})
+_TIMES: Final = frozenset({TIME, SPAN})
+_CALCULABLE: Final = CONDITIONS | _TIMES
+
+
+class Unknown:
+    """The class of the value of what is not constant."""
+
+
+UNKNOWN: Final = Unknown()
+
+# Constant arguments do not make them constant, they look at more than values, or take their time.
+_NOT_FOLDED: Final = frozenset(
+    {"time", "currenttime", "daytime", "timezoneoffset", "random", "debug", "eval", "unparse",
+     "unresolved", "userhome", "usermap", "formattime", "abstime", "splittime", "countmatches",
+     "evalineachcontext", "interval", "regexp", "regexpmember", "regexps", "replace", "replaceall",
+     "stringlist_regexpmember"}
+)  # fmt: skip
+
+_RESULTS: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(
+        ("isundefined", "iserror", "isstring", "isinteger", "isreal", "islist", "isclassad",
+         "isboolean", "isabstime", "isreltime", "member", "identicalmember", "anycompare",
+         "allcompare", "regexp", "regexpmember", "versionle", "versionlt", "versionge",
+         "versiongt", "versioneq", "version_in_range", "stringlistmember", "stringlistimember",
+         "stringlistsubsetmatch", "stringlistisubsetmatch", "stringlistsintersect", "bool"),
+        frozenset({BOOLEAN}),
+    ),
+    **dict.fromkeys(
+        ("size", "strcmp", "stricmp", "versioncmp", "int", "real", "floor", "ceil", "ceiling",
+         "round", "time", "currenttime", "countmatches"),
+        frozenset({NUMBER}),
+    ),
+    **dict.fromkeys(
+        ("strcat", "join", "toupper", "tolower", "substr", "string"), frozenset({STRING})
+    ),
+}  # fmt: skip
+
+
+@attrs.frozen(slots=True)
+class Fact:
+    """What is known of a node at a place.
+
+    Attributes:
+        kinds: what its value can be, besides undefined and error.
+        value: of a constant; else UNKNOWN.
+        by_target: whether this was concluded from what the given target ads hold.
+    """
+
+    kinds: frozenset[str]
+    value: Value | Unknown = UNKNOWN
+    by_target: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has the same value everywhere."""
+        return self.value is not UNKNOWN
+
+
+Facts = Mapping[Place, Fact]
+TargetKinds = Mapping[str, frozenset[str]]
+
+
+def kind_of(value: object) -> frozenset[str]:
+    """The kind of a value, as a set; empty for undefined and error."""
+    if is_exceptional(value):
+        return NONE
+    for types, kind in _KINDS:
+        if isinstance(value, types):
+            return frozenset({kind})
+    return ANY
+
+
+_KINDS: Final[tuple[tuple[Any, str], ...]] = (
+    (bool, BOOLEAN), ((int, float), NUMBER), (str, STRING), ((list, ListExpr), LIST),
+    ((ClassAd, AdExpr), AD), (datetime, TIME), (timedelta, SPAN),
+)  # fmt: skip
+
+
+def held_kinds(held: object) -> frozenset[str]:
+    """The kinds of what an ad holds: a value, or an expression of which nothing is known."""
+    if isinstance(held, Literal):
+        return kind_of(held.value)
+    if isinstance(held, (ListExpr, AdExpr)):
+        return kind_of(held)
+    return ANY if isinstance(held, Expr) else kind_of(held)
+
+
+def facts_of(unit: Unit, targets: TargetKinds) -> Facts:
+    """What is known of every node; the parts of a node before itself."""
+    facts: dict[Place, Fact] = {}
+    for site in reversed(unit.sites):
+        facts[site.place] = _fact(site, [facts[part] for part in _parts(site.place)], targets)
+    return facts
+
+
+def _parts(place: Place) -> Iterable[Place]:
+    return () if isinstance(place.node, Literal) else place.parts
+
+
+def _fact(site: Site, parts: list[Fact], targets: TargetKinds) -> Fact:
+    node = site.place.node
+    if isinstance(node, Literal):
+        return Fact(kind_of(node.value), node.value)
+    if isinstance(node, Attr):
+        return _attribute(site, targets)
+    by_target = any(part.by_target for part in parts)
+    if all(part.is_constant for part in parts):
+        value = _constant(node, parts)
+        if value is not UNKNOWN:
+            return Fact(kind_of(value), value, by_target)
+    return Fact(_KINDS_OF[type(node)](node, [part.kinds for part in parts]), UNKNOWN, by_target)
+
+
+def _constant(node: Expr, parts: list[Fact]) -> Value | Unknown:
+    """The value of a node whose parts are constant."""
+    if isinstance(node, (AdExpr, ListExpr, Subscript)):
+        return UNKNOWN
+    if isinstance(node, Call):
+        function = FUNCTIONS.get(node.function.lower())
+        known = function is not None and function.accepts(len(node.arguments))
+        if not known or node.function.lower() in _NOT_FOLDED or not parts:
+            return UNKNOWN
+    try:
+        value = evaluate(rebuild(node, tuple(literal(part.value) for part in parts)))
+    except (TypeError, ValueError):
+        return UNKNOWN
+    return value if isinstance(value, _PLAIN) else UNKNOWN
+
+
+_PLAIN: Final = (bool, int, float, str, timedelta, datetime, type(UNDEFINED), ErrorType)
+
+
+def _attribute(site: Site, targets: TargetKinds) -> Fact:
+    node = site.place.node
+    role = role_of(site)
+    if not role or not isinstance(node, Attr):
+        return Fact(ANY)
+    if role != "target":
+        definition = site.scope.find(node.folded)
+        if definition is not None:
+            return Fact(held_kinds(definition.value.node))
+    if role != "my" and node.folded in targets:
+        # In every target where it is not undefined it is one of these.
+        return Fact(targets[node.folded], UNKNOWN, True)
+    return Fact(ANY)
+
+
+Kinds = frozenset[str]
+
+
+def comparable(left: Kinds, right: Kinds) -> bool:
+    """Whether a comparison of the two can be true or false."""
+    shared = left & right
+    return bool(shared - {LIST, AD}) or bool(left & CONDITIONS and right & CONDITIONS)
+
+
+def _unary(node: Unary, parts: list[Kinds]) -> Kinds:
+    [operand] = parts
+    if node.operator == "!":
+        return frozenset({BOOLEAN}) if operand & CONDITIONS else NONE
+    return operand & ({NUMBER} if node.operator == "~" else {NUMBER, SPAN})
+
+
+def _binary(node: Binary, parts: list[Kinds]) -> Kinds:
+    left, right = parts
+    operator = node.operator
+    if operator in ("&&", "||", "is", "isnt"):
+        return frozenset({BOOLEAN})
+    if operator == "?:":
+        return left | right
+    if operator in RELATIONS:
+        return frozenset({BOOLEAN}) if comparable(left, right) else NONE
+    if operator in BITWISE:
+        return left & right & {NUMBER}
+    left, right = left & _CALCULABLE, right & _CALCULABLE
+    if not left or not right:
+        return NONE
+    return frozenset({NUMBER, TIME, SPAN} if (left | right) & _TIMES else {NUMBER})
+
+
+RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
+ORDER: Final = frozenset({"<", "<=", ">", ">="})
+BITWISE: Final = frozenset({"&", "|", "^", "<<", ">>", ">>>"})
+
+_KINDS_OF: Final[Mapping[type, Callable[[Any, list[Kinds]], Kinds]]] = {
+    Unary: _unary,
+    Binary: _binary,
+    Ternary: lambda node, parts: parts[1] | parts[2],
+    Call: lambda node, parts: _RESULTS.get(node.function.lower(), ANY),
+    Subscript: lambda node, parts: ANY,
+    ListExpr: lambda node, parts: frozenset({LIST}),
+    AdExpr: lambda node, parts: frozenset({AD}),
+}

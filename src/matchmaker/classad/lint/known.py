@@ -1,0 +1,96 @@
+"""The names that are known from outside of a text, and what an unknown one was meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.lint.kinds import held_kinds
+from matchmaker.classad.lint.model import Scope
+from matchmaker.classad.nodes import AdExpr, postorder
+
+Schema = Collection[str] | Callable[[], Iterable[str]]
+
+# Likeness takes its time; what is longer or comes later gets no suggestion.
+_LONGEST: Final = 64
+_MOST: Final = 2000
+
+
+@attrs.frozen(slots=True)
+class Known:
+    """Names from the target ads and from a schema, by their lower case.
+
+    Attributes:
+        targets: of each attribute of the targets, at any depth, its spelling.
+        kinds: of each attribute of the targets what it can be.
+        schema: of each name of the schema its spelling.
+        has_targets: whether there are any targets.
+        asked: what was suggested before.
+    """
+
+    targets: Mapping[str, str]
+    kinds: Mapping[str, frozenset[str]]
+    schema: Mapping[str, str]
+    has_targets: bool
+    asked: dict[tuple[str, Scope, str], str] = attrs.field(factory=dict)
+
+    def has(self, folded: str) -> bool:
+        """Whether a name is one of the targets' or of the schema."""
+        return folded in self.targets or folded in self.schema
+
+    def suggestion(self, name: str, scope: Scope, role: str, words: Iterable[str] = ()) -> str:
+        """The known name, or the one of `words`, most like a name; empty where none is like it.
+
+        What is known is, by the role of the name, what the ad has, what the targets have, or both.
+        """
+        key = (name.lower(), scope, role)
+        if key not in self.asked:
+            if len(name) > _LONGEST or len(self.asked) >= _MOST:
+                return ""
+            own = () if role == "target" else scope.names()
+            theirs = {} if role == "my" else self.targets
+            extra = {other.lower(): other for other in (*own, *words)}
+            self.asked[key] = closest(name, {**self.schema, **theirs, **extra})
+        return self.asked[key]
+
+
+def closest(name: str, candidates: Mapping[str, str]) -> str:
+    """The spelling whose key is most like a name, or empty.
+
+    >>> closest("Memroy", {"memory": "Memory", "cpus": "Cpus"}), closest("x", {"memory": "Memory"})
+    ('Memory', '')
+    """
+    short = [folded for folded in candidates if len(folded) <= _LONGEST]
+    found = get_close_matches(name.lower()[:_LONGEST], short, n=1, cutoff=0.8)
+    return candidates[found[0]] if found else ""
+
+
+def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
+    """What target ads and a schema tell."""
+    spelling: dict[str, str] = {}
+    kinds: dict[str, frozenset[str]] = {}
+
+    def take(name: str, held: object) -> None:
+        folded = name.lower()
+        spelling.setdefault(folded, name)
+        kinds[folded] = kinds.get(folded, frozenset()) | held_kinds(held)
+
+    some = False
+    for ad in targets:
+        some = True
+        for name, expression in ad.items():
+            take(name, expression)
+            if expression.depth > 1:
+                # Matchmakers lift the attributes of nested ads, such as a CE's description.
+                for node in postorder(expression):
+                    if isinstance(node, AdExpr):
+                        for inner, part in zip(node.names, node.expressions, strict=True):
+                            take(inner, part)
+    names = schema() if callable(schema) else schema or ()
+    # An attribute that is undefined in a target may be anything in another.
+    return Known(spelling, {name: found for name, found in kinds.items() if found},
+                 {name.lower(): name for name in names}, some)  # fmt: skip

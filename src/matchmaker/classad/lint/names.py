@@ -1,0 +1,200 @@
+"""Rules about names: of attributes and of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.lint.kinds import Facts
+from matchmaker.classad.lint.known import Known, closest
+from matchmaker.classad.lint.model import (
+    MINE,
+    NOTE,
+    SPECIAL,
+    Definition,
+    Report,
+    Scope,
+    Site,
+    role_of,
+)
+from matchmaker.classad.nodes import AdExpr, Attr, Call, scope_of
+from matchmaker.classad.places import Place
+from matchmaker.classad.quoting import unparse_name
+
+
+def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """A name that neither the ad nor a target nor the schema has."""
+    node = site.place.node
+    role = role_of(site)
+    if not isinstance(node, Attr) or not role:
+        return
+    own = role != "target"
+    if own and site.scope.find(node.folded) is not None:
+        return
+    if role != "my" and known.has(node.folded):
+        return
+    if role == "my" and node.folded in known.schema:
+        return
+    host = _host_name(site) if role == "bare" else ""
+    if host:
+        top = _top(site)
+        yield Report(
+            site.piece, top.place.start, top.place.end,
+            f"no attribute is named {node.name}; a text such as {host} is written in quotes",
+            f'"{host}"',
+        )  # fmt: skip
+        return
+    like = known.suggestion(node.name, site.scope, role, _scope_words(site))
+    outside = known.has_targets or bool(known.schema)
+    # An expression alone has no ad of its own that is known.
+    inside = bool(site.scope.definitions)
+    sure = (inside or role == "target") and (outside or role == "my")
+    guarded = node.folded in site.guards
+    if not like and (guarded or not sure):
+        return
+    message = _missing(role, known).format(node.name)
+    if like:
+        message += f"; did you mean {like}?"
+    # Of one side of a match a schema may tell all, and of the other side nothing.
+    told = inside if role == "my" else outside
+    grave = told if like else known.has_targets and role != "my"
+    name = site.place.names[0]
+    yield Report(site.piece, name.start, name.end, message, unparse_name(like) if like else "",
+                 "" if grave and not guarded else NOTE)  # fmt: skip
+
+
+def _missing(role: str, known: Known) -> str:
+    if role == "my" or not (known.has_targets or known.schema):
+        return "this ad has no attribute {}"
+    if role == "target":
+        return ("no target has an" if known.has_targets else "the schema has no") + " attribute {}"
+    other = "any target" if known.has_targets else "the schema"
+    return f"neither this ad nor {other} has an attribute {{}}"
+
+
+def _scope_words(site: Site) -> Iterable[str]:
+    """The words that may be meant by a name from which something is selected."""
+    above = site.above
+    selected = above is not None and isinstance(above.place.node, Attr)
+    return SPECIAL.values() if selected else ()
+
+
+def _host_name(site: Site) -> str:
+    """The text ``a.b.c`` where a bare name begins one that is no selection from an ad."""
+    names = [site.place.names[0].text]
+    at = site.above
+    while at is not None and isinstance(at.place.node, Attr):
+        names.append(at.place.names[-1].text)
+        at = at.above
+    return ".".join(names) if len(names) > 2 else ""
+
+
+def _top(site: Site) -> Site:
+    at = site
+    while at.above is not None and isinstance(at.above.place.node, Attr):
+        at = at.above
+    return at
+
+
+# Functions of other languages, and what serves here.
+_ELSEWHERE: Final = {
+    "strlen": "size", "length": "size", "len": "size", "contains": "member", "in": "member",
+    "upper": "toUpper", "lower": "toLower", "concat": "strcat", "if": "ifThenElse",
+    "iff": "ifThenElse", "coalesce": "", "match": "regexp", "substring": "substr",
+}  # fmt: skip
+
+
+def unknown_function(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """A call of a function that there is not: always an error."""
+    node = site.place.node
+    if not isinstance(node, Call) or node.function.lower() in FUNCTIONS:
+        return
+    name = site.place.names[0]
+    like = _ELSEWHERE.get(node.function.lower()) or closest(
+        node.function, {folded: function.name for folded, function in FUNCTIONS.items()}
+    )
+    message = f"there is no function {node.function[:60]}()"
+    if like:
+        message += f"; did you mean {like}()?"
+    yield Report(site.piece, name.start, name.end, message, like)
+
+
+def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """A call with too many or too few arguments: always an error."""
+    node = site.place.node
+    if isinstance(node, Call):
+        function = FUNCTIONS.get(node.function.lower())
+        if function is not None and not function.accepts(len(node.arguments)):
+            yield site.report(
+                f"{function.name}() takes {function.arity}, not {len(node.arguments)}"
+            )
+
+
+# --- of an ad as a whole --------------------------------------------------------------------------
+
+
+def shadowed(scope: Scope) -> Iterator[Report]:
+    """An attribute that is set again further down: only the last one counts."""
+    for definition in scope.definitions:
+        last = scope.last[definition.folded]
+        if last is not definition:
+            name = definition.name
+            yield Report(
+                definition.name_piece, name.start, name.end,
+                f"{name.text} is set again below, so that this has no effect: remove one of them",
+            )  # fmt: skip
+
+
+def circular(scope: Scope) -> Iterator[Report]:
+    """An attribute that leads back to itself, where it is undefined."""
+    graph: dict[str, dict[str, Place]] = {}
+    for folded, definition in scope.last.items():
+        uses = _uses(definition, scope.last)
+        own = uses.pop(folded, None)
+        if own is not None:
+            yield Report(
+                definition.piece, own.start, own.end,
+                f"{definition.name.text} is defined by itself: here it is undefined"
+                f" (TARGET.{definition.name.text} is the other ad's)",
+            )  # fmt: skip
+        graph[folded] = uses
+    for _ in range(_CIRCLES):
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle: list[str] = error.args[1]
+            # Each stands after one that it leads to.
+            first, back = circle[1], circle[0]
+            place = graph[first].pop(back)
+            names = [scope.last[folded].name.text for folded in circle]
+            yield Report(
+                scope.last[first].piece, place.start, place.end,
+                f"{names[0]} leads back to itself ({' <- '.join(names)}): there it is undefined",
+            )  # fmt: skip
+        else:
+            return
+
+
+_CIRCLES: Final = 20
+
+
+def _uses(definition: Definition, names: Mapping[str, Definition]) -> dict[str, Place]:
+    """The attributes of the same ad that a definition evaluates, with the first place of each.
+
+    An ad within is not evaluated with what holds it.
+    """
+    found: dict[str, Place] = {}
+    stack = [definition.value]
+    while stack:
+        place = stack.pop()
+        node = place.node
+        if isinstance(node, Attr):
+            scope = scope_of(node)
+            bare = node.base is None and not node.absolute
+            if node.folded in names and (bare or (scope in MINE and scope not in names)):
+                found.setdefault(node.folded, place)
+        if not isinstance(node, AdExpr):
+            stack.extend(reversed(place.parts))
+    return found

@@ -1,0 +1,227 @@
+"""A text cut into the pieces that are parsed as one: expressions, ads, lines of the old format.
+
+What cannot be read is told and passed over, so that the rest is still looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import attrs
+
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
+from matchmaker.classad.lint.model import Definition, Piece, Scope
+from matchmaker.classad.lint.syntax import Problem, problem
+from matchmaker.classad.nodes import Expr, ListExpr, Literal
+from matchmaker.classad.places import Name, Place, place_ad, place_expr
+from matchmaker.classad.quoting import unescape
+from matchmaker.classad.scanner import read_flat_ad
+
+
+@attrs.frozen(slots=True, eq=False)
+class Whole:
+    """An ad or an expression that could be read: its places, and the scope that it makes."""
+
+    scope: Scope
+    roots: tuple[tuple[Piece, Place], ...]
+
+
+Read: TypeAlias = "Whole | Problem"
+
+_SPACE: Final = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"""[ \t]*(?:'(?:[^'\\\n]|\\.)+'|[^\s='"]+)[ \t]*=(?![=?!])""")
+_NO_ASSIGNMENT: Final = "there is no assignment on this line: name = expression"
+
+FORMATS: Final = ("new", "old", "expression")
+
+
+def detect(text: str) -> str:
+    """What a text seems to be: ``new``, ``old``, ``expression``, ``json`` or ``xml``.
+
+    >>> detect("[ a = 1 ]"), detect("a = 1"), detect("a =?= 1"), detect('[{"a": 1}]')
+    ('new', 'old', 'expression', 'json')
+    """
+    match = _SPACE.match(text)
+    rest = text[match.end() if match else 0 :]
+    if rest.startswith("<"):
+        return "xml"
+    if re.match(r'\{\s*"(?:[^"\\]|\\.)*"\s*:|\[\s*\{', rest):
+        return "json"
+    if re.match(r"\[|\{\s*\[", rest):
+        return "new"
+    if not rest or _ASSIGNMENT.match(rest):
+        return "old"
+    if "\n" in text.strip() and any(map(_ASSIGNMENT.match, text.split("\n"))):
+        # Several lines that assign, below a first one that is spoiled; or an expression with an ad.
+        try:
+            place_expr(text)
+        except ParseError:
+            return "old"
+    return "expression"
+
+
+def read(text: str, format: str) -> Iterator[Read]:  # noqa: A002 - the word for it, as elsewhere
+    """What a text holds, in order; `format` is one of FORMATS."""
+    if format == "expression":
+        yield from _expression(text)
+    elif format == "new":
+        yield from _ads(text)
+    else:
+        yield from _lines(text)
+
+
+def _expression(text: str) -> Iterator[Read]:
+    if not text.strip():
+        return
+    piece = Piece(text, 0)
+    try:
+        yield Whole(Scope(), ((piece, place_expr(text)),))
+    except ParseError as error:
+        yield problem(piece, error)
+
+
+# --- the new format -------------------------------------------------------------------------------
+
+
+def _ads(text: str) -> Iterator[Read]:
+    start = open_ads = 0
+    while open_ads < _OPEN_ADS:
+        match = _BETWEEN.match(text, start)
+        start = match.end() if match else start
+        if start >= len(text):
+            return
+        end = _end(text, start) if text[start] == "[" else None
+        piece = Piece(text[start : len(text) if end is None else end], start, is_ad=True)
+        found = _ad(piece)
+        if found is not None:
+            yield found
+        if end is None:
+            # What stands here is no ad, or one without an end: the next line that opens one begins
+            # anew.
+            open_ads += 1
+            newline = text.find("\n", start)
+            again = _OPENING.search(text, newline) if newline >= 0 else None
+            end = again.start() if again else len(text)
+        start = end
+
+
+# Each ad without an end is sought through the rest of the text.
+_OPEN_ADS: Final = 100
+
+# What can hide a bracket comes first. What is not closed hides nothing.
+_BRACKET: Final = re.compile(
+    r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|//[^\n]*|/\*.*?\*/"""
+    r"""|(?P<bracket>[\[\]])""",
+    re.DOTALL,
+)
+_BETWEEN: Final = re.compile(r"(?:[\s,{};]|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
+_OPENING: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def _end(text: str, start: int) -> int | None:
+    """Where the ad that begins at `start` ends, or None for one without an end."""
+    depth = 0
+    for token in _BRACKET.finditer(text, start):
+        if token["bracket"]:
+            depth += 1 if token[0] == "[" else -1
+            if depth == 0:
+                return token.end()
+    return None
+
+
+def _ad(piece: Piece) -> Read | None:
+    """An ad; None for one that holds nothing but constants, of which there is nothing to say."""
+    flat = read_flat_ad(piece.text)
+    if flat is not None and all(map(_is_constant, flat.content.values())):
+        return None
+    try:
+        return Whole(Scope(), ((piece, place_ad(piece.text)),))
+    except ParseError as error:
+        return problem(piece, error)
+
+
+def _is_constant(held: object) -> bool:
+    if isinstance(held, ListExpr):
+        return all(isinstance(item, Literal) for item in held.items)
+    return not isinstance(held, Expr)
+
+
+# --- the old format -------------------------------------------------------------------------------
+
+
+def _lines(text: str) -> Iterator[Read]:
+    definitions: list[Definition] = []
+    start = 0
+    for line in text.split("\n"):
+        if not line or line.isspace():
+            if definitions:
+                yield _old_ad(definitions)
+            definitions = []
+        elif not line.lstrip().startswith("#"):
+            found = _assignment(line, start)
+            if isinstance(found, Problem):
+                yield found
+            else:
+                definitions.append(found)
+        start += len(line) + 1
+    if definitions:
+        yield _old_ad(definitions)
+
+
+def _old_ad(definitions: list[Definition]) -> Whole:
+    return Whole(
+        Scope(tuple(definitions)),
+        tuple((definition.piece, definition.value) for definition in definitions),
+    )
+
+
+def _assignment(line: str, start: int) -> Definition | Problem:
+    match = _LINE.match(line)
+    whole = Piece(line, start, old=True)
+    if match is None:
+        return problem(whole, ParseError(_NO_ASSIGNMENT, line=1, column=1), len(line))
+    piece = _rewritten(match[2], start + match.start(2))
+    try:
+        text = unescape(match[1][1:-1]) if match[1][0] == "'" else match[1]
+        return Definition(Name(text, match.start(1), match.end(1)), place_expr(piece.text),
+                          piece, whole)  # fmt: skip
+    except ParseError as error:
+        return problem(piece, error)
+    except ValueError as error:
+        return problem(whole, ParseError(str(error), line=1, column=match.start(1) + 1))
+
+
+def _rewritten(text: str, start: int) -> Piece:
+    """The expression of a line, its strings as in the new format."""
+    parts: list[str] = []
+    marks: list[tuple[int, int]] = []
+    length = end = 0
+    for match in _STRING.finditer(text):
+        before, string = text[end : match.start()], _new_string(match)
+        parts += before, string
+        length += len(before)
+        marks += _marks(match[0], string, length, start + match.start())
+        length += len(string)
+        end = match.end()
+        marks.append((length, start + end))
+    whole = "".join(parts) + text[end:]
+    # The parser's lines and columns begin with what is not space.
+    space = len(whole) - len(whole.lstrip())
+    return Piece(
+        whole.strip(), start + space, old=True, marks=tuple((a - space, b) for a, b in marks)
+    )
+
+
+def _marks(plain: str, string: str, here: int, there: int) -> list[tuple[int, int]]:
+    """Where the characters of a string go on, after each backslash that was put in."""
+    found = []
+    at = 0
+    for index, char in enumerate(string):
+        if at < len(plain) and char == plain[at]:
+            at += 1
+        else:
+            found.append((here + index + 1, there + at))
+    return found if at == len(plain) else []

@@ -1,0 +1,144 @@
+"""Syntax errors as findings: which rule an error of the parser falls under, and what mends it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.lint.model import Piece, Report
+from matchmaker.classad.parser import parse_ad_expr, parse_expr
+
+
+@attrs.frozen(slots=True)
+class Problem:
+    """A text that cannot be read: the code of its rule, and what is told of it."""
+
+    code: str
+    report: Report
+
+
+@attrs.frozen(slots=True)
+class _Mend:
+    """What a span of a text would better be."""
+
+    code: str
+    start: int
+    end: int
+    fix: str
+
+
+_WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\w+|[=!<>&|?]+|.', re.DOTALL)
+
+# By the parser's hint: the code, what stands at the place of the error, and what replaces it.
+_MENDS: Final = {
+    "use == to compare": ("CA002", re.compile(r"="), r"=="),
+    "use &&": ("CA004", re.compile(r"and\b", re.IGNORECASE), r"&&"),
+    "use ||": ("CA004", re.compile(r"or\b", re.IGNORECASE), r"||"),
+    "use !": ("CA004", re.compile(r"not\b\s*", re.IGNORECASE), r"!"),
+    "a real needs a digit after the dot": ("CA001", re.compile(r"-?\d+\."), r"\g<0>0"),
+    "write it as a real": ("CA001", re.compile(r"-?\d+"), r"\g<0>.0"),
+}
+
+
+def problem(piece: Piece, error: ParseError, length: int = 0) -> Problem:
+    """The finding for an error of the parser in a piece; `length` is that of its span if known."""
+    text = piece.text
+    at = _offset(text, error)
+    mend = _mend(text, at, error.hint)
+    if mend is not None and not _helps(piece, mend, at):
+        mend = attrs.evolve(mend, fix="")
+    if mend is None:
+        word = _WORD.match(text, at)
+        mend = _Mend("CA001", at, at + length if length else word.end() if word else at, "")
+    message = error.message
+    if error.expected:
+        message += f"; expected {' or '.join(error.expected)}"
+    if error.hint:
+        message += f" ({error.hint})"
+    if mend.code == "CA003":
+        message = f"the right side of ?: is no place for {text[at]!r}: put it in parentheses"
+    elif mend.code == "CA004" and not error.hint:
+        message = "not is no operator here: use !"
+    return Problem(mend.code, Report(piece, mend.start, mend.end, message, mend.fix))
+
+
+def _offset(text: str, error: ParseError) -> int:
+    if not error.line:
+        return 0
+    start = 0
+    for _ in range(error.line - 1):
+        start = text.find("\n", start) + 1
+    return min(len(text), start + max(0, error.column - 1))
+
+
+def _mend(text: str, at: int, hint: str) -> _Mend | None:
+    before = text[max(0, at - 100) : at]
+    if text[at : at + 1] in ("-", "+", "!", "~") and re.search(r"\?\s*:\s*\Z", before):
+        end = operand_end(text, at)
+        return _Mend("CA003", at, end, f"({text[at:end]})")
+    word = re.search(r"(?<![\w.])not\s+\Z", before, re.IGNORECASE)
+    if word is not None:
+        return _Mend("CA004", at - len(word[0]), at, "!")
+    if hint in _MENDS:
+        code, pattern, replacement = _MENDS[hint]
+        match = pattern.match(text, at)
+        if match is not None:
+            return _Mend(code, match.start(), match.end(), match.expand(replacement))
+    return None
+
+
+def _helps(piece: Piece, mend: _Mend, at: int) -> bool:
+    """Whether with the fix the text can be read, or at least further on."""
+    mended = piece.text[: mend.start] + mend.fix + piece.text[mend.end :]
+    try:
+        (parse_ad_expr if piece.is_ad else parse_expr)(mended)
+    except ParseError as error:
+        return _offset(mended, error) > at + len(mend.fix)
+    return True
+
+
+_SIGNS: Final = re.compile(r"[-+!~\s]*")
+_PRIMARY: Final = re.compile(
+    r"""(?:"(?:[^"\\]|\\.)*"\s*)+|'(?:[^'\\]|\\.)+'|[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?|\w+""",
+    re.IGNORECASE | re.DOTALL,
+)
+_SELECTION: Final = re.compile(r"\s*\.\s*(?:\w+|'(?:[^'\\]|\\.)+')", re.DOTALL)
+_GROUP: Final = re.compile(
+    r"""(?P<open>[(\[{])|(?P<close>[)\]}])|"(?:[^"\\]|\\.)*"|[^"]""", re.DOTALL
+)
+
+
+def operand_end(text: str, start: int) -> int:
+    """Where an operand with its signs ends: ``-x.y``, ``!f(a)[0]``, ``-(a + b)``.
+
+    >>> operand_end("-f(a, (b)) + 1", 0)
+    10
+    """
+    match = _SIGNS.match(text, start)
+    at = first = match.end() if match else start
+    primary = _PRIMARY.match(text, at)
+    at = primary.end() if primary else at
+    while at < len(text):
+        selection = _SELECTION.match(text, at)
+        if selection is not None:
+            at = selection.end()
+        elif text[at] in "([" or (text[at] == "{" and at == first):
+            at = _group_end(text, at)
+        else:
+            break
+    return at
+
+
+def _group_end(text: str, start: int) -> int:
+    depth = 0
+    for token in _GROUP.finditer(text, start):
+        if token["open"]:
+            depth += 1
+        elif token["close"]:
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    return len(text)

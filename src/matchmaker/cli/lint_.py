@@ -1,0 +1,180 @@
+"""``classad lint``: what is wrong in ads and expressions, or probably not meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+import click
+from rich.cells import cell_len
+
+from matchmaker import ClassAd, ParseError, __version__
+from matchmaker.classad.lint import FORMATS, RULES, Finding, lint
+from matchmaker.cli import sources
+from matchmaker.cli.output import count, print_json, printable
+from matchmaker.glue.schema import attributes
+
+SCHEMAS = {"glue": lambda: [known.name for known in attributes().values()]}
+
+
+@click.command()
+@click.argument("files", metavar="FILE…", nargs=-1)
+@click.option("-e", "--expr", "expressions", multiple=True, help="Check this expression too.")
+@click.option(
+    "--target", "target_files", multiple=True, metavar="FILE", help="Ads that FILE is to match."
+)
+@click.option("--schema", type=click.Choice(sorted(SCHEMAS)), help="Names that are known.")
+@click.option(
+    "--format", "format_", type=click.Choice(("auto", *FORMATS)), default="auto", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="As SARIF 2.1.0, for code review tools.")
+def command(
+    *, files: tuple[str, ...], expressions: tuple[str, ...], target_files: tuple[str, ...],
+    schema: str | None, format_: str, as_json: bool, as_sarif: bool,
+) -> int:  # fmt: skip
+    """Find mistakes in the ads or the expression of each FILE.
+
+    Exit status: 0 nothing found but notes, 1 warnings or errors, 2 a file that is no text.
+    """
+    if not files and not expressions:
+        raise click.UsageError("nothing to check: give FILE or --expr EXPR")
+    if as_json and as_sarif:
+        raise click.UsageError("--json and --sarif exclude each other")
+    targets: list[ClassAd] = [ad for path in target_files for ad in sources.ads(path)]
+    texts = [(path, _text(path), format_) for path in files]
+    texts += [("expression", text, "expression") for text in expressions]
+    known = SCHEMAS[schema] if schema else None
+    found = [
+        (finding, text)
+        for name, text, kind in texts
+        for finding in lint(text, schema=known, targets=targets, format=kind, name=name)
+    ]
+    findings = [finding for finding, _ in found]
+    if as_json:
+        print_json([attrs.asdict(finding) for finding in findings])
+    elif as_sarif:
+        print_json(sarif(findings))
+    else:
+        for finding, text in found:
+            print("\n".join(_lines(finding, text)))
+        print(_summary(findings))
+    return 1 if any(finding.severity != "note" for finding in findings) else 0
+
+
+def _text(path: str) -> str:
+    with sources.opened(path) as file:
+        data = file.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ParseError(
+            f"byte {data[error.start]:#04x} is not UTF-8 text", source=path, line=line
+        ) from None
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+_WIDTH = 100
+
+
+def _lines(finding: Finding, text: str) -> Iterable[str]:
+    """A finding with its line of the text and a mark below the part that it is about."""
+    place = f"{finding.source}:{finding.line}:{finding.column}"
+    yield printable(f"{place}: {finding.severity} {finding.code}: {finding.message}")
+    line = text.split("\n")[finding.line - 1].replace("\t", " ").rstrip("\r")
+    # A window of the line, so that the mark is seen however long the line is.
+    start = max(0, finding.column - 1 - _WIDTH // 2) if len(line) > _WIDTH else 0
+    shown = printable(line[start : start + _WIDTH])
+    if shown.strip():
+        end = finding.end_column - 1 if finding.end_line == finding.line else len(line)
+        marked = printable(line[finding.column - 1 : min(end, start + _WIDTH)])
+        before = cell_len(shown[: finding.column - 1 - start])
+        yield f"    {shown}"
+        yield f"    {' ' * before}^{'~' * (cell_len(marked) - 1)}"
+    if finding.fix:
+        fix = printable(" ".join(finding.fix.split()))
+        yield f"    fix: {fix if len(fix) <= _WIDTH else fix[: _WIDTH - 1] + '…'}"
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    parts = [
+        count(number, severity)
+        for severity in ("error", "warning", "note")
+        if (number := sum(finding.severity == severity for finding in findings))
+    ]
+    return ", ".join(parts) or "nothing found"
+
+
+# --- SARIF ----------------------------------------------------------------------------------------
+
+
+def sarif(findings: Iterable[Finding]) -> dict[str, Any]:
+    """Findings as a log of the Static Analysis Results Interchange Format, version 2.1.0."""
+    codes = list(RULES)
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "classad lint",
+                        "version": __version__,
+                        "semanticVersion": __version__,
+                        "rules": [
+                            {
+                                "id": rule.code,
+                                "shortDescription": {"text": rule.title},
+                                "defaultConfiguration": {"level": rule.severity},
+                            }
+                            for rule in RULES.values()
+                        ],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+            }
+        ],
+    }
+
+
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    artifact = {"uri": _uri(finding.source)}
+    region: dict[str, Any] = {
+        "startLine": finding.line,
+        "startColumn": finding.column,
+        "endLine": finding.end_line,
+        "endColumn": finding.end_column,
+    }
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": rule,
+        "level": finding.severity,
+        "message": {"text": finding.message},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": artifact,
+                    "region": {**region, "snippet": {"text": finding.text}},
+                }
+            }
+        ],
+    }
+    if finding.fix:
+        replacement = {"deletedRegion": region, "insertedContent": {"text": finding.fix}}
+        change = {"artifactLocation": artifact, "replacements": [replacement]}
+        result["fixes"] = [{"artifactChanges": [change]}]
+    return result
+
+
+def _uri(source: str) -> str:
+    """A file's name as a URI; a relative one stays relative."""
+    if source == "-":
+        return "stdin"
+    path = Path(source)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
