@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import matchmaker.glue as glue  # noqa: PLR0402
     import matchmaker.nodes as nodes  # noqa: PLR0402
     from matchmaker.classad.lint import Finding, lint
+    from matchmaker.classad.trace import Trace, trace
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ __all__ = [
     "Reduction",
     "ReductionError",
     "References",
+    "Trace",
     "Value",
     "Verdict",
     "batch",
@@ -73,15 +75,19 @@ __all__ = [
     "read_ads",
     "reduce",
     "refusal",
+    "trace",
     "write_ads",
 ]
 
 _ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
+_LATER = frozenset({"Trace", "trace"})
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"matchmaker.{name}")
+    if name in _LATER:
+        return getattr(import_module("matchmaker.classad.trace"), name)
     if name in ("Finding", "lint"):
         return getattr(import_module("matchmaker.classad.lint"), name)
     raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")

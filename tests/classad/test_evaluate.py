@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
-from matchmaker.classad.evaluate import MAX_STEPS
+from matchmaker.classad.bounds import MAX_STEPS
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value
 

@@ -16,6 +16,7 @@ from matchmaker.classad import evaluate as module
 from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY
+from matchmaker.classad.state import State
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from tests import strategies
 
@@ -62,8 +63,8 @@ ads = st.dictionaries(st.sampled_from(NAMES), contents, max_size=6).map(ClassAd)
 
 
 def reference(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
-    state = module._State(my, target)
-    return module._EVAL[type(node)](node, state, my)
+    state = State(my, target)
+    return module.REFERENCE[type(node)](node, state, my)
 
 
 @cache
@@ -76,7 +77,7 @@ def compiled(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
     assert run is not None or isinstance(node, Literal)
     if run is None:
         return reference(node, my, target)
-    return run(my, target, module._State(my, target))
+    return run(my, target, State(my, target))
 
 
 @settings(max_examples=1500)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.classad.bounds import LONG, bulk, cost
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -30,8 +31,8 @@ from matchmaker.classad.nodes import (
     Literal,
     Ternary,
     Unary,
-    fold,
     scope_of,
+    weight,
 )
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, truth
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
@@ -65,8 +66,7 @@ def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value]
     """The function of an expression, or None where the reference evaluation serves it better."""
     if node.depth > MAX_DEPTH or isinstance(node, Literal):
         return None
-    # Parts that occur again are one node but are written out again.
-    if fold(node, lambda _, parts: min(1 + sum(parts), MAX_NODES + 1)) > MAX_NODES:
+    if weight(node) > MAX_NODES:
         return None
     return _Coder(around).function(node)
 
@@ -106,6 +106,9 @@ class _Coder:
             "MIN": MIN_INT,
             "EMPTY": {},
             "INF": math.inf,
+            "LONG": LONG,
+            "COST": cost,
+            "BULK": bulk,
         }
         self._known: dict[tuple[type, Any], str] = {}
         self._words: set[str] = set()
@@ -186,8 +189,8 @@ class _Coder:
         if isinstance(node, ListExpr):
             result = self._fresh()
             items = [self._value(self._emit(item)) for item in node.items]
-            self._line(f"state.spend({len(items)})")
             self._line(f"{result} = [{', '.join(items)}]")
+            self._line(f"state.spend(BULK({result}))")
             return _Operand(result, "value")
         return self._refer(node)
 
@@ -245,7 +248,12 @@ class _Coder:
             return self._refer(node)
         result = self._fresh()
         arguments = [self._value(self._emit(argument)) for argument in node.arguments]
+        self._line(f"state.spend(COST([{', '.join(arguments)}]))")
+        if function.budgeted:
+            arguments.append("budget=state")
         self._line(f"{result} = {self._constant(function.call)}({', '.join(arguments)})")
+        self._line(f"if {result}.__class__ is str or {result}.__class__ is list:")
+        self._line(f" state.spend(BULK({result}))")
         return _Operand(result, "value")
 
     def _binary(self, node: Binary) -> _Operand:
@@ -274,6 +282,7 @@ class _Coder:
             self._line("else:")
             self._indent += 1
         first, second = self._value(left), self._value(other)
+        self._count_text(left, other)
         self._line(f"{result} = {self._constant(BINARY[operator])}({first}, {second})")
         if fast:
             self._indent -= 1
@@ -286,6 +295,14 @@ class _Coder:
                 )
                 self._line(f"elif {result} == INF: {result} = {exact}({left.name}, {other.name})")
         return _Operand(result, "logical" if operator in _RELATIONS else "value")
+
+    def _count_text(self, left: _Operand, right: _Operand) -> None:
+        """Counts long text that an operator is applied to."""
+        if left.kind == "logical" or right.kind == "logical":
+            return
+        a, b = left.name, right.name
+        self._line(f"if {a}.__class__ is str and {b}.__class__ is str:")
+        self._line(f" if len({a}) + len({b}) > LONG: state.spend((len({a}) + len({b})) >> 4)")
 
     def _fast(
         self, operator: str, left: _Operand, right: _Operand, result: str
@@ -343,7 +360,8 @@ class _Coder:
             ]
         if isinstance(value, str) and operator in ("==", "!="):
             folded = self._constant(ascii_fold(value))
-            equal = f"{a} == {right.name} or FOLD({a}) == {folded}"
+            # Folding keeps the length.
+            equal = f"{a} == {right.name} or len({a}) == {len(value)} and FOLD({a}) == {folded}"
             equal = equal if operator == "==" else f"not ({equal})"
             return [(f"if {a}.__class__ is str", f"{result} = {equal}")]
         return []
@@ -359,6 +377,7 @@ class _Coder:
             same = f"{a}.__class__ is {kind} and {a} == {b}"
             self._line(f"{result} = {same if operator == 'is' else f'not ({same})'}")
         else:
+            self._count_text(left, right)
             self._line(f"{result} = {self._constant(BINARY[operator])}({a}, {b})")
         return _Operand(result, "logical")
 

@@ -73,6 +73,7 @@ class Expr(metaclass=_Interned):
     depth: int = attrs.field(init=False, default=1)
     run: Callable[..., Value] | None = attrs.field(init=False, default=None)
     uses: int = attrs.field(init=False, default=0)
+    weight: int = attrs.field(init=False, default=0)
 
     def __str__(self) -> str:
         from matchmaker.classad.unparse import unparse
@@ -322,6 +323,18 @@ def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
     for node in postorder(root):
         results[node] = step(node, tuple(results[child] for child in children(node)))
     return results[root]
+
+
+def weight(root: Expr) -> int:
+    """How many nodes the tree has, what occurs twice counted twice; kept on the node.
+
+    >>> from matchmaker import parse_expr
+    >>> weight(parse_expr("a + 1 > a + 1"))
+    7
+    """
+    if not root.weight:
+        object.__setattr__(root, "weight", fold(root, lambda node, parts: 1 + sum(parts)))
+    return root.weight
 
 
 def conjuncts(root: Expr) -> list[Expr]:

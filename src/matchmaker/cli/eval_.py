@@ -1,31 +1,163 @@
-"""``classad eval``: the value of expressions, in an ad and against another."""
+"""``classad eval``: the value of expressions in ads, and how each came to be."""
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import click
 
-from matchmaker import ClassAd, parse_expr
+import matchmaker as mm
+from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ad, parse_expr
 from matchmaker.cli import sources
-from matchmaker.cli.output import plain, print_json, printable
-from matchmaker.matching.pair import describe
+from matchmaker.cli.output import console, plain, print_json, printable, show, table
+from matchmaker.matching.pair import describe, shorten
 
 
 @click.command()
-@click.argument("expressions", metavar="EXPR…", nargs=-1, required=True)
-@click.option("--ad", "ad_file", metavar="FILE", help="The ad in which they stand: MY.")
-@click.option("--target", "target_file", metavar="FILE", help="The other ad: TARGET.")
+@click.argument("expressions", metavar="[EXPR]…", nargs=-1)
+@click.option(
+    "--ad", "ad_files", multiple=True, metavar="FILE", help="Ads in which they stand: MY."
+)
+@click.option("--my", "texts", multiple=True, metavar="TEXT", help="The same, written here.")
+@click.option("--target", metavar="FILE|TEXT", help="The other ad: TARGET. Text begins with [.")
+@click.option("--trace", "traced", is_flag=True, help="Show the value of each part, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
-    expressions: tuple[str, ...], ad_file: str | None, target_file: str | None, as_json: bool
+    *,
+    expressions: tuple[str, ...],
+    ad_files: tuple[str, ...],
+    texts: tuple[str, ...],
+    target: str | None,
+    traced: bool,
+    as_json: bool,
 ) -> int:
-    """Print the value of each EXPR, one a line."""
-    parsed = [parse_expr(text) for text in expressions]
-    my = sources.one_ad(ad_file) if ad_file else ClassAd()
-    target = sources.one_ad(target_file) if target_file else None
-    values = [expression.eval(my, target) for expression in parsed]
+    """Print the value of each EXPR in each ad; with no ad, on its own.
+
+    Without any EXPR they are read from standard input, one a line; on a terminal a prompt asks for
+    them. --ad and --my may be given several times; - is standard input.
+    """
+    taken = [*ad_files, *([target] if target else [])].count("-")
+    interactive = not expressions and not as_json and sys.stdin.isatty()
+    if taken + (not expressions and not interactive) > 1:
+        raise click.UsageError("standard input can be read only once")
+    if interactive and taken:
+        raise click.UsageError("give an expression: standard input is to hold ads")
+    ads = [ad for path in ad_files for ad in sources.ads(path)]
+    ads += [_ad_of_text(text, "--my") for text in texts]
+    if (ad_files or texts) and not ads:
+        raise ParseError("no ads were found", source=" ".join(ad_files))
+    other = _target(target)
+    if interactive:
+        from matchmaker.cli.prompt import interact
+
+        return interact(ads[0] if ads else ClassAd(), other, len(ads))
+    parsed = [parse_expr(text) for text in expressions] if expressions else _lines()
     if as_json:
-        print_json([plain(value) for value in values])
+        print_json(_data(parsed, ads or [ClassAd()], other, traced=traced))
+    elif traced:
+        _print_traces(parsed, ads or [ClassAd()], other)
+    elif len(ads) > 1:
+        rows = [
+            [_name(ad, n), *(describe(e.eval(ad, other)) for e in parsed)]
+            for n, ad in enumerate(ads, 1)
+        ]
+        show(table(["ad", *(printable(shorten(str(e), 40)) for e in parsed)], rows))
     else:
-        for value in values:
-            print(printable(describe(value)))
+        my = ads[0] if ads else ClassAd()
+        for expression in parsed:
+            print(printable(describe(expression.eval(my, other))))
     return 0
+
+
+def _ad_of_text(text: str, option: str) -> ClassAd:
+    try:
+        return parse_ad(text)
+    except ParseError as error:
+        raise error.at(option) from None
+
+
+def _target(given: str | None) -> ClassAd | None:
+    if given is None:
+        return None
+    if given.lstrip().startswith("["):
+        return _ad_of_text(given, "--target")
+    return sources.one_ad(given)
+
+
+def _lines() -> list[Expr]:
+    """The expressions of standard input; empty lines and those that begin with # do not count."""
+    found: list[Expr] = []
+    text = sys.stdin.buffer.read().decode("utf-8-sig")
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                found.append(parse_expr(line))
+            except ParseError as error:
+                raise error.at("", number) from None
+    return found
+
+
+def _name(ad: ClassAd, number: int) -> str:
+    """What an ad is called in a table: its Name, or its number."""
+    name = ad.eval("Name")
+    return name if isinstance(name, str) else str(number)
+
+
+def _data(
+    expressions: list[Expr], ads: list[ClassAd], target: ClassAd | None, *, traced: bool
+) -> list[dict[str, Any]]:
+    """A record for each expression in each ad."""
+    found: list[dict[str, Any]] = []
+    for number, ad in enumerate(ads, 1):
+        for expression in expressions:
+            known = {"ad": _name(ad, number), "expression": str(expression)}
+            if traced:
+                whole = mm.trace(expression, ad, target)
+                found.append({**known, **_trace_data(whole)})
+            else:
+                found.append({**known, "value": plain(expression.eval(ad, target))})
+    return found
+
+
+def _trace_data(whole: Trace) -> dict[str, Any]:
+    """A trace as nested records; a part that was not evaluated has no value."""
+    data: dict[int, dict[str, Any]] = {}
+    top: dict[str, Any] = {}
+    for depth, part in whole.walk():
+        record: dict[str, Any] = {"expression": str(part.expression)}
+        if part.value is not None:
+            record["value"] = plain(part.value)
+        if part.note:
+            record["note"] = part.note
+        record["parts"] = []
+        data[depth] = record
+        if depth:
+            data[depth - 1]["parts"].append(record)
+        else:
+            top = record
+    return top
+
+
+def _print_traces(expressions: list[Expr], ads: list[ClassAd], target: ClassAd | None) -> None:
+    for number, ad in enumerate(ads, 1):
+        if len(ads) > 1:
+            print(f"{printable(_name(ad, number))}:")
+        for expression in expressions:
+            print_trace(mm.trace(expression, ad, target))
+
+
+def print_trace(whole: Trace) -> None:
+    """A trace as a tree on a terminal, as indented lines elsewhere."""
+    if not console().is_terminal:
+        for depth, part in whole.walk():
+            print("  " * depth + printable(part.line()))
+        return
+    from rich.text import Text
+    from rich.tree import Tree
+
+    trees: dict[int, Tree] = {}
+    for depth, part in whole.walk():
+        label = Text(printable(part.line()), style="dim" if part.value is None else "")
+        trees[depth] = trees[depth - 1].add(label) if depth else Tree(label)
+    console().print(trees[0])

@@ -19,12 +19,13 @@ from matchmaker.classad.nodes import (
     Attr,
     Expr,
     postorder,
+    weight,
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 if TYPE_CHECKING:
-    from matchmaker.classad.evaluate import Scope
+    from matchmaker.classad.state import Scope
 
 
 @lazy_function("ifThenElse", 3)
@@ -60,7 +61,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if not isinstance(text, str):
         return wrong("eval", "text", text)
     # Reading costs more than most steps of an evaluation do.
-    scope.spend(10 + len(text) // 8)
+    scope.spend(100 + 16 * len(text))
     try:
         expression = parse_expr(text)
     except ParseError as error:
@@ -95,7 +96,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if name.base is not None or name.absolute or scope.ad is None or name.name not in scope.ad:
         return ""
     text = str(scope.ad[name.name])
-    scope.spend(len(text) // 8)
+    scope.spend(len(text))
     return text
 
 
@@ -122,11 +123,11 @@ def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         return ",".join(names)
     if not isinstance(pattern, str):
         return wrong("unresolved", "a pattern as a string", pattern)
-    found: Value = search("unresolved", pattern, "", "i")
+    found: Value = search("unresolved", pattern, "", "i", scope.budget)
     if not isinstance(found, bool):
         return found
     for name in names:
-        found = search("unresolved", pattern, name, "i")
+        found = search("unresolved", pattern, name, "i", scope.budget)
         if found is not False:
             return found
     return False
@@ -207,8 +208,8 @@ def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 def _in_each(node: Expr, ads: list[Value], scope: Scope) -> list[Value]:
-    scope.spend(len(ads))
     node = _named(node, scope)
+    scope.spend(len(ads) * weight(node))
     return [_in_context(node, ad, scope) for ad in ads]
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from matchmaker.classad.bounds import MAX_TEXT
 from matchmaker.classad.functions.registry import function
-from matchmaker.classad.functions.results import MAX_TEXT, wrong
+from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import (

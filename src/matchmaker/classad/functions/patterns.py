@@ -1,7 +1,8 @@
 r"""Regular expressions: regexp, regexpMember, regexps, replace and replaceAll.
 
 HTCondor takes patterns in PCRE's syntax. They are matched by the package `regex` here, with a time
-limit, since a pattern from a stranger's ad can take for ever. ``translated`` rewrites what the two
+limit for all patterns of an evaluation together, since one from a stranger's ad can take for ever.
+``translated`` rewrites what the two
 read differently: ``\Z``, ``\z``, ``\Q…\E``, ``\h``, ``\R``, and braces that PCRE takes literally.
 """
 
@@ -10,22 +11,19 @@ read differently: ``\Z``, ``\z``, ``\Q…\E``, ``\h``, ``\R``, and braces that P
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
+from matchmaker.classad import bounds
+from matchmaker.classad.bounds import MAX_EXPANDED, MAX_PATTERN, SECONDS, Budget
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
 
 if TYPE_CHECKING:
     import regex
-
-SECONDS: Final = 0.5
-"""How long one search may take."""
-
-MAX_PATTERN: Final = 4_000
-"""How many characters a pattern may have."""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -56,6 +54,37 @@ _ESCAPES: Final = {
 }
 # Escapes that mean something to one of the two but not to PCRE: a mistake there, and so here.
 _UNKNOWN: Final = frozenset("CFIJLMOTUYijlmoquy")
+
+
+_UNIT: Final = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d+)(?:,\d*)?\}|.", re.DOTALL
+)
+
+
+def expanded(pattern: str) -> int:
+    """About how many units a pattern has once its least repetitions are written out.
+
+    That is what `regex` does with them, so that a few nested ones would fill the memory.
+
+    >>> expanded("a+b"), expanded("(ab){3}"), expanded("((a{100}){100}){100}")
+    (3, 9, 1010100)
+    """
+    sizes, last = [0], 0
+    for unit in _UNIT.finditer(pattern):
+        if unit["least"] is not None:
+            # Far past the bound it need not be exact, only small enough to calculate with.
+            more = min(last * max(0, int(unit["least"][:9]) - 1), 10**9)
+            sizes[-1] += more
+            last += more
+        elif unit[0] == "(":
+            sizes.append(1)
+        elif unit[0] == ")" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        else:
+            last = 1
+            sizes[-1] += 1
+    return sum(sizes)
 
 
 def translated(pattern: str) -> str:
@@ -98,6 +127,9 @@ def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
 
     if len(pattern) > MAX_PATTERN:
         return ErrorType(f"the pattern has {len(pattern)} characters, at most {MAX_PATTERN}")
+    size = expanded(pattern)
+    if size > MAX_EXPANDED:
+        return ErrorType(f"the pattern repeats itself to a size of {size}, at most {MAX_EXPANDED}")
     flags = regex.VERSION0 | regex.ASCII
     for letter, flag in (
         ("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL), ("x", regex.VERBOSE)
@@ -115,22 +147,39 @@ def _known(options: str) -> str:
     return "".join(letter for letter in "imsx" if letter in options)
 
 
-def _within_time(name: str, pattern: str, run: Callable[[], Any]) -> Any:
+def _timed(
+    name: str, pattern: str, options: str, budget: Budget,
+    run: Callable[[regex.Pattern[str], float], Any],
+) -> Any:  # fmt: skip
+    """What `run` makes of a compiled pattern in the seconds that the evaluation has left."""
+    left = SECONDS - budget.searched
+    if left <= 0:
+        return ErrorType(f"{name}(): patterns took the evaluation more than {SECONDS} seconds")
+    # The time of this thread alone: that others are busy makes no pattern slow.
+    start = thread_time()
     try:
-        return run()
+        compiled = _compiled(pattern, "".join(letter for letter in "imsx" if letter in options))
+        return compiled if isinstance(compiled, ErrorType) else run(compiled, left)
     except TimeoutError:
+        budget.searched = SECONDS
         return ErrorType(f"{name}() gave up on {pattern[:60]!r}: it takes too long to match")
     except MemoryError:
         return ErrorType(f"{name}() gave up on {pattern[:60]!r}: it takes too much memory")
+    finally:
+        budget.searched += thread_time() - start
 
 
-def search(name: str, pattern: str, text: str, options: str = "") -> Value:
-    """Whether a pattern matches anywhere in a text, for the function `name`."""
-    compiled = _compiled(pattern, _known(options))
-    if isinstance(compiled, ErrorType):
-        return compiled
-    found = _within_time(name, pattern, lambda: compiled.search(text, timeout=SECONDS))
-    return found if is_error(found) else found is not None
+def search(
+    name: str, pattern: str, text: str, options: str = "", budget: Budget | None = None
+) -> Value:
+    """Whether a pattern matches anywhere in a text, for the function `name`.
+
+    `budget` is the evaluation's; without it the search has all the time to itself.
+    """
+    return _timed(  # type: ignore[no-any-return] # a boolean or ERROR
+        name, pattern, options, budget or Budget(),
+        lambda compiled, left: compiled.search(text, timeout=left) is not None,
+    )  # fmt: skip
 
 
 def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> Value | None:
@@ -146,8 +195,8 @@ def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> 
     return None
 
 
-@function("regexp", 2, 3)
-def regexp(*values: Value) -> Value:
+@function("regexp", 2, 3, budgeted=True)
+def regexp(*values: Value, budget: Budget | None = None) -> Value:
     """regexp(p, s[, options]): whether the pattern p matches anywhere in s.
 
     All strings; the options are letters: i without regard to case, m lines, s dot matches all, x
@@ -160,11 +209,12 @@ def regexp(*values: Value) -> Value:
     answer = _unusable("regexp", values)
     if answer is not None:
         return answer
-    return search("regexp", *values)  # type: ignore[arg-type] # strings, as just seen
+    pattern, text, options, *_ = (*map(str, values), "")
+    return search("regexp", pattern, text, options, budget)
 
 
-@function("regexpMember", 2, 3)
-def regexp_member(*values: Value) -> Value:
+@function("regexpMember", 2, 3, budgeted=True)
+def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """regexpMember(p, L[, options]): whether the pattern p matches an element of the list L.
 
     Where none does, undefined if an element is, else false; an element of another type is an error.
@@ -184,6 +234,7 @@ def regexp_member(*values: Value) -> Value:
     answer = _unusable("regexpMember", (pattern, *options), "strings around the list")
     if answer is not None:
         return answer
+    letters = str(options[0]) if options else ""
     none: Value = False
     for item in items:
         if item is UNDEFINED:
@@ -191,14 +242,14 @@ def regexp_member(*values: Value) -> Value:
             continue
         if not isinstance(item, str):
             return wrong("regexpMember", "a list of strings", item)
-        found = search("regexpMember", pattern, item, *options)  # type: ignore[arg-type] # strings
+        found = search("regexpMember", str(pattern), item, letters, budget)
         if found is not False:
             return found
     return none
 
 
-@function("regexps", 3, 4)
-def regexps(*values: Value) -> Value:
+@function("regexps", 3, 4, budgeted=True)
+def regexps(*values: Value, budget: Budget | None = None) -> Value:
     r"""regexps(p, s, substitute[, options]): the substitute, with what p matched put in.
 
     ``\0`` stands for the whole match, ``\1`` for the first group. Without a match the result is
@@ -208,21 +259,21 @@ def regexps(*values: Value) -> Value:
     >>> regexps("(b+)", "abba", r"<\1>"), regexps("b", "abba", "x", "fg")
     ('<bb>', 'axxa')
     """
-    return _substituted("regexps", values, "")
+    return _substituted("regexps", values, "", budget)
 
 
-@function("replace", 3, 4)
-def replace(*values: Value) -> Value:
+@function("replace", 3, 4, budgeted=True)
+def replace(*values: Value, budget: Budget | None = None) -> Value:
     """replace(p, s, substitute[, options]): s with the first match of p replaced; see regexps().
 
     >>> replace("b", "abba", "x")
     'axba'
     """
-    return _substituted("replace", values, "f")
+    return _substituted("replace", values, "f", budget)
 
 
-@function("replaceAll", 3, 4)
-def replace_all(*values: Value) -> Value:
+@function("replaceAll", 3, 4, budgeted=True)
+def replace_all(*values: Value, budget: Budget | None = None) -> Value:
     """replaceAll(p, s, substitute[, options]): s with all matches of p replaced; see regexps().
 
     A pattern that matches nothing at the end of s is an error.
@@ -230,56 +281,69 @@ def replace_all(*values: Value) -> Value:
     >>> replace_all("b", "abba", "x")
     'axxa'
     """
-    return _substituted("replaceAll", values, "fg")
+    return _substituted("replaceAll", values, "fg", budget)
 
 
-def _substituted(name: str, values: tuple[Value, ...], always: str) -> Value:
+def _substituted(name: str, values: tuple[Value, ...], always: str, budget: Budget | None) -> Value:
     answer = _unusable(name, values)
     if answer is not None:
         return answer
     pattern, text, substitute, *more = (str(value) for value in values)
     options = "".join(more) + always
-    compiled = _compiled(pattern, _known(options))
-    if isinstance(compiled, ErrorType):
-        return compiled
-    return _within_time(  # type: ignore[no-any-return] # a value or ERROR
-        name, pattern, lambda: _replaced(name, compiled, text, substitute, options)
-    )
+    pieces = re.split(r"(\\[0-9])", substitute)
+    budget = budget or Budget()
+    return _timed(  # type: ignore[no-any-return] # a value or ERROR
+        name, pattern, options, budget,
+        lambda compiled, left: _replaced(
+            name, compiled.finditer(text, timeout=left), text, pieces,
+            options=options, budget=budget,
+        ),
+    )  # fmt: skip
 
 
 def _replaced(
-    name: str, pattern: regex.Pattern[str], text: str, substitute: str, options: str
+    name: str,
+    matches: Iterator[regex.Match[str]],
+    text: str,
+    pieces: list[str],
+    *,
+    options: str,
+    budget: Budget,
 ) -> Value:
     whole = "f" in options
     parts: list[str] = []
-    done = 0
-    for match in pattern.finditer(text, timeout=SECONDS):
+    done = length = 0
+    for match in matches:
+        budget.spend(4)
         if match.start() == match.end() == len(text) and "g" in options:
             return ErrorType(f"{name}(): the pattern matches nothing at the end of the text")
-        put_in = _filled_in(name, substitute, match)
+        put_in = _filled_in(name, pieces, match)
         if not isinstance(put_in, str):
             return put_in
         if whole:
             parts.append(text[done : match.start()])
         parts.append(put_in)
+        length += len(put_in)
         done = match.end()
-        if "g" not in options:
+        # Looked at in every round: the parts alone could fill the memory.
+        if "g" not in options or length > bounds.MAX_TEXT:
             break
     if whole:
         parts.append(text[done:])
     return joined(name, parts)
 
 
-def _filled_in(name: str, substitute: str, match: regex.Match[str]) -> Value:
+def _filled_in(name: str, pieces: list[str], match: regex.Match[str]) -> Value:
     groups = [match[0], *match.groups()]
     # Groups after the last one that took part do not count as there.
     present = max(index for index, group in enumerate(groups) if group is not None)
     parts: list[str] = []
-    for piece in re.split(r"(\\[0-9])", substitute):
-        if re.fullmatch(r"\\[0-9]", piece):
-            if int(piece[1]) > present:
-                return ErrorType(f"{name}(): the match has no group {piece[1]}")
-            parts.append(groups[int(piece[1])] or "")
-        else:
+    for number, piece in enumerate(pieces):
+        # Every other piece is a reference to a group.
+        if number % 2 == 0:
             parts.append(piece)
+        elif int(piece[1]) > present:
+            return ErrorType(f"{name}(): the match has no group {piece[1]}")
+        else:
+            parts.append(groups[int(piece[1])] or "")
     return joined(name, parts)

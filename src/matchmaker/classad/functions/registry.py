@@ -2,6 +2,9 @@
 
 A strict function receives values; a lazy one receives its arguments as expressions, with the scope
 to evaluate them in. Neither raises: what cannot be computed is ERROR with its reason.
+
+Text and lists that go in and come out are counted for every function (``bounds``). One whose time
+depends on more than their size is ``budgeted``: it gets what the evaluation has left as `budget`.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import attrs
 from matchmaker.classad.values import Value
 
 if TYPE_CHECKING:
-    from matchmaker.classad.evaluate import Scope
     from matchmaker.classad.nodes import Expr
+    from matchmaker.classad.state import Scope
 
     LazyFunction = Callable[[tuple[Expr, ...], Scope], Value]
 
@@ -31,6 +34,7 @@ class Function:
     most: int | None
     call: Callable[..., Value]
     lazy: bool
+    budgeted: bool = False
 
     def accepts(self, count: int) -> bool:
         """Whether the function takes that many arguments."""
@@ -49,11 +53,15 @@ class Function:
 FUNCTIONS: Final[dict[str, Function]] = {}
 
 
-def function(name: str, least: int, most: int | None = -1) -> Callable[[_F], _F]:
+def function(
+    name: str, least: int, most: int | None = -1, *, budgeted: bool = False
+) -> Callable[[_F], _F]:
     """Enters a strict function of `least` to `most` arguments (None: any number; else `least`)."""
 
     def enter(call: _F) -> _F:
-        FUNCTIONS[name.lower()] = Function(name, least, least if most == -1 else most, call, False)
+        FUNCTIONS[name.lower()] = Function(
+            name, least, least if most == -1 else most, call, False, budgeted
+        )
         return call
 
     return enter

@@ -7,15 +7,9 @@ could otherwise fill the memory. The functions themselves are in the modules by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from matchmaker.classad.bounds import MAX_ITEMS, MAX_TEXT
 from matchmaker.classad.values import ErrorType, Value, is_error, type_name
-
-MAX_TEXT: Final = 16 * 2**20
-"""How many characters a function may give."""
-
-MAX_ITEMS: Final = 1_000_000
-"""How many elements a list made by a function may have."""
 
 
 def wrong(function: str, wanted: str, value: Value) -> ErrorType:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import leading_number
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.functions.registry import function
@@ -234,8 +235,8 @@ def string_lists_intersect(*values: Value) -> Value:
     return bool((set(cut.split(left)) & set(cut.split(right))) - {""})
 
 
-@function("stringList_regexpMember", 2, 4)
-def string_list_regexp_member(*values: Value) -> Value:
+@function("stringList_regexpMember", 2, 4, budgeted=True)
+def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringList_regexpMember(p, s[, delimiters[, options]]): whether p matches an element of s.
 
     p and the options as in regexp(). Undefined where the list is empty; an argument that is no
@@ -251,7 +252,7 @@ def string_list_regexp_member(*values: Value) -> Value:
     pattern, text, delimiters, options, *_ = (*texts, *(_DELIMITERS, "")[len(texts) - 2 :])
     found: Value = UNDEFINED
     for element in elements(text, delimiters):
-        found = search(name, pattern, element, options)
+        found = search(name, pattern, element, options, budget)
         if found is not False:
             return found
     return found

@@ -28,8 +28,8 @@ from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, typ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matchmaker.classad.evaluate import Scope
     from matchmaker.classad.nodes import Expr
+    from matchmaker.classad.state import Scope
 
 _OUT_OF_RANGE: Final = ErrorType("time out of range")
 

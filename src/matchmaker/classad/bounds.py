@@ -1,0 +1,86 @@
+"""What one evaluation may use up: steps, seconds in patterns, characters. Ads come from strangers.
+
+A step is about the work of one node of an expression. An attribute costs the nodes of what it
+holds, and text costs a step for every four characters that go into a function or come out. So
+the bound holds for time and memory together, and does not depend on the machine. The time in
+regular expressions, which no count of characters foretells, is measured.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from matchmaker.classad.values import Value
+
+MAX_DEPTH: Final = 300
+"""How deep attributes may lead into each other, counting the nesting of each expression."""
+
+MAX_STEPS: Final = 1_000_000
+"""How many nodes one evaluation may visit, text and lists counted as said above."""
+
+MAX_TEXT: Final = 2**20
+"""How many characters a function may give."""
+
+MAX_ITEMS: Final = 200_000
+"""How many elements a list made by a function may have."""
+
+MAX_PATTERN: Final = 4_000
+"""How many characters a regular expression may have."""
+
+MAX_EXPANDED: Final = 50_000
+"""How large a regular expression may be with its repetitions written out."""
+
+SECONDS: Final = 0.5
+"""How long all regular expressions of one evaluation may take together."""
+
+FOUR: Final = 2
+"""The shift that divides a length by the characters of a step."""
+
+LONG: Final = 1024
+"""From this length on, text costs steps in operators too."""
+
+
+class OutOfBoundsError(Exception):
+    """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
+
+
+class Budget:
+    """What one evaluation has used up so far."""
+
+    steps = 0
+    searched = 0.0
+    """Seconds spent in regular expressions."""
+
+    def spend(self, steps: int) -> None:
+        """Counts work. Raises OutOfBoundsError once it is too much."""
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise OutOfBoundsError(f"evaluation took more than {MAX_STEPS} steps")
+
+
+def bulk(value: Value) -> int:
+    """The steps that a string or a list costs where it is made; what is inside it counts once.
+
+    >>> bulk("x" * 40), bulk([1, 2, "x" * 40]), bulk(1.5)
+    (10, 13, 0)
+    """
+    if isinstance(value, str):
+        return len(value) >> FOUR
+    if isinstance(value, list):
+        return len(value) + sum(len(item) >> FOUR for item in value if isinstance(item, str))
+    return 0
+
+
+def cost(values: list[Value]) -> int:
+    """The steps that a call costs for its arguments' sake: their text once for each list element.
+
+    >>> cost(["x" * 40]), cost(["x" * 40, [1, 2, 3]]), cost([1, 2])
+    (11, 44, 1)
+    """
+    text, items = 1, 0
+    for value in values:
+        if isinstance(value, str):
+            text += len(value) >> FOUR
+        elif isinstance(value, list):
+            items += len(value)
+    return text + text * items if items else text

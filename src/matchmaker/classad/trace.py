@@ -1,0 +1,230 @@
+"""How an expression came to its value: the value of each part, as a tree.
+
+Nothing is evaluated here. The reference evaluation asks a table what evaluates each kind of node;
+the table of this module hands on to the reference's own and notes what comes back. So what is seen
+is what happened: what short-circuiting left out has no value, and an attribute's definition stands
+below the attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Final
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import OutOfBoundsError
+from matchmaker.classad.evaluate import REFERENCE, apply_link, evaluate, spine
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    TRUE,
+    AdExpr,
+    Attr,
+    Binary,
+    Expr,
+    Literal,
+    children,
+    literal,
+    scope_of,
+    weight,
+)
+from matchmaker.classad.state import State
+from matchmaker.classad.unparse import unparse
+from matchmaker.classad.values import Value, is_error
+
+MAX_PARTS: Final = 2_000
+"""How many parts a trace shows; evaluation goes on after that, unseen."""
+
+NOT_EVALUATED: Final = "not evaluated"
+CIRCULAR: Final = "leads back to itself"
+NOT_SHOWN: Final = "not shown"
+
+
+@attrs.frozen(slots=True)
+class Trace:
+    """An expression, its value, and below it the same for each part that it was made of.
+
+    ``children`` are the operands in their order, constants left out; below an attribute stands its
+    definition; the clauses of a chain such as ``a && b && c`` stand side by side. ``value`` is None
+    for what was not needed and so not evaluated; ``note`` says that, and other remarks.
+
+    ``str()`` gives one line for each part, indented.
+    """
+
+    expression: Expr
+    value: Value | None
+    children: tuple[Trace, ...] = ()
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join("  " * depth + part.line() for depth, part in self.walk())
+
+    def line(self) -> str:
+        """The expression, its value and the note, without the parts."""
+        text = _shortened(unparse(self.expression))
+        if self.value is None:
+            return f"{text}: {self.note}"
+        said = f"{text} is {_described(self.value)}"
+        return f"{said} ({self.note})" if self.note else said
+
+    def walk(self) -> Iterator[tuple[int, Trace]]:
+        """This part and all below it, each with its depth, from the top."""
+        pending = [(0, self)]
+        while pending:
+            depth, part = pending.pop()
+            yield depth, part
+            pending += [(depth + 1, child) for child in reversed(part.children)]
+
+
+def trace(
+    expression: Expr | str, my: ClassAd | None = None, target: ClassAd | None = None
+) -> Trace:
+    """Evaluates an expression and tells how it came to its value. Text is read as an expression.
+
+    The value of the whole is that of ``expression.eval(my, target)``. Raises ParseError for text
+    that is no expression, and nothing else.
+
+    >>> from matchmaker import parse_ad
+    >>> machine = parse_ad("[ START = Load < 0.5 && Idle > 900; Load = 0.7; Idle = 1000 ]")
+    >>> print(trace("MY.START", my=machine))
+    MY.START is false
+      Load < 0.5 && Idle > 900 is false
+        Load < 0.5 is false
+          Load is 0.7
+        Idle > 900: not evaluated
+    """
+    if isinstance(expression, str):
+        from matchmaker.classad.parser import parse_expr
+
+        expression = parse_expr(expression)
+    state = _Watched(my.root if my is not None else None, target)
+    note = ""
+    value: Value
+    try:
+        state.spend(weight(expression))
+        value = state.table[type(expression)](expression, state, my)
+    except (OutOfBoundsError, RecursionError):
+        # Watching takes more of the stack than evaluating does, so its end need not be the end.
+        value = evaluate(expression, my, target)
+        note = "the evaluation was given up where the parts end"
+    while len(state.open) > 1:
+        state.close(value)
+    if state.seen >= MAX_PARTS:
+        note = f"only the first {MAX_PARTS} parts are shown"
+    whole = state.open[0].parts[0]
+    return attrs.evolve(whole, value=value, note=note)
+
+
+def _described(value: Value) -> str:
+    if is_error(value) and value.reason:
+        return f"error: {value.reason}"
+    return _shortened(unparse(literal(value)))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+@attrs.define(slots=True)
+class _Open:
+    """A part that is being evaluated."""
+
+    node: Expr
+    parts: list[Trace] = attrs.Factory(list)
+    note: str = ""
+
+
+class _Watched(State):
+    """An evaluation that notes the value of each part."""
+
+    watched = True
+
+    def __init__(self, left: ClassAd | None, right: ClassAd | None) -> None:
+        super().__init__(left, right)
+        self.table = _TABLE
+        # The innermost last. The first one is no part: the whole will stand below it.
+        self.open: list[_Open] = [_Open(TRUE)]
+        self.seen = 0
+
+    def circular(self) -> None:
+        if self.seen < MAX_PARTS:
+            self.open[-1].note = CIRCULAR
+
+    def close(self, value: Value) -> None:
+        """Notes the value of the part that was opened last."""
+        part = self.open.pop()
+        missing = NOT_EVALUATED if self.seen < MAX_PARTS else NOT_SHOWN
+        found = [p for p in _in_order(part, missing) if not _is_noise(part.node, p)]
+        self.open[-1].parts.append(Trace(part.node, value, tuple(found), part.note))
+
+
+def _in_order(part: _Open, missing: str) -> list[Trace]:
+    """The operands as they are written, those not evaluated too, and then what they led to."""
+    if isinstance(part.node, AdExpr):
+        # A nested ad is a value whose attributes are evaluated when they are asked for.
+        return part.parts
+    rest = list(part.parts)
+    found: list[Trace] = []
+    for operand in _operands(part.node):
+        place = next((i for i, known in enumerate(rest) if known.expression is operand), None)
+        found.append(Trace(operand, None, (), missing) if place is None else rest.pop(place))
+    return found + rest
+
+
+def _operands(node: Expr) -> list[Expr]:
+    """What stands directly inside; for a chain of one operator, all that it joins."""
+    if not isinstance(node, Binary):
+        return list(children(node))
+    operands: list[Expr] = []
+    left: Expr = node
+    while isinstance(left, Binary) and left.operator == node.operator:
+        operands.append(left.right)
+        left = left.left
+    return [left, *reversed(operands)]
+
+
+def _is_noise(node: Expr, part: Trace) -> bool:
+    """Whether a part says nothing: a constant, or the ad that a scope word before a name means."""
+    if isinstance(part.expression, (Literal, AdExpr)):
+        return not part.children
+    scope = scope_of(node) if isinstance(node, Attr) and node.base is part.expression else None
+    return (scope in MY_SCOPES or scope in TARGET_SCOPES) and isinstance(part.value, ClassAd)
+
+
+def _binary(node: Binary, state: _Watched, ad: ClassAd | None) -> Value:
+    """A chain of operators; links of one kind that follow each other are one part."""
+    first, links = spine(node)
+    for outer, link in pairwise(links):
+        if outer.operator != link.operator:
+            state.open.append(_Open(link))
+            state.seen += 1
+    value = state.table[type(first)](first, state, ad)
+    while links:
+        link = links.pop()
+        value = apply_link(link, value, state, ad)
+        if links and links[-1].operator != link.operator:
+            state.close(value)
+    return value
+
+
+def _watching(kind: type) -> Callable[..., Value]:
+    """What evaluates a kind of node and notes the value."""
+    unseen = REFERENCE[kind]
+    seen: Callable[..., Value] = _binary if kind is Binary else unseen
+
+    def watch(node: Expr, state: _Watched, ad: ClassAd | None) -> Value:
+        if state.seen >= MAX_PARTS:
+            return unseen(node, state, ad)
+        state.seen += 1
+        state.open.append(_Open(node))
+        value = seen(node, state, ad)
+        state.close(value)
+        return value
+
+    return watch
+
+
+_TABLE: Final[Mapping[type, Callable[..., Value]]] = {kind: _watching(kind) for kind in REFERENCE}
