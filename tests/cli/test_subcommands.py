@@ -51,7 +51,9 @@ def test_eval_in_an_ad_and_against_another(classad: Run, tmp_path: Path) -> None
 
 def test_eval_as_data(classad: Run) -> None:
     done = classad("eval", "--json", "1", "x", "1/0", '{ "a" }', "[ a = 1 ]", 'real("INF")', "true")
-    data = json.loads(done.out)
+    records = json.loads(done.out)
+    assert [record["expression"] for record in records[:3]] == ["1", "x", "1 / 0"]
+    data = [record["value"] for record in records]
     assert data[:5] == [1, None, {"error": "integer division by zero"}, ["a"], {"a": 1}]
     assert isinstance(data[5], str)
     assert data[6] is True
