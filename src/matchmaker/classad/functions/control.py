@@ -116,9 +116,10 @@ def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if not isinstance(start, Attr):
         return ErrorType("unresolved() takes the name of an attribute")
     pattern = scope.eval(arguments[1]) if len(arguments) == 2 else ""
-    if start.base is not None or scope.ad is None or start.name not in scope.ad:
+    ad = scope.ad if start.base is None else scope.eval(start.base)
+    if not isinstance(ad, ClassAd) or start.absolute or start.name not in ad:
         return UNDEFINED
-    names = _external_names(scope.ad[start.name], scope.ad, scope)
+    names = _external_names(ad[start.name], ad, scope)
     if len(arguments) == 1:
         return ",".join(names)
     if not isinstance(pattern, str):

@@ -90,7 +90,9 @@ def pow_(base: Value, exponent: Value) -> Value:
     except OverflowError:
         return -math.inf if left < 0 and right % 2 == 1 else math.inf
     except ValueError:
-        return math.nan if left else math.inf
+        if left:
+            return math.nan
+        return math.copysign(math.inf, left) if right % 2 == 1 else math.inf
 
 
 @function("quantize", 2)

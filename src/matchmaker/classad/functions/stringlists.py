@@ -1,7 +1,8 @@
 """Functions on lists that are written as one string: ``"a, b, c"``.
 
-The string is cut at any of the delimiter characters, by default at commas and white space; white
-space around an element is dropped, and so are empty elements. Lists proper are in ``lists``.
+The string is cut at any of the delimiter characters, by default at commas and spaces, by those that
+compare elements at all white space; white space around an element is dropped, and so are empty
+elements. Lists proper are in ``lists``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error, wrap
 
-_DELIMITERS: Final = ", \t\r\n"
+_DELIMITERS: Final = " ,"
+_MORE_DELIMITERS: Final = ", \t\r\n"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -160,7 +162,8 @@ def string_list_imember(*values: Value) -> Value:
 
 def _texts(name: str, values: tuple[Value, ...]) -> list[str] | UndefinedType | ErrorType:
     """The arguments, undefined ones as empty strings; undefined delimiters are the usual ones."""
-    if values[0] is UNDEFINED and values[1] is UNDEFINED:
+    bad = any(value is not UNDEFINED and not isinstance(value, str) for value in values[2:])
+    if values[0] is UNDEFINED and values[1] is UNDEFINED and not bad:
         return UNDEFINED
     texts: list[str] = []
     for index, value in enumerate(values):
@@ -177,8 +180,8 @@ def _member(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) ->
     texts = _texts(name, values)
     if not isinstance(texts, list):
         return texts
-    wanted, *rest = texts
-    return fold(wanted) in map(fold, elements(*rest))
+    wanted, text, delimiters, *_ = (*texts, _MORE_DELIMITERS)
+    return fold(wanted) in map(fold, elements(text, delimiters))
 
 
 @function("stringListSubsetMatch", 2, 3)
@@ -207,8 +210,8 @@ def _subset(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) ->
     texts = _texts(name, values)
     if not isinstance(texts, list):
         return texts
-    part, whole, *rest = texts
-    return set(map(fold, elements(part, *rest))) <= set(map(fold, elements(whole, *rest)))
+    part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
+    return set(map(fold, elements(part, delimiters))) <= set(map(fold, elements(whole, delimiters)))
 
 
 @function("stringListsIntersect", 2, 3)
@@ -250,7 +253,11 @@ def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> V
     if isinstance(texts, ErrorType):
         return texts
     pattern, text, delimiters, options, *_ = (*texts, *(_DELIMITERS, "")[len(texts) - 2 :])
-    found: Value = UNDEFINED
+    # A broken pattern is an error for an empty list too.
+    found = search(name, pattern, "", options, budget)
+    if is_error(found):
+        return found
+    found = UNDEFINED
     for element in elements(text, delimiters):
         found = search(name, pattern, element, options, budget)
         if found is not False:
