@@ -1,0 +1,438 @@
+"""The value of an expression on many rows: which way each of its parts is best evaluated.
+
+What a part can reach decides. One value for all rows where it reaches no column; the scalar form
+once for each distinct content where it reaches one coded column, or once for each combination where
+it reaches a few; truth tables and kernels for operators on what remains; and the scalar form row by
+row for the rest. The scalar form is applied to ads of just the columns that are reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import Attr, Binary, Expr, Ternary, Unary
+from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.matching.columns import kernels
+from matchmaker.matching.columns.column import (
+    ABSENT,
+    ERROR_KIND,
+    FALSE,
+    INTEGER,
+    MISSING,
+    OTHER,
+    REAL,
+    TRUE,
+    UNDEFINED_KIND,
+    Bits,
+    Coded,
+    Codes,
+    Column,
+    Kinds,
+    Numeric,
+    Rows,
+)
+from matchmaker.matching.columns.reach import Reach, Reaches, Side
+from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.vectors import (
+    Chosen,
+    Objects,
+    Same,
+    Scalars,
+    Vector,
+    connect,
+    merged,
+    negate,
+    scalars,
+    truths,
+    where_undefined,
+)
+
+FEW: Final = 256
+"""Up to so many distinct contents or combinations, each is evaluated without further thought."""
+
+FEW_ROWS: Final = 16
+MOST_EXPRESSIONS: Final = 64
+_CONNECTIVES: Final = ("&&", "||")
+
+
+@attrs.frozen(slots=True)
+class Step:
+    """How a part of an expression was evaluated.
+
+    ``way`` is ``once``, ``by value``, ``by combination``, ``by column`` or ``by row``; ``count`` is
+    how often the scalar form was applied. ``side`` says in whose ad the part stands.
+    """
+
+    depth: int
+    text: str
+    side: str
+    way: str
+    columns: tuple[str, ...]
+    rows: int
+    count: int
+
+    def __str__(self) -> str:
+        times = f", {self.count} evaluations" if self.way != "by column" else ""
+        of = f" of {', '.join(self.columns)}" if self.columns else ""
+        return f"{'  ' * self.depth}{self.text}: {self.way}{of} ({self.rows} rows{times})"
+
+
+class Evaluator:
+    """Evaluates parts of one attribute of a job or of the rows' ads, matched with each other."""
+
+    def __init__(
+        self, view: View, job: ClassAd, root: tuple[Side, str], steps: list[Step] | None = None
+    ) -> None:
+        """`root` is the attribute, by side and folded name; `steps` collects what is done."""
+        self.view = view
+        self.job = job
+        self.reaches = Reaches(job, view.columns, view.size, root)
+        self._root = root
+        self._steps = steps
+        self._depth = 0
+
+    def vector(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
+        """The values of an expression that stands on a side, on some rows or on all."""
+        reach = self.reaches.of(node, side)
+        names = self._names(reach)
+        size = self.view.size if rows is None else len(rows)
+        place = len(self._steps) if self._steps is not None else 0
+        self._depth += 1
+        try:
+            way, count, vector = self._best(node, side, rows, reach)
+        except RecursionError:
+            way, count, vector = "by row", size, self._by_row(node, side, rows, names)
+        self._depth -= 1
+        if self._steps is not None:
+            step = Step(self._depth, str(node), side.value, way, names, size, count)
+            self._steps.insert(place, step)
+        return vector
+
+    def _best(
+        self, node: Expr, side: Side, rows: Rows | None, reach: Reach
+    ) -> tuple[str, int, Vector]:
+        size = self.view.size if rows is None else len(rows)
+        names = self._names(reach)
+        if reach.opaque:
+            return "by row", size, self._by_row(node, side, rows, None)
+        if not names:
+            return "once", 1, Same(self._value(node, side, {}))
+        if size <= FEW_ROWS:
+            return "by row", size, self._by_row(node, side, rows, names)
+        columns = [self.view.columns[name] for name in names]
+        coded = [column for column in columns if isinstance(column, Coded)]
+        all_coded = len(coded) == len(columns)
+        combinations = 1
+        for column in coded:
+            combinations *= len(column.table)
+        cheap = all_coded and combinations <= FEW
+        if cheap and len(names) == 1:
+            return self._by_value(node, side, rows, size, names[0])
+        connective = isinstance(node, Binary) and node.operator in _CONNECTIVES
+        if cheap and not connective:
+            return self._by_combination(node, side, rows, names, combinations)
+        vector = self._by_column(node, side, rows)
+        if vector is not None:
+            return "by column", 0, vector
+        if all_coded and len(names) == 1:
+            return self._by_value(node, side, rows, size, names[0])
+        if all_coded and combinations < 1 << 62:
+            return self._by_combination(node, side, rows, names, combinations)
+        return "by row", size, self._by_row(node, side, rows, names)
+
+    def _names(self, reach: Reach) -> tuple[str, ...]:
+        """The columns that are reached and there, in a fixed order."""
+        return tuple(sorted(name for name in reach.columns if name in self.view.columns))
+
+    # --- by the scalar form -----------------------------------------------------------------------
+
+    def _value(self, node: Expr, side: Side, content: dict[str, Any]) -> Value:
+        """The value with a row that has this content."""
+        return self._scalar(node, side, ClassAd.of(content, None))
+
+    def _scalar(self, node: Expr, side: Side, row: ClassAd) -> Value:
+        inside = self._root[1] if side is self._root[0] else ""
+        if side is Side.JOB:
+            return evaluate(node, self.job, row, inside)
+        return evaluate(node, row, self.job, inside)
+
+    def _by_value(
+        self, node: Expr, side: Side, rows: Rows | None, size: int, name: str
+    ) -> tuple[str, int, Vector]:
+        column = self._coded(name)
+        codes = self._codes(column, rows)
+        table = column.table[:]
+        used: Sequence[int] = range(len(table))
+        if size < len(table):
+            used = np.unique(codes).tolist()
+        values: list[Value] = [UNDEFINED] * len(table)
+        for code in used:
+            content = table[code]
+            values[code] = self._value(node, side, {} if content is MISSING else {name: content})
+        return "by value", len(used), Chosen(codes, values)
+
+    def _by_combination(
+        self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...], combinations: int
+    ) -> tuple[str, int, Vector]:
+        columns = [self._coded(name) for name in names]
+        tables = [column.table[:] for column in columns]
+        kind = np.uint32 if combinations <= 1 << 31 else np.int64
+        key: Any = 0
+        for column, table in zip(columns, tables, strict=True):
+            key = key * len(table) + self._codes(column, rows).astype(kind)
+        if combinations <= max(FEW, len(key)):
+            seen = np.zeros(combinations, np.bool_)
+            seen[key] = True
+            used = np.flatnonzero(seen)
+            codes = key
+            values: list[Value] = [UNDEFINED] * combinations
+            places: Sequence[int] = used.tolist()
+        else:
+            used, codes = np.unique(key, return_inverse=True)
+            values = [UNDEFINED] * len(used)
+            places = range(len(used))
+        for place, combination in zip(places, used.tolist(), strict=True):
+            content = {}
+            rest = combination
+            for name, table in zip(reversed(names), reversed(tables), strict=True):
+                rest, code = divmod(rest, len(table))
+                if code:
+                    content[name] = table[code]
+            values[place] = self._value(node, side, content)
+        return "by combination", len(used), Chosen(codes, values)
+
+    def _by_row(
+        self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...] | None
+    ) -> Vector:
+        """With the columns `names` of each row, or with its whole ad where that is None."""
+        numbers = (self.view.rows() if rows is None else rows).tolist()
+        if names is None:
+            found = [self._scalar(node, side, self.view.ad(row)) for row in numbers]
+        else:
+            columns = [(name, self.view.columns[name]) for name in names]
+            found = []
+            for row in numbers:
+                content = {name: column.get(row) for name, column in columns}
+                held = {name: c for name, c in content.items() if c is not MISSING}
+                found.append(self._value(node, side, held))
+        if rows is None and self.view.alive is not None:
+            return merged([(self.view.rows(), Objects(found))], self.view.size)
+        return Objects(found)
+
+    def _coded(self, name: str) -> Coded:
+        column = self.view.columns[name]
+        if not isinstance(column, Coded):
+            raise TypeError(f"{name} is not a coded column")
+        return column
+
+    def _codes(self, column: Coded, rows: Rows | None) -> Any:
+        return column.codes[: self.view.size] if rows is None else column.codes[rows]
+
+    # --- by column --------------------------------------------------------------------------------
+
+    def _by_column(self, node: Expr, side: Side, rows: Rows | None) -> Vector | None:
+        """By the vectors of the parts, or None where their values or the node do not allow it."""
+        if isinstance(node, Binary):
+            return self._binary(node, side, rows)
+        if isinstance(node, Attr):
+            return self._attribute(node, side, rows)
+        if isinstance(node, Unary):
+            return self._unary(node, side, rows)
+        return self._ternary(node, side, rows) if isinstance(node, Ternary) else None
+
+    def _unary(self, node: Unary, side: Side, rows: Rows | None) -> Vector | None:
+        operand = self.vector(node.operand, side, rows)
+        if node.operator == "!":
+            return negate(operand)
+        plain = scalars(operand)
+        return kernels.UNARY[node.operator](plain) if plain is not None else None
+
+    def _binary(self, node: Binary, side: Side, rows: Rows | None) -> Vector | None:
+        if node.operator in _CONNECTIVES:
+            return self._chain(node, side, rows)
+        if node.operator == "?:":
+            return self._elvis(self.vector(node.left, side, rows), node.right, side, rows)
+        # The left spine is taken in a loop, so that a long sum is no deeper than a short one.
+        links = [node]
+        left = node.left
+        while isinstance(left, Binary) and left.operator in kernels.BINARY:
+            links.append(left)
+            left = left.left
+        value = scalars(self.vector(left, side, rows))
+        for link in reversed(links):
+            right = scalars(self.vector(link.right, side, rows)) if value is not None else None
+            if value is not None and right is not None:
+                value = kernels.BINARY[link.operator](value, right)
+            elif link is node:
+                return None
+            else:
+                # Strings and the like: by the scalar form, and on from there.
+                value = scalars(self.vector(link, side, rows))
+        return value
+
+    def _chain(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
+        operands = [node.right]
+        left = node.left
+        while isinstance(left, Binary) and left.operator == node.operator:
+            operands.append(left.right)
+            left = left.left
+        vector = self.vector(left, side, rows)
+        for operand in reversed(operands):
+            vector = connect(node.operator, vector, self.vector(operand, side, rows))
+        return vector
+
+    def _elvis(self, left: Vector, right: Expr, side: Side, rows: Rows | None) -> Vector:
+        size = self.view.size if rows is None else len(rows)
+        undefined = where_undefined(left, size)
+        if not undefined.any():
+            return left
+        if undefined.all():
+            return self.vector(right, side, rows)
+        kept, others = np.flatnonzero(~undefined), np.flatnonzero(undefined)
+        chosen = others if rows is None else rows[others]
+        return merged([(kept, _part(left, kept)), (others, self.vector(right, side, chosen))], size)
+
+    def _ternary(self, node: Ternary, side: Side, rows: Rows | None) -> Vector:
+        size = self.view.size if rows is None else len(rows)
+        condition = np.broadcast_to(truths(self.vector(node.condition, side, rows)), (size,))
+        parts: list[tuple[Rows, Vector]] = []
+        for kind, outcome in (
+            (TRUE, node.then), (FALSE, node.otherwise),
+            (UNDEFINED_KIND, Same(UNDEFINED)), (ERROR_KIND, Same(ERROR)),
+        ):  # fmt: skip
+            places = np.flatnonzero(condition == kind)
+            if not len(places):
+                continue
+            whole = len(places) == size
+            chosen = rows if whole else places if rows is None else rows[places]
+            vector = self.vector(outcome, side, chosen) if isinstance(outcome, Expr) else outcome
+            if whole:
+                return vector
+            parts.append((places, vector))
+        return merged(parts, size)
+
+    def _attribute(self, node: Attr, side: Side, rows: Rows | None) -> Vector | None:
+        holder = self.reaches.holder(node, side)
+        if holder is None:
+            return None
+        if holder is Side.JOB:
+            content = self.job.content.get(node.folded, UNDEFINED)
+            return self._held(content, Side.JOB, rows)
+        column = self.view.columns.get(node.folded)
+        absent: Any = UNDEFINED
+        if self.reaches.falls_through(node, side):
+            absent = self.job.content[node.folded]
+        if column is None:
+            return self._held(absent, Side.JOB, rows)
+        return self.follow(column, absent, rows)
+
+    def _held(self, content: Any, side: Side, rows: Rows | None) -> Vector:
+        return self.vector(content, side, rows) if isinstance(content, Expr) else Same(content)
+
+    def follow(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
+        """The values of what the rows hold in a column; `absent` is the job's content instead.
+
+        None where the column holds so many expressions that each row is better taken by itself.
+        """
+        size = self.view.size if rows is None else len(rows)
+        if isinstance(column, Coded):
+            found = self._grouped_codes(column, absent, self._codes(column, rows))
+        elif isinstance(column, Numeric):
+            some = slice(self.view.size) if rows is None else rows
+            found = _grouped_numbers(column, column.kinds[some], column.bits[some])
+        else:
+            return self._loose(column, absent, rows)
+        if not isinstance(found, _Groups):
+            return found
+        parts: list[tuple[Rows, Vector]] = [(found.plain, found.values)] if len(found.plain) else []
+        for places, content in found.groups:
+            whole = len(places) == size
+            chosen = rows if whole else places if rows is None else rows[places]
+            if content is MISSING:
+                vector = self._held(absent, Side.JOB, chosen)
+            else:
+                vector = self._held(content, Side.ROW, chosen)
+            if whole:
+                return vector
+            if len(places):
+                parts.append((places, vector))
+        return merged(parts, size)
+
+    def _grouped_codes(self, column: Coded, absent: Any, codes: Any) -> Vector | _Groups | None:
+        kinds, bits = column.plain()
+        if kinds[1:].max(initial=0) <= REAL and (absent is UNDEFINED or codes.all()):
+            return _numbers(kinds, bits, codes)
+        table = column.table[:]
+        special = [i for i, content in enumerate(table) if isinstance(content, Expr) or not i]
+        if len(special) > MOST_EXPRESSIONS:
+            return None
+        groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
+        values = [_value_or_none(content) for content in table]
+        other = np.ones(len(codes), np.bool_)
+        for places, _ in groups:
+            other[places] = False
+        if other.all():
+            return Chosen(codes, values)
+        plain = np.flatnonzero(other)
+        return _Groups(plain, Chosen(codes[plain], values), groups)
+
+    def _loose(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
+        found = column.contents(range(self.view.size) if rows is None else rows.tolist())
+        if any(isinstance(content, Expr) for content in found):
+            return None
+        if isinstance(absent, Expr):
+            return None if MISSING in found else Objects(found)
+        return Objects([absent if content is MISSING else content for content in found])
+
+
+def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> Scalars:
+    """Scalars by code, of a table whose first entry is UNDEFINED and whose others are plain."""
+    if (kinds[1:] == INTEGER).all() and codes.all():
+        return Scalars(kinds[1:2], bits[codes])
+    kinds = kinds.copy()
+    kinds[0] = UNDEFINED_KIND
+    return Scalars(kinds[codes], bits[codes])
+
+
+@attrs.frozen(slots=True)
+class _Groups:
+    """Rows that hold values, and those that hold the same expression, or nothing."""
+
+    plain: Rows
+    values: Vector
+    groups: list[tuple[Rows, Any]]
+
+
+def _grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | _Groups | None:
+    if kinds.max(initial=0) <= REAL:
+        return Scalars(kinds, bits)
+    codes = np.where(kinds == OTHER, bits, -1)
+    found = [code for code in np.unique(codes).tolist() if code >= 0]
+    if len(found) > MOST_EXPRESSIONS:
+        return None
+    plain = np.flatnonzero(kinds <= REAL)
+    groups = [(np.flatnonzero(codes == code), column.others[code]) for code in found]
+    groups.append((np.flatnonzero(kinds == ABSENT), MISSING))
+    return _Groups(plain, Scalars(kinds[plain], bits[plain]), groups)
+
+
+def _value_or_none(content: Any) -> Value:
+    return UNDEFINED if content is MISSING or isinstance(content, Expr) else content
+
+
+def _part(vector: Vector, places: Rows) -> Vector:
+    """The values of some of the rows of a vector."""
+    if isinstance(vector, Same):
+        return vector
+    if isinstance(vector, Chosen):
+        return Chosen(vector.codes[places], vector.table)
+    if isinstance(vector, Objects):
+        return Objects([vector.values[place] for place in places.tolist()])
+    kinds = vector.kinds[places] if len(vector.kinds) > 1 else vector.kinds
+    return Scalars(kinds, vector.bits[places] if vector.bits is not None else None)

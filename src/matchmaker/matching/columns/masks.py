@@ -1,0 +1,218 @@
+"""Which rows a requirement is true of, clause by clause, and what is kept of it between jobs.
+
+A clause that says the same of a job's attributes as one before it has the same mask, as long as no
+column that it reaches has changed. Masks are a byte a row.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
+from matchmaker.classad.operators import truth
+from matchmaker.matching.columns.column import MISSING, Coded, Rows, identity
+from matchmaker.matching.columns.evaluator import Evaluator, Step
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true
+
+REQUIREMENTS: Final = "requirements"
+MOST_GROUPS: Final = 16
+"""With more distinct requirements than this among the rows, each group is evaluated by itself."""
+
+Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
+
+
+@attrs.frozen(slots=True, eq=False)
+class _Kept:
+    stamps: Stamps
+    mask: Mask
+
+
+class Cache:
+    """Masks of clauses, the latest used first to stay, up to a number of bytes."""
+
+    def __init__(self, most: int = 1 << 28) -> None:
+        self._most = most
+        self._bytes = 0
+        self._kept: OrderedDict[Any, _Kept] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Any, stamps: Stamps, size: int) -> Mask | None:
+        """The mask under a key, if its columns have not changed."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is None:
+                return None
+            if kept.stamps != stamps or len(kept.mask) != size:
+                self._drop(key)
+                return None
+            self._kept.move_to_end(key)
+            return kept.mask
+
+    def put(self, key: Any, stamps: Stamps, mask: Mask) -> None:
+        """Keeps a mask, in the place of what has not been used for longest."""
+        with self._lock:
+            if key in self._kept:
+                self._drop(key)
+            self._kept[key] = _Kept(stamps, mask)
+            self._bytes += mask.nbytes
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._drop(next(iter(self._kept)))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _drop(self, key: Any) -> None:
+        self._bytes -= self._kept.pop(key).mask.nbytes
+
+
+class Masks:
+    """The masks of one job's requirements, and of the rows' requirements of it, over one view."""
+
+    def __init__(
+        self, view: View, job: ClassAd, cache: Cache, steps: list[Step] | None = None
+    ) -> None:
+        self.view = view
+        self.job = job
+        self._cache = cache
+        self._steps = steps
+        self._mine = Evaluator(view, job, (Side.JOB, REQUIREMENTS), steps)
+        self._theirs = Evaluator(view, job, (Side.ROW, REQUIREMENTS), steps)
+
+    def clause(self, node: Expr) -> Mask:
+        """Where a part of the job's requirements is true."""
+        return self._mask(self._mine, node, Side.JOB)
+
+    def mine(self) -> Mask:
+        """Where the job's requirements are true; everywhere if it has none."""
+        if REQUIREMENTS not in self.job.content:
+            return self._all(True)
+        return self._content(self._mine, self.job.content[REQUIREMENTS], Side.JOB)
+
+    def theirs(self, among: Mask | None = None) -> Mask:
+        """Where the requirements of the rows are true of the job, and those without any.
+
+        Rows outside of `among` need not be looked at; what is said of them is anything.
+        """
+        column = self.view.columns.get(REQUIREMENTS)
+        if column is None:
+            return self._all(True)
+        if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
+            return self._groups(column, True)
+        rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
+        found = self._theirs.follow(column, True, rows)
+        if found is None:
+            # Too many distinct requirements to group: each row by itself.
+            whole = Evaluator(self.view, self.job, (Side.ROW, ""), self._steps)
+            node = Attr(Attr(None, "MY", False), "Requirements", False)
+            found = whole.vector(node, Side.ROW, rows)
+            accepted = is_true(found, len(rows)) | column.missing(self.view.size)[rows]
+        else:
+            accepted = is_true(found, len(rows))
+        mask = np.zeros(self.view.size, np.bool_)
+        mask[rows] = accepted
+        return mask
+
+    def _all(self, value: bool) -> Mask:
+        return np.broadcast_to(np.bool_(value), (self.view.size,))
+
+    def _content(self, evaluator: Evaluator, content: Any, side: Side) -> Mask:
+        if isinstance(content, Expr):
+            return self._mask(evaluator, content, side)
+        return self._all(truth(content) is True)
+
+    def _groups(self, column: Coded, absent: bool) -> Mask:
+        """The rows' requirements, once for each distinct one."""
+        codes = column.codes[: self.view.size]
+        table = column.table[:]
+        present = np.bincount(codes, minlength=len(table)).tolist()
+        masks = []
+        for code, (content, rows) in enumerate(zip(table, present, strict=True)):
+            if not rows:
+                continue
+            if content is MISSING:
+                part = self._all(absent)
+            else:
+                part = self._content(self._theirs, content, Side.ROW)
+            if rows == self.view.size:
+                return part
+            masks.append(np.logical_and(part, codes == code))
+        return _combined(np.logical_or, masks) if masks else self._all(False)
+
+    def _mask(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
+        reach = evaluator.reaches.of(node, side)
+        if reach.opaque:
+            return self._evaluated(evaluator, node, side)
+        if isinstance(node, Binary) and node.operator == "&&":
+            # True exactly where both sides are.
+            masks = [self._mask(evaluator, clause, side) for clause in conjuncts(node)]
+            return _combined(np.logical_and, masks)
+        inner = self._followed(evaluator, node, side)
+        if inner is not None:
+            return self._mask(evaluator, *inner)
+        if reach.volatile:
+            return self._evaluated(evaluator, node, side)
+        held = self.job.content
+        said = [(name, held.get(name)) for name in sorted(reach.job)]
+        key = node, side, tuple((name, c.__class__, identity(c)) for name, c in said)
+        columns = self.view.columns
+        stamps = tuple(
+            (name, columns[name].version if name in columns else 0)
+            for name in sorted(reach.columns)
+        )
+        mask = self._cache.get(key, stamps, self.view.size)
+        if mask is None:
+            mask = self._evaluated(evaluator, node, side)
+            self._cache.put(key, stamps, mask)
+        return mask
+
+    def _followed(self, evaluator: Evaluator, node: Expr, side: Side) -> tuple[Expr, Side] | None:
+        """What a name stands for where that is one expression for all rows, such as START."""
+        if not isinstance(node, Attr):
+            return None
+        holder = evaluator.reaches.holder(node, side)
+        if holder is None:
+            return None
+        if holder is Side.JOB:
+            content = self.job.content.get(node.folded)
+        else:
+            column = self.view.columns.get(node.folded)
+            if not isinstance(column, Coded) or len(column.table) != 2:
+                return None
+            if evaluator.reaches.lacks(node.folded):
+                return None
+            content = column.table[1]
+        return (content, holder) if isinstance(content, Expr) else None
+
+    def _evaluated(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
+        vector: Vector = evaluator.vector(node, side)
+        if isinstance(vector, Same):
+            return self._all(truth(vector.value) is True)
+        return is_true(vector, self.view.size)
+
+
+def _combined(connective: np.ufunc, masks: list[Mask]) -> Mask:
+    """Masks joined by `and` or by `or`; those given stay as they are."""
+    if len(masks) == 1:
+        return masks[0]
+    joined: Mask = connective(masks[0], masks[1])
+    for mask in masks[2:]:
+        connective(joined, mask, out=joined)
+    return joined
+
+
+def rank(view: View, job: ClassAd, rows: Rows, steps: list[Step] | None = None) -> Vector:
+    """The values of the job's rank of rows; UNDEFINED where it has none."""
+    from matchmaker.classad.values import UNDEFINED
+
+    content = job.content.get("rank", UNDEFINED)
+    if not isinstance(content, Expr):
+        return Same(content)
+    return Evaluator(view, job, (Side.JOB, "rank"), steps).vector(content, Side.JOB, rows)
