@@ -1,6 +1,42 @@
-"""The matchmaker for both scales: a pair of ads, a pool of them, their ranking and its reasons."""
+"""The matchmaker for both scales: a pair of ads, a pool of them, their ranking and its reasons.
+
+Pools need NumPy, which takes longer to load than all the rest: they are loaded when first used.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.matching.pair import Clause, Match, clauses, match, refusal
-from matchmaker.matching.pool import Explanation, Matches, Pool
 
-__all__ = ["Clause", "Explanation", "Match", "Matches", "Pool", "clauses", "match", "refusal"]
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation import Explanation
+    from matchmaker.matching.pool import Pool
+    from matchmaker.matching.snapshot import Matches, Plan, Snapshot
+
+__all__ = [
+    "Clause",
+    "Explanation",
+    "Match",
+    "Matches",
+    "Plan",
+    "Pool",
+    "Snapshot",
+    "clauses",
+    "match",
+    "refusal",
+]
+
+_LATER: Final = {
+    "Explanation": "explanation",
+    "Matches": "snapshot",
+    "Plan": "snapshot",
+    "Pool": "pool",
+    "Snapshot": "snapshot",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(f"matchmaker.matching.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'matchmaker.matching' has no attribute {name!r}")

@@ -1,7 +1,6 @@
-"""Many ads by key, matched one after the other: the plain form of a pool, and its explanation.
+"""Many ads by key, which may come, change and go while jobs are matched with them.
 
-A pool is asked by one job at a time or by many; jobs that are equal are matched once.
-What two ads say of each other is in ``pair``.
+What is asked of a pool is asked of a ``Snapshot`` of it; how the ads are held is in ``columns``.
 """
 
 from __future__ import annotations
@@ -9,87 +8,42 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-import attrs
-
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import conjuncts
-from matchmaker.classad.operators import truth
-from matchmaker.classad.unparse import unparse
-from matchmaker.matching.pair import (
-    RANK,
-    REQUIREMENTS,
-    match,
-    requirements_value,
-    shorten,
-)
-from matchmaker.matching.ranking import best_first, rank_number
-
-
-@attrs.frozen(slots=True)
-class Matches:
-    """What matched: keys, ranks and row numbers, one entry an ad, in step with each other.
-
-    A rank that is not a number counts as 0.0, as in HTCondor; ``unranked`` names those keys.
-    """
-
-    keys: tuple[str, ...]
-    ranks: tuple[float, ...]
-    rows: tuple[int, ...]
-    unranked: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-@attrs.frozen(slots=True)
-class ClauseCount:
-    """A clause, how many ads satisfy it alone, and how many satisfy it and all before it."""
-
-    text: str
-    matched: int
-    cumulative: int
-
-
-@attrs.frozen(slots=True)
-class Explanation:
-    """Why a job matches as few ads of a pool as it does."""
-
-    total: int
-    clauses: tuple[ClauseCount, ...]
-    refused_by_ads: int
-    matched: int
-    suggestions: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"{'alone':>8} {'so far':>8}  clause"]
-        lines += [f"{c.matched:>8} {c.cumulative:>8}  {shorten(c.text)}" for c in self.clauses]
-        lines.append(f"{self.matched} of {self.total} match")
-        if self.refused_by_ads:
-            lines[-1] += f"; {self.refused_by_ads} satisfy it, but refuse the job"
-        return "\n".join([*lines, *self.suggestions])
+from matchmaker.classad.nodes import Expr
+from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.store import DuplicateKeyError, Store
+from matchmaker.matching.explanation import Explanation, explain
+from matchmaker.matching.pair import shorten
+from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
 
 class Pool:
     """Ads under the value of one of their attributes.
 
+    Any thread may read or change a pool; what matches goes on with the pool as it was. The ad that
+    a pool gives back is equal to what was put in, but another object: to change what the pool
+    holds, ``update`` it.
+
     >>> from matchmaker import parse_ad, parse_ads
-    >>> pool = Pool(parse_ads('[Name = "a"; Cpus = 2] [Name = "b"; Cpus = 8]'), key="Name")
-    >>> job = parse_ad("[Requirements = TARGET.Cpus >= 2; Rank = TARGET.Cpus]")
+    >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'), key="Name")
+    >>> job = parse_ad("[ Requirements = TARGET.Cpus >= 2; Rank = TARGET.Cpus ]")
     >>> pool.match(job).keys, pool.top(job, 1).keys
     (('a', 'b'), ('b',))
     """
 
-    __slots__ = ("_ads", "key")
+    __slots__ = ("_cache", "_store", "key")
 
     def __init__(self, ads: Iterable[ClassAd] = (), key: str = "Name") -> None:
         """Raises ValueError for an ad without the key, and for two ads with the same one."""
         self.key = key
-        self._ads: dict[str, ClassAd] = {}
-        for ad in ads:
-            name = self._key_of(ad)
-            if name in self._ads:
-                raise ValueError(f"two ads have {key} = {name!r}; the key must tell ads apart")
-            self._ads[name] = ad
+        self._cache = Cache()
+        self._store = Store()
+        try:
+            self._store.extend((self._key_of(ad), ad) for ad in ads)
+        except DuplicateKeyError as duplicate:
+            raise ValueError(
+                f"two ads have {key} = {duplicate.key!r}; the key must tell ads apart"
+            ) from None
 
     def _key_of(self, ad: ClassAd) -> str:
         value = ad.eval(self.key)
@@ -99,75 +53,77 @@ class Pool:
         return str(value)
 
     def __len__(self) -> int:
-        return len(self._ads)
+        return len(self._store)
 
     def __iter__(self) -> Iterator[ClassAd]:
-        return iter(self._ads.values())
+        return iter(self.snapshot())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._ads
+        return name in self._store
 
     def __getitem__(self, name: str) -> ClassAd:
-        return self._ads[name]
+        return self._store.ad(name)
+
+    def keys(self) -> list[str]:
+        """The keys, in the order in which they were entered."""
+        return list(self._store)
 
     def update(self, ad: ClassAd) -> None:
-        """Enters an ad, in the place of the one with its key if there is one."""
-        self._ads[self._key_of(ad)] = ad
+        """Enters an ad, in the place of the one with its key if there is one.
+
+        Raises ValueError for an ad without the key.
+        """
+        self._store.put(self._key_of(ad), ad)
 
     def remove(self, name: str) -> None:
         """Takes the ad with a key out. Raises KeyError where there is none."""
-        del self._ads[name]
+        self._store.remove(name)
+
+    def snapshot(self) -> Snapshot:
+        """The pool as it is now. It costs little until the pool changes."""
+        return Snapshot(self._store.view(), self._cache)
 
     def match(self, job: ClassAd) -> Matches:
         """All ads that match the job, both ways, in the pool's order."""
-        keys, ranks, rows, unranked = [], [], [], []
-        for row, (name, ad) in enumerate(self._ads.items()):
-            outcome = match(job, ad)
-            if outcome.matched:
-                rank = rank_number(outcome.rank)
-                if rank is None and RANK in job:
-                    unranked.append(name)
-                keys.append(name)
-                ranks.append(rank if rank is not None else 0.0)
-                rows.append(row)
-        return Matches(tuple(keys), tuple(ranks), tuple(rows), tuple(unranked))
+        return self.snapshot().match(job)
 
-    def top(self, job: ClassAd, count: int, tie: random.Random | None = None) -> Matches:
+    def top(
+        self,
+        job: ClassAd,
+        count: int,
+        tie: random.Random | None = None,
+        fuzzy: float | None = None,
+    ) -> Matches:
         """The best that match, best first; equal ranks by key, or by chance with `tie`.
 
-        Raises ValueError for a negative count.
+        With ``fuzzy`` all are drawn by lot, the better ones sooner: see ``ranking.fuzzy``, whose
+        factor it is; `tie` is then the source of chance. Raises ValueError for a negative count.
         """
-        if count < 0:
-            raise ValueError(f"the best {count} cannot be given")
-        found = self.match(job)
-        order = best_first(
-            range(len(found)), lambda i: found.ranks[i], lambda i: found.keys[i], tie
-        )[:count]
-        return Matches(
-            tuple(found.keys[i] for i in order),
-            tuple(found.ranks[i] for i in order),
-            tuple(found.rows[i] for i in order),
-            found.unranked,
-        )
+        return self.snapshot().top(job, count, tie, fuzzy)
 
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
-        """The matches of each job, in order. Equal jobs are matched once."""
-        known: dict[object, Matches] = {}
-        for job in jobs:
-            cluster = job.expression()
-            if cluster not in known:
-                known[cluster] = self.match(job)
-            yield known[cluster]
+        """The matches of each job, in order, all with the pool as it was at the first.
+
+        Jobs that agree on all that the pool's ads and their own requirements and rank can tell
+        apart are matched once (autoclusters).
+        """
+        yield from self.snapshot().match_many(jobs)
+
+    def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
+        """Evaluates an expression of a job on all ads, and tells which way each part went.
+
+        ``once``, ``by value`` and ``by combination`` of columns apply the scalar form as often as
+        there are distinct contents; ``by column`` uses none; ``by row`` one for each ad.
+
+        >>> from matchmaker import parse_ads
+        >>> pool = Pool(parse_ads("".join(f"[ Name = {n}; Cpus = {n % 2} ]" for n in range(99))))
+        >>> print(pool.plan("TARGET.Cpus > 0 && TARGET.Name < 3"))
+        TARGET.Cpus > 0 && TARGET.Name < 3: by column of cpus, name (99 rows)
+          TARGET.Cpus > 0: by value of cpus (99 rows, 3 evaluations)
+          TARGET.Name < 3: by value of name (99 rows, 99 evaluations)
+        """
+        return self.snapshot().plan(expression, job)
 
     def explain(self, job: ClassAd) -> Explanation:
         """How many ads each clause of the job's requirements leaves, alone and cumulatively."""
-        ads = list(self._ads.values())
-        left = ads
-        counted = []
-        for clause in conjuncts(job[REQUIREMENTS]) if REQUIREMENTS in job else []:
-            alone = [ad for ad in ads if truth(clause.eval(job, ad)) is True]
-            chosen = {id(ad) for ad in alone}
-            left = [ad for ad in left if id(ad) in chosen]
-            counted.append(ClauseCount(unparse(clause), len(alone), len(left)))
-        matched = sum(requirements_value(ad, job) is True for ad in left)
-        return Explanation(len(ads), tuple(counted), len(left) - matched, matched)
+        return explain(self.snapshot(), job)

@@ -73,7 +73,7 @@ class Reach:
 
 
 @attrs.frozen(slots=True)
-class _Names:
+class Names:
     """The names in one expression: after MY, after TARGET, bare, and after anything else."""
 
     my: frozenset[str]
@@ -84,9 +84,15 @@ class _Names:
     volatile: bool
     random: bool
 
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """All the names, whatever they are said of."""
+        return self.my | self.target | self.bare | self.any
+
 
 @lru_cache(maxsize=4096)
-def _names(root: Expr) -> _Names:
+def names_in(root: Expr) -> Names:
+    """The names in an expression, and whether it can lead to others or is left to chance."""
     my: set[str] = set()
     target: set[str] = set()
     bare: set[str] = set()
@@ -119,7 +125,7 @@ def _names(root: Expr) -> _Names:
     if scopes and _stands_alone(root, scopes):
         opaque = True
     opaque = opaque or bool(anywhere & (SCOPES | AROUND))
-    return _Names(
+    return Names(
         frozenset(my), frozenset(target), frozenset(bare), frozenset(anywhere),
         opaque, volatile, random,
     )  # fmt: skip
@@ -188,7 +194,7 @@ class Reaches:
         return side is Side.ROW and node.base is None and node.folded in self._job.content
 
     def _of(self, node: Expr, side: Side, path: dict[tuple[Side, str], int]) -> Reach:
-        names = _names(node)
+        names = names_in(node)
         if names.opaque or names.random:
             return Reach(opaque=True, volatile=True)
         reached = Reach(volatile=names.volatile)
@@ -198,7 +204,7 @@ class Reaches:
                 return reached
         return reached
 
-    def _edges(self, names: _Names, side: Side) -> set[tuple[Side, str]]:
+    def _edges(self, names: Names, side: Side) -> set[tuple[Side, str]]:
         edges = {(side, name) for name in names.my}
         edges |= {(side.other, name) for name in names.target}
         edges |= {(one, name) for name in names.any for one in Side}

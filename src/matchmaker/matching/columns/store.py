@@ -23,6 +23,14 @@ _SETTLE_EVERY: Final = 1024
 _BATCH: Final = 4096
 
 
+class DuplicateKeyError(ValueError):
+    """Two ads have one key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 @attrs.frozen(slots=True)
 class Layout:
     """The names of an ad in its order: as spelled, folded, and the spellings where unusual."""
@@ -35,6 +43,10 @@ class Layout:
     def of(cls, names: tuple[str, ...]) -> Layout:
         """The layout of an ad with these names."""
         return cls(names, tuple(map(ascii_fold, names)), canonical_names(names))
+
+    def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
+        """An ad with this layout and what a row holds."""
+        return ClassAd.of({name: columns[name].get(row) for name in self.folded}, self.spellings)
 
 
 @attrs.frozen(slots=True, eq=False, weakref_slot=True)
@@ -53,10 +65,8 @@ class View:
 
     def ad(self, row: int) -> ClassAd:
         """The ad of a row, made anew."""
-        layout = self.layouts[self.layout[row]]
-        columns = self.columns
-        content = {name: columns[name].get(row) for name in layout.folded}
-        return ClassAd.of(content, layout.spellings)
+        layout: Layout = self.layouts[self.layout[row]]
+        return layout.ad(self.columns, row)
 
     def rows(self) -> Rows:
         """The numbers of the rows that live."""
@@ -110,9 +120,12 @@ class Store:
         with self._lock:
             return iter([self._keys[row] for row in self._rows.values()])
 
-    def row(self, key: str) -> int:
-        """The row of a key. Raises KeyError where there is none."""
-        return self._rows[key]
+    def ad(self, key: str) -> ClassAd:
+        """The ad under a key. Raises KeyError where there is none."""
+        with self._lock:
+            row = self._rows[key]
+            layout: Layout = self._layouts[self._layout[row]]
+            return layout.ad(self._columns, row)
 
     def put(self, key: str, ad: ClassAd) -> None:
         """Enters an ad, in the place of the one with its key if there is one."""
@@ -120,7 +133,7 @@ class Store:
             self._put(key, ad)
 
     def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
-        """Enters many ads. Raises ValueError, naming the key, for one that is already there."""
+        """Enters many ads. Raises DuplicateKeyError for one that is already there."""
         pending: list[tuple[str, ClassAd]] = []
         code = -1
         for key, ad in ads:
@@ -193,7 +206,7 @@ class Store:
                 if key in self._rows:
                     for entered, _ in ads[:place]:
                         del self._rows[entered]
-                    raise ValueError(key)
+                    raise DuplicateKeyError(key)
                 self._rows[key] = self._size + place
             rows = slice(self._size, self._size + len(ads))
             if rows.stop > len(self._alive):
