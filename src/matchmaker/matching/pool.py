@@ -83,6 +83,10 @@ class Pool:
         """The pool as it is now. It costs little until the pool changes."""
         return Snapshot(self._store.view(), self._cache)
 
+    def forget(self) -> None:
+        """Gives up what is kept between jobs: masks of clauses, and ranks. It frees memory."""
+        self._cache = Cache()
+
     def match(self, job: ClassAd) -> Matches:
         """All ads that match the job, both ways, in the pool's order."""
         return self.snapshot().match(job)

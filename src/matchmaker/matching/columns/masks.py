@@ -114,7 +114,7 @@ class Masks:
         if column is None:
             return self._all(True)
         if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
-            return self._groups(column, True)
+            return self._groups(self._theirs, column, self._all(True))
         rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
         found = self._theirs.follow(column, True, rows)
         if found is None:
@@ -137,8 +137,8 @@ class Masks:
             return self._mask(evaluator, content, side)
         return self._all(truth(content) is True)
 
-    def _groups(self, column: Coded, absent: bool) -> Mask:
-        """The rows' requirements, once for each distinct one."""
+    def _groups(self, evaluator: Evaluator, column: Coded, absent: Mask) -> Mask:
+        """Where what the rows hold in a column is true, once for each distinct content."""
         codes = column.codes[: self.view.size]
         table = column.table[:]
         present = np.bincount(codes, minlength=len(table)).tolist()
@@ -146,10 +146,7 @@ class Masks:
         for code, (content, rows) in enumerate(zip(table, present, strict=True)):
             if not rows:
                 continue
-            if content is MISSING:
-                part = self._all(absent)
-            else:
-                part = self._content(self._theirs, content, Side.ROW)
+            part = absent if content is MISSING else self._content(evaluator, content, Side.ROW)
             if rows == self.view.size:
                 return part
             masks.append(np.logical_and(part, codes == code))
@@ -163,9 +160,10 @@ class Masks:
             # True exactly where both sides are.
             masks = [self._mask(evaluator, clause, side) for clause in conjuncts(node)]
             return _combined(np.logical_and, masks)
-        inner = self._followed(evaluator, node, side)
-        if inner is not None:
-            return self._mask(evaluator, *inner)
+        if isinstance(node, Attr):
+            named = self._named(evaluator, node, side)
+            if named is not None:
+                return named
         if reach.volatile:
             return self._evaluated(evaluator, node, side)
         key, stamps = _key(self.view, self.job, node, side, reach)
@@ -175,23 +173,26 @@ class Masks:
             self._cache.put(key, stamps, mask)
         return mask
 
-    def _followed(self, evaluator: Evaluator, node: Expr, side: Side) -> tuple[Expr, Side] | None:
-        """What a name stands for where that is one expression for all rows, such as START."""
-        if not isinstance(node, Attr):
-            return None
+    def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
+        """Where a name is true that stands for a few expressions, such as START; else None.
+
+        So the clauses of what it stands for are kept one by one.
+        """
         holder = evaluator.reaches.holder(node, side)
         if holder is None:
             return None
         if holder is Side.JOB:
             content = self.job.content.get(node.folded)
-        else:
-            column = self.view.columns.get(node.folded)
-            if not isinstance(column, Coded) or len(column.table) != 2:
-                return None
-            if evaluator.reaches.lacks(node.folded):
-                return None
-            content = column.table[1]
-        return (content, holder) if isinstance(content, Expr) else None
+            return self._mask(evaluator, content, holder) if isinstance(content, Expr) else None
+        column = self.view.columns.get(node.folded)
+        if not isinstance(column, Coded) or not 1 < len(column.table) <= MOST_GROUPS:
+            return None
+        if not column.expressions():
+            return None
+        absent = self._all(False)
+        if evaluator.reaches.falls_through(node, side) and column.lacks(self.view.size):
+            absent = self._content(evaluator, self.job.content[node.folded], Side.JOB)
+        return self._groups(evaluator, column, absent)
 
     def _evaluated(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
         vector: Vector = evaluator.vector(node, side)

@@ -36,6 +36,9 @@ class Side(Enum):
     JOB = "job"
     ROW = "row"
 
+    # Sides are parts of keys everywhere; the hash of an enumeration is made in Python.
+    __hash__ = object.__hash__
+
     @property
     def other(self) -> Side:
         """The side that is TARGET here."""
