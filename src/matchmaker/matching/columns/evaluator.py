@@ -17,6 +17,7 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Attr, Binary, Expr, Ternary, Unary
+from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.matching.columns import kernels
 from matchmaker.matching.columns.column import (
@@ -54,6 +55,7 @@ from matchmaker.matching.columns.vectors import (
     tabled,
     truths,
     uniform,
+    values,
     where_undefined,
 )
 
@@ -151,6 +153,8 @@ class Evaluator:
             return self._by_value(node, side, rows, size, names[0])
         if all_coded and combinations < 1 << 62:
             return self._by_combination(node, side, rows, names, combinations)
+        if isinstance(node, Binary):
+            return "by column", 0, self._elementwise(node, side, rows)
         return "by row", size, self._by_row(node, side, rows, names)
 
     def _names(self, reach: Reach) -> tuple[str, ...]:
@@ -298,6 +302,17 @@ class Evaluator:
                 # Strings and the like: by the scalar form, and on from there.
                 value = scalars(self.vector(link, side, rows))
         return value
+
+    def _elementwise(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
+        """By the total operator on the values of both sides, row by row: strings and the like."""
+        size = self.view.size if rows is None else len(rows)
+        left = values(self.vector(node.left, side, rows), size)
+        right = self.vector(node.right, side, rows)
+        operator = BINARY[node.operator]
+        if isinstance(right, Same):
+            other = right.value
+            return Objects([operator(value, other) for value in left])
+        return Objects(list(map(operator, left, values(right, size))))
 
     def _chain(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
         operands = [node.right]
