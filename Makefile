@@ -16,6 +16,9 @@ PYTHONS := python3.11 python3 python3.12 python3.13 python3.14
 # Test processes, and further options of pytest.
 JOBS ?= 2
 PYTEST_ARGS ?=
+# How long `make fuzz` searches, and where; all targets by default.
+SECONDS ?= 600
+TARGETS ?=
 
 SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge
 
@@ -68,6 +71,10 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
 
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600
+	$(BIN)/python -m fuzz.run --seconds $(SECONDS) $(TARGETS)
+
 .PHONY: clean
 clean: ## Remove the environment, builds and caches
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -104,6 +111,10 @@ $(VENV)/.installed: $(VENV)/.backend pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-fuzz: $(VENV)/.installed-dev
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[fuzz]'
 	@touch $@
 
 # --- the servers that service tests start --------------------------------------------------------

@@ -26,7 +26,7 @@ from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.scanner import read_old_block, read_old_line
 from matchmaker.classad.unparse import unparse
 
-_LINE: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)+'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
+_LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]|\\[^\0])+'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
 
 # A quote after a backslash is part of the string, but for one at the end of the line.
 _STRING: Final = re.compile(
