@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr
+from matchmaker import ClassAd, Expr, testing
 from matchmaker.classad import evaluate as module
 from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary, literal
@@ -81,7 +81,7 @@ def compiled(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
 
 
 @settings(max_examples=1500)
-@given(strategies.expressions() | conditions(), ads, ads | st.none())
+@given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_compiled_is_reference(node: Expr, my: ClassAd, target: ClassAd | None) -> None:
     assert canonical(compiled(node, my, target)) == canonical(reference(node, my, target))
 

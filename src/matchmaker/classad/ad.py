@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value
 
@@ -177,6 +178,20 @@ class ClassAd(MutableMapping[str, Expr]):
     def __repr__(self) -> str:
         text = str(self)
         return f"<ClassAd {text if len(text) <= 200 else text[:197] + '...'}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # For IPython and Hypothesis: the whole ad, in Python that reads it back.
+        lines = [str(self)]
+        if len(lines[0]) > 60 and len(self) > 1:
+            # One attribute a line; strings that stand side by side are one.
+            lines = [f"{unparse_name(name)} = {held}; " for name, held in self.items()]
+            lines[0] = f"[ {lines[0]}"
+            lines[-1] += "]"
+        with printer.group(4, "parse_ad(", ")"):
+            for line in lines:
+                if len(lines) > 1:
+                    printer.break_()
+                printer.text(repr(line))
 
 
 HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")

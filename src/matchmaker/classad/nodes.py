@@ -83,6 +83,10 @@ class Expr(metaclass=_Interned):
     def __repr__(self) -> str:
         return f"Expr({str(self)!r})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # For IPython and Hypothesis, which would print a node field by field.
+        printer.text(f"parse_expr({str(self)!r})")
+
     def __reduce__(self) -> tuple[Any, ...]:
         # As text, because a long chain is deeper than pickle can follow.
         return _from_text, (str(self),)
