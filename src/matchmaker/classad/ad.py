@@ -51,14 +51,15 @@ class ClassAd(MutableMapping[str, Expr]):
             self.update(attributes, **more)
 
     @classmethod
-    def of(cls, content: dict[str, Any], names: dict[str, str] | None) -> ClassAd:
-        """An ad around its content: values and expressions by folded names, and their spelling.
+    def of(cls, content: dict[str, Any]) -> ClassAd:
+        """An ad around its content: values and expressions by folded names.
 
-        ``names`` is what :func:`canonical_names` gives for the spellings.
+        Every name has to be spelled as it was first (:func:`canonical_names` gives None for it).
         """
-        ad = cls()
+        ad = cls.__new__(cls)
         ad.content = content
-        ad._names = names.copy() if names is not None else None
+        ad._names = None  # noqa: SLF001 - its own
+        ad.parent = None
         return ad
 
     @classmethod
