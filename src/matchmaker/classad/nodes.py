@@ -139,6 +139,10 @@ class References:
     unscoped: tuple[str, ...] = ()
 
 
+_SHORT: Final = 32
+"""Up to this length, making a list of constants is no more work than other nodes are."""
+
+
 def _over(*children: Expr) -> int:
     return 1 + max((child.depth for child in children), default=0)
 
@@ -230,12 +234,16 @@ class Subscript(Expr):
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
 class ListExpr(Expr):
-    """``{a, b, c}``."""
+    """``{a, b, c}``. Of a short list of literals ``constants`` are the values, to be copied."""
 
     items: tuple[Expr, ...]
+    constants: list[Value] | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "depth", _over(*self.items))
+        values = [item.value for item in self.items if isinstance(item, Literal)]
+        if len(values) == len(self.items) <= _SHORT:
+            object.__setattr__(self, "constants", values)
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)

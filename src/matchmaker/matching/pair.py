@@ -5,6 +5,8 @@ Many ads at once are in ``pool``; ordering by rank is in ``ranking``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import attrs
 
 from matchmaker.classad.ad import ClassAd
@@ -27,8 +29,7 @@ RANK = "Rank"
 _REQUIREMENTS, _RANK = REQUIREMENTS.lower(), RANK.lower()
 
 
-@attrs.frozen(slots=True)
-class Match:
+class Match(NamedTuple):
     """The outcome for two ads.
 
     ``left`` and ``right`` are the values of their requirements as conditions (true, false,
@@ -85,16 +86,13 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     """
     mine = requirements_value(left, right)
     theirs = requirements_value(right, left)
-    return Match(
-        mine is True and theirs is True, mine, theirs, evaluate_attribute(left, _RANK, right)
-    )
+    rank = evaluate_attribute(left, _RANK, right)
+    return Match(mine is True and theirs is True, mine, theirs, rank)
 
 
 def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
     """The value of an ad's requirements of another, as a condition; true where it has none."""
-    if _REQUIREMENTS not in ad.content:
-        return True
-    value = evaluate_attribute(ad, _REQUIREMENTS, other)
+    value = evaluate_attribute(ad, _REQUIREMENTS, other, True)
     return value if value is True or value is False else truth(value)
 
 
