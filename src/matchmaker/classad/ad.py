@@ -6,6 +6,7 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
@@ -56,7 +57,7 @@ class ClassAd(MutableMapping[str, Expr]):
 
         Every name has to be spelled as it was first (:func:`canonical_names` gives None for it).
         """
-        ad = cls.__new__(cls)
+        ad = _new(cls)
         ad.content = content
         ad._names = None  # noqa: SLF001 - its own
         ad.parent = None
@@ -69,7 +70,9 @@ class ClassAd(MutableMapping[str, Expr]):
         ad.parent = parent
         ad._names = canonical_names(node.names)
         ad.content = {
-            ascii_fold(name): expression.value if type(expression) is Literal else expression
+            intern(ascii_fold(name)): expression.value
+            if type(expression) is Literal
+            else expression
             for name, expression in zip(node.names, node.expressions, strict=True)
         }
         return ad
@@ -132,6 +135,7 @@ class ClassAd(MutableMapping[str, Expr]):
         expression = value if isinstance(value, Expr) else literal(value)
         folded = ascii_fold(name)
         if folded not in self.content:
+            folded = intern(folded)
             self._spell(folded, name)
         self.content[folded] = expression.value if type(expression) is Literal else expression
 
@@ -179,6 +183,8 @@ class ClassAd(MutableMapping[str, Expr]):
         text = str(self)
         return f"<ClassAd {text if len(text) <= 200 else text[:197] + '...'}>"
 
+
+_new: Final = object.__new__
 
 HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
 """The attributes that may name a machine, the first that it has."""

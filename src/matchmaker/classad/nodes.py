@@ -8,6 +8,7 @@ node evaluates to is in ``evaluate``; how it prints is in ``unparse``.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -164,7 +165,8 @@ class Attr(Expr):
     folded: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "folded", ascii_fold(self.name))
+        # Interned, as in ads: a string that is the same object is found at once.
+        object.__setattr__(self, "folded", sys.intern(ascii_fold(self.name)))
         object.__setattr__(self, "depth", _over(self.base) if self.base else 1)
 
 

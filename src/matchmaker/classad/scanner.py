@@ -77,29 +77,35 @@ class _Assignments(dict[str, tuple[str, Any]]):
     the first: ads made of these need no table of their spellings.
     """
 
+    __slots__ = ("_folded", "_pattern")
+
     def __init__(self, pattern: re.Pattern[str]) -> None:
         super().__init__()
         self._pattern = pattern
         self._folded: dict[str, str] = {}
 
     def __missing__(self, text: str) -> tuple[str, Any]:
-        # The plainest of what is new are numbers and strings under a name that is known.
+        # Most of what is new is a string or a number, plain at a glance, under a known name.
         before, _, value = text.partition(" = ")
         folded = self._folded.get(before)
         held: Any
-        if folded is None:
+        if folded is None or not value:
             name, held = self.read(text)
             folded = self._fold(name, before)
+        elif (
+            value[0] == '"'
+            and value.find('"', 1) == len(value) - 1
+            and not ("\\" in value or "\0" in value)
+        ):
+            held = value[1:-1]
         elif value.isdecimal() and value.isascii() and len(value) < 19 and value[0] != "0":
             held = int(value)
-        elif _STRING.fullmatch(value):
-            held = value[1:-1]
         else:
             held = self.read(text)[1]
         assignment = folded, held
-        if len(self) >= _KEEP:
-            self.clear()
         if len(text) <= _LONG:
+            if len(self) >= _KEEP:
+                self.clear()
             self[text] = assignment
         return assignment
 
@@ -171,10 +177,10 @@ def _read_parts(body: str) -> ClassAd | None:
 
 # --- the old format -------------------------------------------------------------------------------
 
-# A line of the old format whose text the new format reads alike: no backslash, no quoted name.
-_old: Final = _Assignments(
+PLAIN_LINES: Final = _Assignments(
     re.compile(r"""[ \t]*+([A-Za-z_]\w*+)[ \t]*+=([^\\'\n\r]*+)""", re.ASCII)
 )
+"""Lines of the old format whose text the new format reads alike: no backslash, no quoted name."""
 
 
 def read_old_line(line: str) -> tuple[str, Any] | None:
@@ -184,14 +190,6 @@ def read_old_line(line: str) -> tuple[str, Any] | None:
     (('Cpus', 4), ('Name', 'wn1'), None)
     """
     try:
-        return _old.read(line)
-    except ParseError:
-        return None
-
-
-def read_old_lines(lines: list[str]) -> ClassAd | None:
-    """The ad of lines ``name = value``, or None where this tier cannot be sure of it."""
-    try:
-        return ClassAd.of(dict(map(_old.__getitem__, lines)))
+        return PLAIN_LINES.read(line)
     except ParseError:
         return None

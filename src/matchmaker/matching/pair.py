@@ -26,7 +26,7 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 REQUIREMENTS = "Requirements"
 RANK = "Rank"
-_REQUIREMENTS, _RANK = REQUIREMENTS.lower(), RANK.lower()
+_REQUIREMENTS, _RANK = "requirements", "rank"
 
 
 class Match(NamedTuple):
@@ -84,16 +84,17 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     >>> match(job, parse_ad("[Cpus = 4; Requirements = TARGET.Want < 3]"))
     Match(matched=True, left=True, right=True, rank=4)
     """
-    mine = requirements_value(left, right)
-    theirs = requirements_value(right, left)
+    mine = evaluate_attribute(left, _REQUIREMENTS, right, True)
+    theirs = evaluate_attribute(right, _REQUIREMENTS, left, True)
+    if mine is not True or theirs is not True:
+        mine, theirs = truth(mine), truth(theirs)
     rank = evaluate_attribute(left, _RANK, right)
     return Match(mine is True and theirs is True, mine, theirs, rank)
 
 
 def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
     """The value of an ad's requirements of another, as a condition; true where it has none."""
-    value = evaluate_attribute(ad, _REQUIREMENTS, other, True)
-    return value if value is True or value is False else truth(value)
+    return truth(evaluate_attribute(ad, _REQUIREMENTS, other, True))
 
 
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:

@@ -23,7 +23,7 @@ from matchmaker.classad.formats.stream import MAX_AD, Report, check_text, strict
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.scanner import read_old_line, read_old_lines
+from matchmaker.classad.scanner import PLAIN_LINES, read_old_line
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)+'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
@@ -44,19 +44,28 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
+    plain, of = PLAIN_LINES.__getitem__, ClassAd.of
     for text, number, lines in _whole_ads(pieces, report):
-        sound = _is_text(text)
+        if not _is_text(text):
+            yield from _read_lines(lines, number, report, _quick_assignment)
+            continue
         lines.append("")
-        start = 0
+        start = size = 0
         while start < len(lines):
-            end = lines.index("", start)
-            if end > start:
-                block = lines[start:end]
-                ad = read_old_lines(block) if sound else None
-                if ad is not None:
+            # Most ads of a stream have as many lines as the one before.
+            end = start + size
+            if end >= len(lines) or lines[end]:
+                end = lines.index("", start)
+            block = lines[start:end]
+            size = end - start
+            try:
+                ad = of(dict(map(plain, block)))
+            except ParseError:
+                yield from _read_lines(block, number + start, report, _quick_assignment)
+                size = 0
+            else:
+                if block:
                     yield ad
-                else:
-                    yield from _read_lines(block, number + start, report, _quick_assignment)
             start = end + 1
 
 
