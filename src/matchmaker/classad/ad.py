@@ -6,6 +6,7 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
@@ -52,14 +53,15 @@ class ClassAd(MutableMapping[str, Expr]):
             self.update(attributes, **more)
 
     @classmethod
-    def of(cls, content: dict[str, Any], names: dict[str, str] | None) -> ClassAd:
-        """An ad around its content: values and expressions by folded names, and their spelling.
+    def of(cls, content: dict[str, Any]) -> ClassAd:
+        """An ad around its content: values and expressions by folded names.
 
-        ``names`` is what :func:`canonical_names` gives for the spellings.
+        Every name has to be spelled as it was first (:func:`canonical_names` gives None for it).
         """
-        ad = cls()
+        ad = _new(cls)
         ad.content = content
-        ad._names = names.copy() if names is not None else None
+        ad._names = None  # noqa: SLF001 - its own
+        ad.parent = None
         return ad
 
     @classmethod
@@ -69,7 +71,9 @@ class ClassAd(MutableMapping[str, Expr]):
         ad.parent = parent
         ad._names = canonical_names(node.names)
         ad.content = {
-            ascii_fold(name): expression.value if type(expression) is Literal else expression
+            intern(ascii_fold(name)): expression.value
+            if type(expression) is Literal
+            else expression
             for name, expression in zip(node.names, node.expressions, strict=True)
         }
         return ad
@@ -132,6 +136,7 @@ class ClassAd(MutableMapping[str, Expr]):
         expression = value if isinstance(value, Expr) else literal(value)
         folded = ascii_fold(name)
         if folded not in self.content:
+            folded = intern(folded)
             self._spell(folded, name)
         self.content[folded] = expression.value if type(expression) is Literal else expression
 
@@ -193,6 +198,8 @@ class ClassAd(MutableMapping[str, Expr]):
                     printer.break_()
                 printer.text(repr(line))
 
+
+_new: Final = object.__new__
 
 HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
 """The attributes that may name a machine, the first that it has."""

@@ -70,9 +70,19 @@ def evaluate(
     >>> evaluate(parse_expr("[a = 1; b = [c = a]].b.c"))
     1
     """
-    state = State(my.root if my is not None else None, target, my if inside else None, inside)
+    run = node.run
     try:
-        if node.run is None:
+        if (
+            run is not None
+            and my is not None
+            and my.parent is None
+            and (target is None or target.parent is None)
+        ):
+            return run(my, target, None, inside)
+        state = State(my.root if my is not None else None, target, my, inside)
+        if inside:
+            state.depth = node.depth
+        if run is None:
             state.spend(weight(node))
         return _run(node, my, target, state)
     except OutOfBoundsError as bound:
@@ -81,26 +91,12 @@ def evaluate(
         return ErrorType(TOO_DEEP)
 
 
-def evaluate_attribute(ad: ClassAd, folded: str, target: ClassAd | None = None) -> Value:
-    """The value of an attribute of `ad` matched with `target`; UNDEFINED where it is missing."""
-    held: Any = ad.content.get(folded, UNDEFINED)
-    if held.__class__ not in _NODES:
-        return held  # type: ignore[no-any-return]
-    node: Expr = held
-    parent = ad.parent
-    state = State(ad if parent is None else ad.root, target, ad, folded)
-    try:
-        state.depth = node.depth
-        run = node.run
-        if run is None:
-            state.spend(weight(node))
-        elif parent is None and (target is None or target.parent is None):
-            return run(ad, target, state)
-        return _run(node, ad, target, state)
-    except OutOfBoundsError as bound:
-        return ErrorType(str(bound))
-    except RecursionError:
-        return ErrorType(TOO_DEEP)
+def evaluate_attribute(
+    ad: ClassAd, folded: str, target: ClassAd | None = None, missing: Value = UNDEFINED
+) -> Value:
+    """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
+    held: Any = ad.content.get(folded, missing)
+    return evaluate(held, ad, target, folded) if held.__class__ in _NODES else held
 
 
 def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:
@@ -123,7 +119,7 @@ def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: 
     key = (id(ad), folded)
     active = state.active
     if active is None:
-        active = state.active = {(id(state.ad), state.folded)}
+        active = state.active = {(id(state.ad), state.folded)} if state.folded else set()
     if key in active:
         state.circular()
         return UNDEFINED
@@ -324,45 +320,15 @@ REFERENCE: Final[Table] = {
     AdExpr: _ad,
 }
 State.table = REFERENCE
-
-
-class _Missing:
-    """The class of what an ad holds under a name that it does not have."""
-
-
-_MISSING: Final = _Missing()
 _NODES: Final[frozenset[Any]] = frozenset(REFERENCE)
 
 
-def _own(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
-    """What a bare name means to an ad in no other: its own attribute, else the other ad's."""
-    if held is not _MISSING:
-        return _follow(held, folded, ad, other, state)
-    return (
-        _theirs(other.content.get(folded, _MISSING), folded, ad, other, state)
-        if other is not None
-        else UNDEFINED
-    )
+def _begin(ad: ClassAd, other: ClassAd | None, inside: str, depth: int) -> State:
+    """The state of an evaluation that a function has begun, once it needs one."""
+    state = State(ad, other, ad, inside)
+    if inside:
+        state.depth = depth
+    return state
 
 
-def _mine(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
-    """What a name after MY means."""
-    return UNDEFINED if held is _MISSING else _follow(held, folded, ad, other, state)
-
-
-def _theirs(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
-    """What a name after TARGET means."""
-    if held is _MISSING or other is None:
-        return UNDEFINED
-    return _follow(held, folded, other, ad, state) if held.__class__ in _NODES else held
-
-
-_AROUND: Final = Surroundings(
-    missing=_MISSING,
-    slow=_NODES | {_Missing},
-    own=_own,
-    mine=_mine,
-    theirs=_theirs,
-    reference=REFERENCE,
-    special=frozenset(_SPECIAL),
-)
+_AROUND: Final = Surroundings(_begin, _follow, REFERENCE, frozenset(_SPECIAL))

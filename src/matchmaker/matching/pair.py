@@ -5,6 +5,8 @@ Many ads at once are in ``pool``; ordering by rank is in ``ranking``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import attrs
 
 from matchmaker.classad.ad import ClassAd
@@ -24,11 +26,10 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 REQUIREMENTS = "Requirements"
 RANK = "Rank"
-_REQUIREMENTS, _RANK = REQUIREMENTS.lower(), RANK.lower()
+_REQUIREMENTS, _RANK = "requirements", "rank"
 
 
-@attrs.frozen(slots=True)
-class Match:
+class Match(NamedTuple):
     """The outcome for two ads.
 
     ``left`` and ``right`` are the values of their requirements as conditions (true, false,
@@ -83,19 +84,17 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     >>> match(job, parse_ad("[Cpus = 4; Requirements = TARGET.Want < 3]"))
     Match(matched=True, left=True, right=True, rank=4)
     """
-    mine = requirements_value(left, right)
-    theirs = requirements_value(right, left)
-    return Match(
-        mine is True and theirs is True, mine, theirs, evaluate_attribute(left, _RANK, right)
-    )
+    mine = evaluate_attribute(left, _REQUIREMENTS, right, True)
+    theirs = evaluate_attribute(right, _REQUIREMENTS, left, True)
+    if mine is not True or theirs is not True:
+        mine, theirs = truth(mine), truth(theirs)
+    rank = evaluate_attribute(left, _RANK, right)
+    return Match(mine is True and theirs is True, mine, theirs, rank)
 
 
 def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
     """The value of an ad's requirements of another, as a condition; true where it has none."""
-    if _REQUIREMENTS not in ad.content:
-        return True
-    value = evaluate_attribute(ad, _REQUIREMENTS, other)
-    return value if value is True or value is False else truth(value)
+    return truth(evaluate_attribute(ad, _REQUIREMENTS, other, True))
 
 
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:

@@ -52,6 +52,9 @@ def identical_member(value: Value, items: Value) -> Value:
 def _contains(name: str, symbol: str, value: Value, items: Value) -> Value:
     if not isinstance(items, list):
         return wrong(name, "a list as its second argument", items)
+    if isinstance(value, str) and value in items:
+        # The same string is equal in both ways.
+        return True
     if isinstance(value, (list, ClassAd)):
         return wrong(name, "a plain value as its first argument", value)
     compare = BINARY[symbol]
