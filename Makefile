@@ -17,7 +17,7 @@ PYTHONS := python3.11 python3 python3.12 python3.13 python3.14
 JOBS ?= 2
 PYTEST_ARGS ?=
 
-SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge
+SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge chromium
 
 # A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
 DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \
@@ -105,7 +105,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
-# --- the servers that service tests start --------------------------------------------------------
+# --- the servers and the browser that service tests start ----------------------------------------
 
 # Only what is missing is installed, and nothing is started: where no policy stands yet, one that
 # refuses every start holds during the installation. Without root or apt the tests that need a server

@@ -108,9 +108,12 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     ...                          parse_ad("[b = 0]"))]
     ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
     """
-    if REQUIREMENTS not in ad:
-        return []
-    return [_clause(clause, ad, other) for clause in conjuncts(ad[REQUIREMENTS])]
+    return clauses_of(ad[REQUIREMENTS], ad, other) if REQUIREMENTS in ad else []
+
+
+def clauses_of(condition: Expr, ad: ClassAd, other: ClassAd) -> list[Clause]:
+    """The clauses of any condition of an ad, as :func:`clauses` gives those of its requirements."""
+    return [_clause(clause, ad, other) for clause in conjuncts(condition)]
 
 
 def _clause(clause: Expr, ad: ClassAd, other: ClassAd) -> Clause:
