@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from matchmaker import ClassAd, dumps
 from matchmaker.cli import explain_
-from tests.cli.conftest import Run
+from tests.cli.conftest import COMMAND, Run
 from tests.cli.test_terminal import NASTY, with_terminal
 
 JOB = """[ Owner = "ben"; RequestMemory = 8192;
@@ -136,16 +138,17 @@ def test_a_terminal_gets_a_table_with_bars_in_its_width(pool: Path, tmp_path: Pa
     assert all(len(line) <= 100 for line in re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines())
 
 
-def test_bars_in_a_narrow_encoding_and_of_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Narrow:
-        encoding = "ascii"
-
+def test_bars_of_few_of_many_and_in_a_narrow_encoding(pool: Path) -> None:
     assert explain_.bar(1, 1_000_000) == "▏"
     assert explain_.bar(0, 0) == ""
     assert explain_.bar(7, 7) == "█" * explain_.BAR
-    monkeypatch.setattr("sys.stdout", Narrow())
-    assert explain_.bar(1, 1_000_000) == "#"
-    assert explain_.bar(1, 2) == "#" * (explain_.BAR // 2)
+    assert explain_.bar(1, 1_000_000, "ascii") == "#"
+    done = subprocess.run(
+        [*COMMAND, "explain", "-", str(pool)], input=JOB, capture_output=True, text=True,
+        check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "###############  other.Cpus >= 4" in done.stdout
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def _page(explained: Explanation) -> list[RenderableType]:
     if explained.clauses:
         rows = [
             (number, f"{c.matched:,}", f"{c.cumulative:,}", f"{c.near:,}",
-             bar(c.cumulative, explained.total), shorten(c.text))
+             _bar(c.cumulative, explained), shorten(c.text))
             for number, c in enumerate(explained.clauses, 1)
         ]  # fmt: skip
         titles = ("", "alone", "so far", "near misses", "", "clause")
@@ -88,7 +88,7 @@ def _page(explained: Explanation) -> list[RenderableType]:
     for some in (explained.conflicts, explained.suggestions):
         parts += ["", *map(str, some)] if some else []
     rows = [
-        (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}", bar(c.refused, explained.total), c)
+        (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}", _bar(c.refused, explained), c)
         for c in explained.worst()
     ]
     if rows:
@@ -114,14 +114,17 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
     return parts
 
 
-def bar(number: int, total: int) -> str:
-    """A bar as long as a number is of the total, in eighths of a character.
+def _bar(number: int, explained: Explanation) -> str:
+    return bar(number, explained.total, sys.stdout.encoding or "ascii")
 
-    >>> bar(1, 2), bar(1, 10_000), bar(0, 5)
-    ('██████████', '▏', '')
+
+def bar(number: int, total: int, encoding: str = "utf-8") -> str:
+    """A bar as long as a number is of the total, in eighths of a character where there are such.
+
+    >>> bar(1, 2), bar(1, 10_000), bar(0, 5), bar(1, 2, "ascii")
+    ('██████████', '▏', '', '##########')
     """
-    encoding = (sys.stdout.encoding or "ascii").lower()
-    if not encoding.startswith("utf"):
+    if not encoding.lower().startswith("utf"):
         return "#" * -(-BAR * number // (total or 1))
     eighths = max(8 * BAR * number // (total or 1), 1 if number else 0)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
