@@ -84,6 +84,10 @@ class Pool:
         """The pool as it is now. It costs little until the pool changes."""
         return Snapshot(self._store.view(), self._cache)
 
+    def forget(self) -> None:
+        """Gives up what is kept between jobs: masks of clauses, and ranks. It frees memory."""
+        self._cache = Cache()
+
     def match(self, job: ClassAd) -> Matches:
         """All ads that match the job, both ways, in the pool's order."""
         return self.snapshot().match(job)
@@ -120,7 +124,7 @@ class Pool:
         >>> pool = Pool(parse_ads("".join(f"[ Name = {n}; Cpus = {n % 2} ]" for n in range(99))))
         >>> print(pool.plan("TARGET.Cpus > 0 && TARGET.Name < 3"))
         TARGET.Cpus > 0 && TARGET.Name < 3: by column of cpus, name (99 rows)
-          TARGET.Cpus > 0: by value of cpus (99 rows, 3 evaluations)
+          TARGET.Cpus > 0: by value of cpus (99 rows, 2 evaluations)
           TARGET.Name < 3: by value of name (99 rows, 99 evaluations)
         """
         return self.snapshot().plan(expression, job)

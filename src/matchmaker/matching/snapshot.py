@@ -20,10 +20,10 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
-from matchmaker.matching.columns.masks import Cache, Masks, rank
+from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.columns.vectors import numbers, values
+from matchmaker.matching.columns.vectors import values
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
 if TYPE_CHECKING:
@@ -152,10 +152,12 @@ class Snapshot:
             mask = mask & self.view.alive
         mask = mask & masks.theirs(mask)
         rows = np.flatnonzero(mask)
-        ranks, none = numbers(rank(self.view, job, rows), len(rows))
-        if "rank" not in job.content:
-            none = np.zeros(len(rows), np.bool_)
-        return Matches(rows, ranks, self.view.keys, none)
+        found = ranks(self.view, job, rows, self._cache)
+        none = np.isnan(found)
+        found[none] = 0.0
+        if RANK not in job.content:
+            none[:] = False
+        return Matches(rows, found, self.view.keys, none)
 
     def top(
         self,

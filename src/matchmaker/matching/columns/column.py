@@ -111,11 +111,12 @@ class Column:
     column, so that it must not be changed.
     """
 
-    __slots__ = ("shown", "version")
+    __slots__ = ("_lacks", "shown", "version")
 
     def __init__(self) -> None:
         self.version = stamp()
         self.shown = False
+        self._lacks = (0, 0, False)
 
     def get(self, row: int) -> Any:
         """The content of a row."""
@@ -145,6 +146,14 @@ class Column:
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         raise NotImplementedError
+
+    def lacks(self, size: int) -> bool:
+        """Whether one of the first `size` rows lacks the attribute."""
+        version, known, lacks = self._lacks
+        if (version, known) != (self.version, size):
+            lacks = bool(self.missing(size).any())
+            self._lacks = (self.version, size, lacks)
+        return lacks
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
         """The contents of rows."""
@@ -232,6 +241,13 @@ class Coded(Column):
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return np.equal(self.codes[:size], 0)
+
+    def entries(self) -> Coded:
+        """A column that has each entry of the table once, MISSING first."""
+        twin = Coded()
+        twin.table, twin.index = self.table[:], self.index
+        twin.codes = np.arange(len(twin.table), dtype=narrowest(len(twin.table)))
+        return twin
 
     def plain(self) -> tuple[Kinds, Bits]:
         """The kind and the bits of each entry of the table; OTHER where it is no plain value."""
@@ -342,7 +358,7 @@ def _bits_of(real: float) -> int:
     return int(np.float64(real).view(np.int64))
 
 
-def encoded(contents: list[Any]) -> tuple[Kinds, Bits]:
+def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
     """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
     kinds = np.full(len(contents), OTHER, np.uint8)
     bits = np.zeros(len(contents), np.int64)

@@ -17,6 +17,7 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Attr, Binary, Expr, Ternary, Unary
+from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.matching.columns import kernels
 from matchmaker.matching.columns.column import (
@@ -46,10 +47,15 @@ from matchmaker.matching.columns.vectors import (
     Scalars,
     Vector,
     connect,
+    gathered,
     merged,
     negate,
     scalars,
+    table_of,
+    tabled,
     truths,
+    uniform,
+    values,
     where_undefined,
 )
 
@@ -57,7 +63,9 @@ FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""
 
 FEW_ROWS: Final = 16
-MOST_EXPRESSIONS: Final = 64
+MOST_EXPRESSIONS: Final = 32
+SHARED: Final = 64
+"""More distinct expressions than that are grouped only where so many rows share each of them."""
 _CONNECTIVES: Final = ("&&", "||")
 
 
@@ -132,8 +140,11 @@ class Evaluator:
         for column in coded:
             combinations *= len(column.table)
         cheap = all_coded and combinations <= FEW
-        if cheap and len(names) == 1:
-            return self._by_value(node, side, rows, size, names[0])
+        if len(names) == 1 and coded:
+            if cheap:
+                return self._by_value(node, side, rows, size, names[0])
+            if size > 2 * combinations:
+                return self._by_table(node, side, rows, names[0])
         connective = isinstance(node, Binary) and node.operator in _CONNECTIVES
         if cheap and not connective:
             return self._by_combination(node, side, rows, names, combinations)
@@ -144,6 +155,8 @@ class Evaluator:
             return self._by_value(node, side, rows, size, names[0])
         if all_coded and combinations < 1 << 62:
             return self._by_combination(node, side, rows, names, combinations)
+        if isinstance(node, Binary):
+            return "by column", 0, self._elementwise(node, side, rows)
         return "by row", size, self._by_row(node, side, rows, names)
 
     def _names(self, reach: Reach) -> tuple[str, ...]:
@@ -168,14 +181,30 @@ class Evaluator:
         column = self._coded(name)
         codes = self._codes(column, rows)
         table = column.table[:]
-        used: Sequence[int] = range(len(table))
+        used: Sequence[int] = range(0 if self.reaches.lacks(name) else 1, len(table))
         if size < len(table):
             used = np.unique(codes).tolist()
-        values: list[Value] = [UNDEFINED] * len(table)
+        found = {}
         for code in used:
             content = table[code]
-            values[code] = self._value(node, side, {} if content is MISSING else {name: content})
-        return "by value", len(used), Chosen(codes, values)
+            found[code] = self._value(node, side, {} if content is MISSING else {name: content})
+        return "by value", len(used), Chosen(codes, _table(found, len(table)))
+
+    def _by_table(
+        self, node: Expr, side: Side, rows: Rows | None, name: str
+    ) -> tuple[str, int, Vector]:
+        """By the column's table, as if its entries were rows: each distinct content once."""
+        column = self._coded(name)
+        entries = column.entries()
+        size = len(entries.codes)
+        view = View(size, {name: entries}, [], None, [], np.zeros(0, np.uint8))
+        inner = Evaluator(view, self.job, self._root, self._steps)
+        inner._depth = self._depth
+        vector = inner.vector(node, side)
+        codes = self._codes(column, rows)
+        if isinstance(vector, Same):
+            return "by table", 0, vector
+        return "by table", 0, Chosen(codes, table_of(vector, size))
 
     def _by_combination(
         self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...], combinations: int
@@ -191,12 +220,11 @@ class Evaluator:
             seen[key] = True
             used = np.flatnonzero(seen)
             codes = key
-            values: list[Value] = [UNDEFINED] * combinations
             places: Sequence[int] = used.tolist()
         else:
             used, codes = np.unique(key, return_inverse=True)
-            values = [UNDEFINED] * len(used)
             places = range(len(used))
+        found = {}
         for place, combination in zip(places, used.tolist(), strict=True):
             content = {}
             rest = combination
@@ -204,8 +232,9 @@ class Evaluator:
                 rest, code = divmod(rest, len(table))
                 if code:
                     content[name] = table[code]
-            values[place] = self._value(node, side, content)
-        return "by combination", len(used), Chosen(codes, values)
+            found[place] = self._value(node, side, content)
+        length = combinations if codes is key else len(used)
+        return "by combination", len(used), Chosen(codes, _table(found, length))
 
     def _by_row(
         self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...] | None
@@ -276,6 +305,17 @@ class Evaluator:
                 value = scalars(self.vector(link, side, rows))
         return value
 
+    def _elementwise(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
+        """By the total operator on the values of both sides, row by row: strings and the like."""
+        size = self.view.size if rows is None else len(rows)
+        left = values(self.vector(node.left, side, rows), size)
+        right = self.vector(node.right, side, rows)
+        operator = BINARY[node.operator]
+        if isinstance(right, Same):
+            other = right.value
+            return Objects([operator(value, other) for value in left])
+        return Objects(list(map(operator, left, values(right, size))))
+
     def _chain(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
         operands = [node.right]
         left = node.left
@@ -300,7 +340,10 @@ class Evaluator:
 
     def _ternary(self, node: Ternary, side: Side, rows: Rows | None) -> Vector:
         size = self.view.size if rows is None else len(rows)
-        condition = np.broadcast_to(truths(self.vector(node.condition, side, rows)), (size,))
+        condition = uniform(truths(self.vector(node.condition, side, rows)))
+        if len(condition) == 1 and condition[0] <= TRUE:
+            return self.vector(node.then if condition[0] else node.otherwise, side, rows)
+        condition = np.broadcast_to(condition, (size,))
         parts: list[tuple[Rows, Vector]] = []
         for kind, outcome in (
             (TRUE, node.then), (FALSE, node.otherwise),
@@ -370,17 +413,22 @@ class Evaluator:
             return _numbers(kinds, bits, codes)
         table = column.table[:]
         special = [i for i, content in enumerate(table) if isinstance(content, Expr) or not i]
-        if len(special) > MOST_EXPRESSIONS:
+        if len(special) > max(MOST_EXPRESSIONS, len(codes) // SHARED):
             return None
-        groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
-        values = [_value_or_none(content) for content in table]
+        if len(special) <= MOST_EXPRESSIONS:
+            groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
+        else:
+            ends = np.cumsum(np.bincount(codes, minlength=len(table)))
+            each = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+            groups = [(each[code], table[code]) for code in special]
+        known = _table({i: _value_or_none(c) for i, c in enumerate(table) if i}, len(table))
         other = np.ones(len(codes), np.bool_)
         for places, _ in groups:
             other[places] = False
         if other.all():
-            return Chosen(codes, values)
+            return Chosen(codes, known)
         plain = np.flatnonzero(other)
-        return _Groups(plain, Chosen(codes[plain], values), groups)
+        return _Groups(plain, Chosen(codes[plain], known), groups)
 
     def _loose(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         found = column.contents(range(self.view.size) if rows is None else rows.tolist())
@@ -393,8 +441,9 @@ class Evaluator:
 
 def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> Scalars:
     """Scalars by code, of a table whose first entry is UNDEFINED and whose others are plain."""
-    if (kinds[1:] == INTEGER).all() and codes.all():
-        return Scalars(kinds[1:2], bits[codes])
+    present = uniform(kinds[1:])
+    if len(present) == 1 and present[0] >= INTEGER and codes.all():
+        return Scalars(present, bits[codes])
     kinds = kinds.copy()
     kinds[0] = UNDEFINED_KIND
     return Scalars(kinds[codes], bits[codes])
@@ -411,7 +460,7 @@ class _Groups:
 
 def _grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | _Groups | None:
     if kinds.max(initial=0) <= REAL:
-        return Scalars(kinds, bits)
+        return Scalars(uniform(kinds), bits)
     codes = np.where(kinds == OTHER, bits, -1)
     found = [code for code in np.unique(codes).tolist() if code >= 0]
     if len(found) > MOST_EXPRESSIONS:
@@ -420,6 +469,12 @@ def _grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | _Gro
     groups = [(np.flatnonzero(codes == code), column.others[code]) for code in found]
     groups.append((np.flatnonzero(kinds == ABSENT), MISSING))
     return _Groups(plain, Scalars(kinds[plain], bits[plain]), groups)
+
+
+def _table(found: dict[int, Value], size: int) -> Scalars | Objects:
+    """The values by code. A code that no row has gets one of the others, so that they agree."""
+    filler = next(iter(found.values()), UNDEFINED)
+    return tabled([found.get(code, filler) for code in range(size)])
 
 
 def _value_or_none(content: Any) -> Value:
@@ -434,5 +489,4 @@ def _part(vector: Vector, places: Rows) -> Vector:
         return Chosen(vector.codes[places], vector.table)
     if isinstance(vector, Objects):
         return Objects([vector.values[place] for place in places.tolist()])
-    kinds = vector.kinds[places] if len(vector.kinds) > 1 else vector.kinds
-    return Scalars(kinds, vector.bits[places] if vector.bits is not None else None)
+    return gathered(vector, places)

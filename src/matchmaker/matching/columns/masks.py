@@ -1,42 +1,51 @@
-"""Which rows a requirement is true of, clause by clause, and what is kept of it between jobs.
+"""Which rows a requirement is true of, clause by clause, and how a job ranks them.
 
 A clause that says the same of a job's attributes as one before it has the same mask, as long as no
-column that it reaches has changed. Masks are a byte a row.
+column that it reaches has changed; and so has a rank. Both are kept between jobs: a mask is a byte
+a row, a rank eight.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
+from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns.column import MISSING, Coded, Rows, identity
 from matchmaker.matching.columns.evaluator import Evaluator, Step
-from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true
+from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers
 
 REQUIREMENTS: Final = "requirements"
+RANK: Final = "rank"
 MOST_GROUPS: Final = 16
 """With more distinct requirements than this among the rows, each group is evaluated by itself."""
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
+_SHARE: Final = 8
+"""A rank of more than one row in so many is found for all rows, to be kept."""
+
+
 @attrs.frozen(slots=True, eq=False)
 class _Kept:
     stamps: Stamps
-    mask: Mask
+    array: npt.NDArray[Any]
 
 
 class Cache:
-    """Masks of clauses, the latest used first to stay, up to a number of bytes."""
+    """Masks of clauses and ranks of rows, those used last, up to a number of bytes together."""
 
     def __init__(self, most: int = 1 << 28) -> None:
         self._most = most
@@ -44,25 +53,25 @@ class Cache:
         self._kept: OrderedDict[Any, _Kept] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: Any, stamps: Stamps, size: int) -> Mask | None:
-        """The mask under a key, if its columns have not changed."""
+    def get(self, key: Any, stamps: Stamps, size: int) -> Any:
+        """The array under a key, if its columns have not changed, else None."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
                 return None
-            if kept.stamps != stamps or len(kept.mask) != size:
+            if kept.stamps != stamps or len(kept.array) != size:
                 self._drop(key)
                 return None
             self._kept.move_to_end(key)
-            return kept.mask
+            return kept.array
 
-    def put(self, key: Any, stamps: Stamps, mask: Mask) -> None:
-        """Keeps a mask, in the place of what has not been used for longest."""
+    def put(self, key: Any, stamps: Stamps, array: npt.NDArray[Any]) -> None:
+        """Keeps an array, in the place of what has not been used for longest."""
         with self._lock:
             if key in self._kept:
                 self._drop(key)
-            self._kept[key] = _Kept(stamps, mask)
-            self._bytes += mask.nbytes
+            self._kept[key] = _Kept(stamps, array)
+            self._bytes += array.nbytes
             while self._bytes > self._most and len(self._kept) > 1:
                 self._drop(next(iter(self._kept)))
 
@@ -70,7 +79,7 @@ class Cache:
         return len(self._kept)
 
     def _drop(self, key: Any) -> None:
-        self._bytes -= self._kept.pop(key).mask.nbytes
+        self._bytes -= self._kept.pop(key).array.nbytes
 
 
 class Masks:
@@ -105,7 +114,7 @@ class Masks:
         if column is None:
             return self._all(True)
         if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
-            return self._groups(column, True)
+            return self._groups(self._theirs, column, self._all(True))
         rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
         found = self._theirs.follow(column, True, rows)
         if found is None:
@@ -128,8 +137,8 @@ class Masks:
             return self._mask(evaluator, content, side)
         return self._all(truth(content) is True)
 
-    def _groups(self, column: Coded, absent: bool) -> Mask:
-        """The rows' requirements, once for each distinct one."""
+    def _groups(self, evaluator: Evaluator, column: Coded, absent: Mask) -> Mask:
+        """Where what the rows hold in a column is true, once for each distinct content."""
         codes = column.codes[: self.view.size]
         table = column.table[:]
         present = np.bincount(codes, minlength=len(table)).tolist()
@@ -137,10 +146,7 @@ class Masks:
         for code, (content, rows) in enumerate(zip(table, present, strict=True)):
             if not rows:
                 continue
-            if content is MISSING:
-                part = self._all(absent)
-            else:
-                part = self._content(self._theirs, content, Side.ROW)
+            part = absent if content is MISSING else self._content(evaluator, content, Side.ROW)
             if rows == self.view.size:
                 return part
             masks.append(np.logical_and(part, codes == code))
@@ -154,42 +160,39 @@ class Masks:
             # True exactly where both sides are.
             masks = [self._mask(evaluator, clause, side) for clause in conjuncts(node)]
             return _combined(np.logical_and, masks)
-        inner = self._followed(evaluator, node, side)
-        if inner is not None:
-            return self._mask(evaluator, *inner)
+        if isinstance(node, Attr):
+            named = self._named(evaluator, node, side)
+            if named is not None:
+                return named
         if reach.volatile:
             return self._evaluated(evaluator, node, side)
-        held = self.job.content
-        said = [(name, held.get(name)) for name in sorted(reach.job)]
-        key = node, side, tuple((name, c.__class__, identity(c)) for name, c in said)
-        columns = self.view.columns
-        stamps = tuple(
-            (name, columns[name].version if name in columns else 0)
-            for name in sorted(reach.columns)
-        )
-        mask = self._cache.get(key, stamps, self.view.size)
+        key, stamps = _key(self.view, self.job, node, side, reach)
+        mask: Mask | None = self._cache.get(key, stamps, self.view.size)
         if mask is None:
             mask = self._evaluated(evaluator, node, side)
             self._cache.put(key, stamps, mask)
         return mask
 
-    def _followed(self, evaluator: Evaluator, node: Expr, side: Side) -> tuple[Expr, Side] | None:
-        """What a name stands for where that is one expression for all rows, such as START."""
-        if not isinstance(node, Attr):
-            return None
+    def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
+        """Where a name is true that stands for a few expressions, such as START; else None.
+
+        So the clauses of what it stands for are kept one by one.
+        """
         holder = evaluator.reaches.holder(node, side)
         if holder is None:
             return None
         if holder is Side.JOB:
             content = self.job.content.get(node.folded)
-        else:
-            column = self.view.columns.get(node.folded)
-            if not isinstance(column, Coded) or len(column.table) != 2:
-                return None
-            if evaluator.reaches.lacks(node.folded):
-                return None
-            content = column.table[1]
-        return (content, holder) if isinstance(content, Expr) else None
+            return self._mask(evaluator, content, holder) if isinstance(content, Expr) else None
+        column = self.view.columns.get(node.folded)
+        if not isinstance(column, Coded) or not 1 < len(column.table) <= MOST_GROUPS:
+            return None
+        if not column.expressions():
+            return None
+        absent = self._all(False)
+        if evaluator.reaches.falls_through(node, side) and column.lacks(self.view.size):
+            absent = self._content(evaluator, self.job.content[node.folded], Side.JOB)
+        return self._groups(evaluator, column, absent)
 
     def _evaluated(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
         vector: Vector = evaluator.vector(node, side)
@@ -208,11 +211,39 @@ def _combined(connective: np.ufunc, masks: list[Mask]) -> Mask:
     return joined
 
 
-def rank(view: View, job: ClassAd, rows: Rows, steps: list[Step] | None = None) -> Vector:
-    """The values of the job's rank of rows; UNDEFINED where it has none."""
-    from matchmaker.classad.values import UNDEFINED
+def _key(view: View, job: ClassAd, node: Expr, side: Side, reach: Reach) -> tuple[Hashable, Stamps]:
+    """What the value of an expression for all rows rests on: the job's part, and the columns'."""
+    said = [(name, job.content.get(name)) for name in sorted(reach.job)]
+    key = node, side, tuple((name, c.__class__, identity(c)) for name, c in said)
+    columns = view.columns
+    stamps = tuple(
+        (name, columns[name].version if name in columns else 0) for name in sorted(reach.columns)
+    )
+    return key, stamps
 
-    content = job.content.get("rank", UNDEFINED)
+
+def ranks(view: View, job: ClassAd, rows: Rows, cache: Cache) -> npt.NDArray[np.float64]:
+    """How a job ranks some of the rows: a real each, NaN where its rank is not a number."""
+    content = job.content.get(RANK, UNDEFINED)
     if not isinstance(content, Expr):
-        return Same(content)
-    return Evaluator(view, job, (Side.JOB, "rank"), steps).vector(content, Side.JOB, rows)
+        return _marked(Same(content), len(rows))
+    evaluator = Evaluator(view, job, (Side.JOB, RANK))
+    reach = evaluator.reaches.of(content, Side.JOB)
+    if reach.volatile:
+        return _marked(evaluator.vector(content, Side.JOB, rows), len(rows))
+    key, stamps = _key(view, job, content, Side.JOB, reach)
+    key = RANK, key
+    known = cache.get(key, stamps, view.size)
+    if known is None and _SHARE * len(rows) < view.size:
+        return _marked(evaluator.vector(content, Side.JOB, rows), len(rows))
+    if known is None:
+        known = _marked(evaluator.vector(content, Side.JOB), view.size)
+        cache.put(key, stamps, known)
+    found: npt.NDArray[np.float64] = known[rows]
+    return found
+
+
+def _marked(vector: Vector, size: int) -> npt.NDArray[np.float64]:
+    found, none = numbers(vector, size)
+    # Always a copy: what is kept must not be a piece of a column.
+    return np.where(none, np.nan, found)

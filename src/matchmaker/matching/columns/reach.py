@@ -36,6 +36,9 @@ class Side(Enum):
     JOB = "job"
     ROW = "row"
 
+    # Sides are parts of keys everywhere; the hash of an enumeration is made in Python.
+    __hash__ = object.__hash__
+
     @property
     def other(self) -> Side:
         """The side that is TARGET here."""
@@ -156,7 +159,6 @@ class Reaches:
         self._size = size
         self._known: dict[tuple[Side, Expr], Reach] = {}
         self._attributes: dict[tuple[Side, str], Reach] = {}
-        self._missing: dict[str, bool] = {}
         hidden = SCOPES | AROUND
         self._hidden = any(name in hidden for name in job.content) or any(
             name in hidden for name in columns
@@ -173,10 +175,8 @@ class Reaches:
 
     def lacks(self, folded: str) -> bool:
         """Whether a row may lack an attribute."""
-        if folded not in self._missing:
-            column = self._columns.get(folded)
-            self._missing[folded] = column is None or bool(column.missing(self._size).any())
-        return self._missing[folded]
+        column = self._columns.get(folded)
+        return column is None or column.lacks(self._size)
 
     def holder(self, node: Attr, side: Side) -> Side | None:
         """On which side a name is looked up first, or None where what it is of must be computed."""

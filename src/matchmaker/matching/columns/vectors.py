@@ -54,23 +54,21 @@ class Scalars:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Chosen:
-    """Values by the code of each row."""
-
-    codes: Codes
-    table: Sequence[Value]
-
-
-@attrs.frozen(slots=True, eq=False)
 class Objects:
     """A value a row."""
 
     values: Sequence[Value]
 
 
-Vector: TypeAlias = "Same | Scalars | Chosen | Objects"
+@attrs.frozen(slots=True, eq=False)
+class Chosen:
+    """Values by the code of each row, from a table that is a vector of full length itself."""
 
-_PLAIN_LIMIT: Final = ERROR_KIND
+    codes: Codes
+    table: Scalars | Objects
+
+
+Vector: TypeAlias = "Same | Scalars | Chosen | Objects"
 
 
 def scalars(vector: Vector) -> Scalars | None:
@@ -80,22 +78,44 @@ def scalars(vector: Vector) -> Scalars | None:
     """
     if isinstance(vector, Scalars):
         return vector
-    if isinstance(vector, Same):
-        kinds, bits = encoded([vector.value])
-    elif isinstance(vector, Chosen):
-        kinds, bits = encoded(list(vector.table))
-    else:
-        kinds, bits = encoded(list(vector.values))
-    if kinds.size and kinds.max() == OTHER:
-        return None
     if isinstance(vector, Chosen):
-        if not len(kinds) or kinds.max() <= ERROR_KIND:
-            return Scalars(kinds[vector.codes], None)
-        uniform = kinds[0] if (kinds == kinds[0]).all() else None
-        return Scalars(
-            kinds[:1] if uniform is not None else kinds[vector.codes], bits[vector.codes]
-        )
-    return Scalars(kinds, None if not kinds.size or kinds.max() <= ERROR_KIND else bits)
+        table = vector.table
+        return gathered(table, vector.codes) if isinstance(table, Scalars) else None
+    table = tabled([vector.value] if isinstance(vector, Same) else vector.values)
+    return Scalars(uniform(table.kinds), table.bits) if isinstance(table, Scalars) else None
+
+
+def uniform(kinds: Kinds) -> Kinds:
+    """One kind for all rows where they agree, so that what follows has one thing to look at."""
+    if len(kinds) > 1 and kinds[0] == kinds[-1] and (kinds == kinds[0]).all():
+        return kinds[:1]
+    return kinds
+
+
+def gathered(table: Scalars, places: Any) -> Scalars:
+    """The scalars at some places."""
+    kinds = uniform(table.kinds)
+    if len(kinds) > 1:
+        kinds = kinds[places]
+    return Scalars(kinds, table.bits[places] if table.bits is not None else None)
+
+
+def table_of(vector: Scalars | Objects | Chosen, size: int) -> Scalars | Objects:
+    """A vector of full length."""
+    if not isinstance(vector, Scalars):
+        return tabled(values(vector, size))
+    if len(vector.kinds) == size:
+        return vector
+    return Scalars(np.broadcast_to(vector.kinds, (size,)), vector.bits)
+
+
+def tabled(held: Sequence[Value]) -> Scalars | Objects:
+    """Values as a table: scalars where all are truths and numbers."""
+    kinds, bits = encoded(held)
+    greatest = kinds.max(initial=0)
+    if greatest == OTHER:
+        return Objects(held)
+    return Scalars(kinds, bits if greatest > ERROR_KIND else None)
 
 
 def truths(vector: Vector) -> Kinds:
@@ -108,7 +128,7 @@ def truths(vector: Vector) -> Kinds:
         nonzero = np.where(kinds == REAL, vector.bits.view(np.float64) != 0, vector.bits != 0)
         return np.where(kinds >= INTEGER, nonzero.view(np.uint8), kinds)
     if isinstance(vector, Chosen):
-        return _conditions(vector.table)[vector.codes]
+        return np.take(truths(vector.table), vector.codes)
     return _conditions([vector.value] if isinstance(vector, Same) else vector.values)
 
 
@@ -132,35 +152,63 @@ def _connective(function: Callable[[Value, Value], Value]) -> Kinds:
 
 
 _TABLES: Final[dict[str, Kinds]] = {symbol: _connective(BINARY[symbol]) for symbol in ("&&", "||")}
+_TRUTH: Final = np.array([FALSE, TRUE, UNDEFINED_KIND, ERROR_KIND], np.uint8)
 _NOT: Final = np.array([TRUE, FALSE, UNDEFINED_KIND, ERROR_KIND], np.uint8)
 
 
 def connect(symbol: str, left: Vector, right: Vector) -> Vector:
     """``left && right`` and ``left || right``."""
-    pairs = (truths(left) << 2) | truths(right)
-    return Scalars(_TABLES[symbol][pairs], None)
+    table = _TABLES[symbol]
+    if isinstance(left, Same):
+        table = table.reshape(4, 4)[_condition(left.value)]
+        if (table == table[0]).all():
+            return Same(TRUTHS[table[0]])
+        kinds = truths(right)
+        return Scalars(kinds if (table == _TRUTH).all() else np.take(table, kinds), None)
+    return Scalars(np.take(table, (truths(left) << 2) | truths(right)), None)
 
 
 def negate(vector: Vector) -> Vector:
     """``!vector``."""
-    return Scalars(_NOT[truths(vector)], None)
+    return Scalars(np.take(_NOT, truths(vector)), None)
 
 
 def is_true(vector: Vector, size: int) -> Mask:
     """Where the values are true as conditions."""
+    if isinstance(vector, Chosen):
+        return _selected(vector.codes, truths(vector.table) == TRUE)
     return np.broadcast_to(truths(vector) == TRUE, (size,))
+
+
+_FEW: Final = 6
+
+
+def _selected(codes: Codes, wanted: Mask) -> Mask:
+    """Where the code is one of those wanted. A few comparisons are faster than a look-up."""
+    count = int(np.count_nonzero(wanted))
+    if min(count, len(wanted) - count) > _FEW:
+        return np.take(wanted, codes)
+    wanting = count <= len(wanted) - count
+    chosen = np.flatnonzero(wanted == wanting).tolist()
+    if not chosen:
+        return np.full(len(codes), not wanting)
+    found: Mask = np.equal(codes, chosen[0])
+    more = np.empty_like(found)
+    for code in chosen[1:]:
+        np.logical_or(found, np.equal(codes, code, out=more), out=found)
+    return found if wanting else np.logical_not(found, out=found)
 
 
 def where_undefined(vector: Vector, size: int) -> Mask:
     """Where the values are UNDEFINED."""
-    if isinstance(vector, Same):
-        found: Any = np.array([vector.value is UNDEFINED])
+    found: Any
+    if isinstance(vector, Chosen):
+        found = where_undefined(vector.table, _length(vector.table))[vector.codes]
     elif isinstance(vector, Scalars):
         found = vector.kinds == UNDEFINED_KIND
-    elif isinstance(vector, Chosen):
-        found = np.array([value is UNDEFINED for value in vector.table], np.bool_)[vector.codes]
     else:
-        found = np.array([value is UNDEFINED for value in vector.values], np.bool_)
+        held = [vector.value] if isinstance(vector, Same) else vector.values
+        found = np.array([value is UNDEFINED for value in held], np.bool_)
     return np.broadcast_to(found, (size,))
 
 
@@ -198,7 +246,8 @@ def values(vector: Vector, size: int) -> list[Value]:
     if isinstance(vector, Objects):
         return list(vector.values)
     if isinstance(vector, Chosen):
-        return [vector.table[code] for code in vector.codes.tolist()]
+        held = values(vector.table, _length(vector.table))
+        return [held[code] for code in vector.codes.tolist()]
     kinds = np.broadcast_to(vector.kinds, (size,)).tolist()
     if vector.bits is None:
         return [TRUTHS[kind] for kind in kinds]
@@ -210,6 +259,10 @@ def values(vector: Vector, size: int) -> list[Value]:
     ]
 
 
+def _length(table: Scalars | Objects) -> int:
+    return len(table.values if isinstance(table, Objects) else table.kinds)
+
+
 def numbers(vector: Vector, size: int) -> tuple[npt.NDArray[np.float64], Mask]:
     """The values as ranks: a real a row, 0.0 for what is no number, and where there is none.
 
@@ -219,6 +272,10 @@ def numbers(vector: Vector, size: int) -> tuple[npt.NDArray[np.float64], Mask]:
     if plain is None:
         numeric = [v if isinstance(v, (bool, int, float)) else ERROR for v in values(vector, size)]
         plain = Scalars(*encoded(numeric))
+    if plain.bits is not None and len(plain.kinds) == 1 and plain.kinds[0] == REAL:
+        reals = np.ascontiguousarray(np.broadcast_to(plain.bits, (size,))).view(np.float64)
+        none = np.isnan(reals)
+        return (np.where(none, 0.0, reals) if none.any() else reals), none
     kinds = np.broadcast_to(plain.kinds, (size,))
     if plain.bits is None:
         reals = (kinds == TRUE).astype(np.float64)

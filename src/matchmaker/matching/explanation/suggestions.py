@@ -21,7 +21,7 @@ from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.reach import Side
-from matchmaker.matching.columns.vectors import Chosen, Objects, Same, Vector, numbers
+from matchmaker.matching.columns.vectors import Chosen, Same, Scalars, Vector, numbers, values
 from matchmaker.matching.explanation.comparisons import (
     EQUALITIES,
     FACTS,
@@ -251,17 +251,22 @@ def _holds(tally: Tally, use: Use, rows: Rows) -> npt.NDArray[np.bool_]:
 def _choices(vector: Vector, size: int) -> Counter[tuple[type, Value]]:
     """The strings and truths among values, and how often each occurs."""
     found: Counter[tuple[type, Value]] = Counter()
-    pairs: Iterable[tuple[Value, int]] = ()
+    pairs: Iterable[tuple[Value, int]]
     if isinstance(vector, Chosen):
-        counts = np.bincount(vector.codes, minlength=len(vector.table)).tolist()
-        pairs = zip(vector.table, counts, strict=False)
-    elif isinstance(vector, Objects):
-        pairs = ((value, 1) for value in vector.values)
+        counts = np.bincount(vector.codes)
+        present = np.flatnonzero(counts).astype(np.uint32)
+        pairs = zip(
+            values(Chosen(present, vector.table), len(present)),
+            counts[present].tolist(),
+            strict=True,
+        )
     elif isinstance(vector, Same):
         pairs = ((vector.value, size),)
-    else:
+    elif isinstance(vector, Scalars):
         kinds = np.broadcast_to(vector.kinds, (size,))
         pairs = ((truth, int(np.count_nonzero(kinds == truth))) for truth in (False, True))
+    else:
+        pairs = ((value, 1) for value in vector.values)
     for value, count in pairs:
         if isinstance(value, (str, bool)) and count:
             found[type(value), value] += count
@@ -278,27 +283,27 @@ def _numbers(
     possible = low <= high
     lows, highs = np.sort(low[possible]), np.sort(high[possible])
 
-    def gain(values: Any) -> Any:
+    def gain(value: Any) -> Any:
         """How many slots more accept each value than match."""
-        within = np.searchsorted(lows, values, "right") - np.searchsorted(highs, values, "left")
+        within = np.searchsorted(lows, value, "right") - np.searchsorted(highs, value, "left")
         return within - matched
 
-    values = np.unique(np.concatenate([lows, highs]))
-    values = values[np.isfinite(values) & (values >= MIN_INT) & (values < MAX_INT)]
-    if not len(values):
+    worth = np.unique(np.concatenate([lows, highs]))
+    worth = worth[np.isfinite(worth) & (worth >= MIN_INT) & (worth < MAX_INT)]
+    if not len(worth):
         return
-    gains = gain(values)
-    distance = np.abs(values - (now if now is not None else 0.0))
+    gains = gain(worth)
+    distance = np.abs(worth - (now if now is not None else 0.0))
     tried = set()
     for enough in (int(gains.max()), -(-int(gains.max()) // 2)):
         if enough <= 0:
             return
         good = np.flatnonzero(gains >= enough)
         best = good[distance[good].argmin()]
-        value: Value = int(values[best])
+        value: Value = int(worth[best])
         if not integer:
             value = _rounded(
-                float(values[best]), lambda near, least=best: gain(near) >= gains[least]
+                float(worth[best]), lambda near, least=best: gain(near) >= gains[least]
             )
         if value not in tried and value != now:
             tried.add(value)
