@@ -13,8 +13,8 @@ import pytest
 
 from matchmaker import ClassAd, dumps
 from matchmaker.cli import explain_
-from tests.cli.conftest import COMMAND, Run
-from tests.cli.test_terminal import NASTY, with_terminal
+from tests.cli.conftest import COMMAND, EXAMPLES, Run
+from tests.cli.test_terminal import NASTY, loaded, with_terminal
 
 JOB = """[ Owner = "ben"; RequestMemory = 8192;
   Requirements = other.Cpus >= 4 && other.Memory >= RequestMemory ]"""
@@ -149,6 +149,20 @@ def test_bars_of_few_of_many_and_in_a_narrow_encoding(pool: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "")
     assert "###############  other.Cpus >= 4" in done.stdout
+
+
+def test_only_what_it_takes_is_loaded() -> None:
+    modules = loaded(
+        "import sys\nfrom matchmaker.cli import main\n"
+        f"sys.argv = ['classad', 'explain', {str(EXAMPLES / 'local.ad')!r},"
+        f" {str(EXAMPLES / 'nodes.ad')!r}]\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    assert "matchmaker.matching.explanation.suggestions" in modules
+    assert not modules & {
+        "ldap3", "matchmaker.glue", "matchmaker.batch", "matchmaker.broker", "asyncio",
+        "matchmaker.matching.explanation.page",
+    }  # fmt: skip
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -159,6 +159,36 @@ def test_the_nearest_value_that_gains_half_is_told_beside_the_one_that_gains_mos
     ]
 
 
+def test_a_clause_said_twice_is_turned_once() -> None:
+    clause = "TARGET.Memory >= Want"
+    found = explained(f"[ Want = 9; Requirements = {clause} && {clause} ]", "[ Name=1; Memory=4 ]")
+    assert [str(one) for one in found.suggestions] == ["Want 9 -> 4 gains 1 slot"]
+    assert [c.near for c in found.clauses] == [0, 0]
+
+
+def test_what_too_many_clauses_rest_on_is_left_alone() -> None:
+    clauses = " && ".join(f"TARGET.Memory + {n} >= Want" for n in range(200))
+    found = explained(f"[ Want = 9; Requirements = {clauses} ]", "[ Name = 1; Memory = 4 ]")
+    assert found.suggestions == ()
+    assert [c.matched for c in found.clauses] == [0] * 5 + [1] * 195
+
+
+def test_clauses_that_lead_anywhere_are_counted_and_suggested_too() -> None:
+    job = '[ Want = 9; Requirements = eval("TARGET.Memory > 1") && TARGET.Memory >= Want ]'
+    found = explained(job, "[ Name = 1; Memory = 4 ] [ Name = 2; Memory = 1 ]")
+    assert [(c.matched, c.near) for c in found.clauses] == [(1, 0), (0, 1)]
+    assert str(found.suggestions[0]) == "Want 9 -> 4 gains 1 slot"
+
+
+def test_a_notebook_gets_a_piece_of_a_page() -> None:
+    pool = Pool(parse_ads(MACHINES))
+    for found in (pool.explain(parse_ad(job_text())), pool.explain(parse_ad(job_text()), "a")):
+        shown = found._repr_html_()
+        assert shown.startswith('<div class="mm">')
+        assert "<html" not in shown
+        assert shown in found.html()
+
+
 # --- against each pair ----------------------------------------------------------------------------
 
 

@@ -139,7 +139,11 @@ def _facts(clause: Expr, ad: ClassAd, other: ClassAd) -> tuple[tuple[str, Value]
             scope = scope_of(node)
             scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
             name = node.name if scoped else unparse(node)
-            found.setdefault(name.lower(), (name, node.eval(ad, other)))
+            value = node.eval(ad, other)
+            if name.lower() in found and describe(found[name.lower()][1]) != describe(value):
+                # The same name in both ads: TARGET.Cpus >= MY.Cpus.
+                name = unparse(node)
+            found.setdefault(name.lower(), (name, value))
     return tuple(found.values())
 
 

@@ -60,17 +60,18 @@ class Conflict:
     ads: bool = False
 
     def __str__(self) -> str:
-        """In words.
+        r"""In words.
 
-        >>> print(Conflict((2, 5, 7)), Conflict((2,), True), Conflict((), True), sep="; ")
-        no slot satisfies clauses 2, 5 and 7; every slot that satisfies clause 2 refuses the job;
+        >>> print(Conflict((2, 5, 7)), Conflict((2,), True), Conflict((), True), sep="\n")
+        no slot satisfies clauses 2, 5 and 7 together
+        every slot that satisfies clause 2 refuses the job
         every slot refuses the job
         """
         *most, last = map(str, self.clauses or ("",))
         numbers = f"{', '.join(most)} and {last}" if most else last
         words = f"clause{'s' if most else ''} {numbers}"
         if not self.ads:
-            return f"no slot satisfies {words}"
+            return f"no slot satisfies {words}{' together' if most else ''}"
         return f"every slot {f'that satisfies {words} ' if self.clauses else ''}refuses the job"
 
 

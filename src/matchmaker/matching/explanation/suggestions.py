@@ -45,7 +45,13 @@ MOST: Final = 8
 MOST_TRIED: Final = 12
 """How many changes are tried out, those first that promise most."""
 
+FEW_TRIED: Final = 3
+"""How many where a clause of the job leads anywhere, so that it is evaluated slot by slot."""
+
 MOST_COMPARISONS: Final = 64
+MOST_CLAUSES: Final = 64
+"""What more clauses rest on than this is left alone."""
+
 DIGITS: Final = 3
 
 
@@ -97,7 +103,9 @@ def suggestions(tally: Tally) -> tuple[Suggestion, ...]:
     ]
     promises.sort(key=lambda promise: (-promise[0], promise[1]))
     found = []
-    for _, _, lever, value in promises[:MOST_TRIED]:
+    reaches = tally.evaluator.reaches
+    opaque = any(reaches.of(clause, Side.JOB).opaque for clause in tally.clauses)
+    for _, _, lever, value in promises[: FEW_TRIED if opaque else MOST_TRIED]:
         changed = lever.changed(tally.job, value)
         matched = rematched(tally, changed)
         if matched > tally.matched:
@@ -232,7 +240,10 @@ def _concerned(tally: Tally, lever: Lever) -> Rows:
     folded = lever.folded
     reaches = tally.evaluator.reaches
     clauses = [c for c in tally.clauses if folded in reaches.of(c, Side.JOB).job]
-    return tally.open_but_for(clauses, [h for h in tally.held if folded in h.reach.job])
+    held = [one for one in tally.held if folded in one.reach.job]
+    if len(clauses) + len(held) > MOST_CLAUSES:
+        return np.zeros(0, np.intp)
+    return tally.open_but_for(clauses, held)
 
 
 def _places(use: Use, rows: Rows) -> Rows:
