@@ -20,7 +20,7 @@ PYTEST_ARGS ?=
 SECONDS ?= 600
 TARGETS ?=
 
-SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge
+SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge chromium
 
 # A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
 DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \
@@ -117,7 +117,7 @@ $(VENV)/.installed-fuzz: $(VENV)/.installed-dev
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[fuzz]'
 	@touch $@
 
-# --- the servers that service tests start --------------------------------------------------------
+# --- the servers and the browser that service tests start ----------------------------------------
 
 # Only what is missing is installed, and nothing is started: where no policy stands yet, one that
 # refuses every start holds during the installation. Without root or apt the tests that need a server

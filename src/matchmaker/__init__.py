@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     import matchmaker.nodes as nodes  # noqa: PLR0402
     from matchmaker.classad.lint import Finding, lint
     from matchmaker.classad.trace import Trace, trace
-    from matchmaker.matching import Explanation, Matches, Plan, Pool, Snapshot
+    from matchmaker.matching import (
+        Explanation,
+        Matches,
+        PairExplanation,
+        Plan,
+        Pool,
+        Snapshot,
+    )
 
 __version__ = "0.1.0"
 
@@ -53,6 +60,7 @@ __all__ = [
     "Finding",
     "Match",
     "Matches",
+    "PairExplanation",
     "ParseError",
     "Plan",
     "Pool",
@@ -87,6 +95,7 @@ _LATER = {
     "Explanation": "matching",
     "Finding": "classad.lint",
     "Matches": "matching",
+    "PairExplanation": "matching",
     "Plan": "matching",
     "Pool": "matching",
     "Snapshot": "matching",

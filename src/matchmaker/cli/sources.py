@@ -1,4 +1,7 @@
-"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files."""
+"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files.
+
+What reads queues is imported only by those who ask for them.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import attrs
 import click
 
-from matchmaker import ClassAd, broker, read_ads
-from matchmaker.batch import NoFlagsError
+from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
-from matchmaker.glue import Glue, Issue, read_ldap, read_ldif
+
+if TYPE_CHECKING:
+    from matchmaker.glue import Glue, Issue
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -107,6 +111,9 @@ def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, 
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
+    from matchmaker import broker
+    from matchmaker.glue import Issue, read_ldap, read_ldif
+
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
@@ -155,6 +162,8 @@ def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None
     Raises UsageError for an unknown name and NoMatchError where the broker chooses none.
     """
     if name is None:
+        from matchmaker import broker
+
         chosen = broker.choose(job, found.ads, at=at).chosen
         if chosen is None:
             raise NoMatchError("no queue matches the job; classad broker says why")
@@ -169,4 +178,6 @@ def check_lrms(queue: Queue, lrms: str) -> None:
     """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
     runs = queue.ad.eval("LRMSType")
     if isinstance(runs, str) and runs.lower() != lrms.lower():
+        from matchmaker.batch import NoFlagsError
+
         raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

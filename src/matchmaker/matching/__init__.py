@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from matchmaker.matching.pair import Clause, Match, clauses, match, refusal
 
 if TYPE_CHECKING:
-    from matchmaker.matching.explanation import Explanation
+    from matchmaker.matching.explanation import Explanation, PairExplanation
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
@@ -17,6 +17,7 @@ __all__ = [
     "Explanation",
     "Match",
     "Matches",
+    "PairExplanation",
     "Plan",
     "Pool",
     "Snapshot",
@@ -28,6 +29,7 @@ __all__ = [
 _LATER: Final = {
     "Explanation": "explanation",
     "Matches": "snapshot",
+    "PairExplanation": "explanation",
     "Plan": "snapshot",
     "Pool": "pool",
     "Snapshot": "snapshot",

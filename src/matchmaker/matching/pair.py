@@ -107,9 +107,12 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     ...                          parse_ad("[b = 0]"))]
     ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
     """
-    if REQUIREMENTS not in ad:
-        return []
-    return [_clause(clause, ad, other) for clause in conjuncts(ad[REQUIREMENTS])]
+    return clauses_of(ad[REQUIREMENTS], ad, other) if REQUIREMENTS in ad else []
+
+
+def clauses_of(condition: Expr, ad: ClassAd, other: ClassAd) -> list[Clause]:
+    """The clauses of any condition of an ad, as :func:`clauses` gives those of its requirements."""
+    return [_clause(clause, ad, other) for clause in conjuncts(condition)]
 
 
 def _clause(clause: Expr, ad: ClassAd, other: ClassAd) -> Clause:
@@ -135,7 +138,11 @@ def _facts(clause: Expr, ad: ClassAd, other: ClassAd) -> tuple[tuple[str, Value]
             scope = scope_of(node)
             scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
             name = node.name if scoped else unparse(node)
-            found.setdefault(name.lower(), (name, node.eval(ad, other)))
+            value = node.eval(ad, other)
+            if name.lower() in found and describe(found[name.lower()][1]) != describe(value):
+                # The same name in both ads: TARGET.Cpus >= MY.Cpus.
+                name = unparse(node)
+            found.setdefault(name.lower(), (name, value))
     return tuple(found.values())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
@@ -14,7 +15,7 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.explanation import Explanation, explain
+from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.pair import shorten
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
@@ -131,8 +132,19 @@ class Pool:
         """
         return self.snapshot().plan(expression, job)
 
-    def explain(self, job: ClassAd) -> Explanation:
-        """How many ads each clause of the job's requirements leaves, alone and cumulatively."""
+    @overload
+    def explain(self, job: ClassAd) -> Explanation: ...
+
+    @overload
+    def explain(self, job: ClassAd, name: str) -> PairExplanation: ...
+
+    def explain(self, job: ClassAd, name: str | None = None) -> Explanation | PairExplanation:
+        """Why the job matches as few ads as it does; with a key, all about that ad and the job.
+
+        Raises KeyError where there is no ad with the key.
+        """
+        if name is not None:
+            return explain_pair(name, job, self[name])
         return explain(self.snapshot(), job)
 
 
