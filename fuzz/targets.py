@@ -31,7 +31,7 @@ from matchmaker.classad.nodes import Expr, Literal, literal, weight
 from matchmaker.classad.operators import truth
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
 from matchmaker.classad.places import place_ad, place_expr
-from matchmaker.classad.scanner import read_flat_ad, read_old_block, read_value
+from matchmaker.classad.scanner import read_flat_ad, read_value
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value, is_error
 from matchmaker.reduction import ReductionError, reduce
@@ -114,11 +114,11 @@ def parser(data: bytes) -> None:
         assert flat.expression() is ad, "both tiers read an ad alike"
 
     # Readers have found bytes that are no UTF-8 before.
-    block = read_old_block(text) if text == data.decode("utf-8", "replace") else None
-    if block is not None:
-        [by_lines] = _read_lines(text, 1)
-        assert block == by_lines, "both tiers read old lines alike"
-        assert list(block) == list(by_lines), "and spell the names alike"
+    if text == data.decode("utf-8", "replace"):
+        quick = read(lambda whole: list(parse_ads(whole, "old")), text)
+        slow = read(lambda whole: list(_read_lines(whole.split("\n"), 1)), text)
+        assert quick == slow, "both tiers read old lines alike"
+        assert [list(ad) for ad in quick or ()] == [list(ad) for ad in slow or ()], "names alike"
 
 
 def looked_at(node: Expr) -> None:

@@ -53,14 +53,15 @@ class ClassAd(MutableMapping[str, Expr]):
             self.update(attributes, **more)
 
     @classmethod
-    def of(cls, content: dict[str, Any]) -> ClassAd:
+    def of(cls, content: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
         """An ad around its content: values and expressions by folded names.
 
-        Every name has to be spelled as it was first (:func:`canonical_names` gives None for it).
+        ``names`` is what :func:`canonical_names` gives for the spellings: None where every name is
+        spelled as it was first.
         """
         ad = _new(cls)
         ad.content = content
-        ad._names = None  # noqa: SLF001 - its own
+        ad._names = names  # noqa: SLF001 - its own
         ad.parent = None
         return ad
 

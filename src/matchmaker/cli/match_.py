@@ -9,7 +9,6 @@ import click
 from matchmaker import ClassAd, Pool, nodes
 from matchmaker.cli import reports, sources
 from matchmaker.cli.output import number, plain, print_json, table
-from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.selection import Selection, select
 
 MANY = 1000
@@ -57,7 +56,7 @@ def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int
     matched = len(found)
     if top is None:
         top = matched if as_json else SHOWN
-    best = found.chosen(best_of_many(found.rank_array, found.keys.__getitem__, max(top, 1)))
+    best = pool.top(job, max(top, 1))
     chosen = best.keys[0] if best else None
     if as_json:
         ranked = [

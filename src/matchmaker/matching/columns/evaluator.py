@@ -168,7 +168,7 @@ class Evaluator:
 
     def _value(self, node: Expr, side: Side, content: dict[str, Any]) -> Value:
         """The value with a row that has this content."""
-        return self._scalar(node, side, ClassAd.of(content, None))
+        return self._scalar(node, side, ClassAd.of(content))
 
     def _scalar(self, node: Expr, side: Side, row: ClassAd) -> Value:
         inside = self._root[1] if side is self._root[0] else ""

@@ -104,9 +104,8 @@ def table_of(vector: Scalars | Objects | Chosen, size: int) -> Scalars | Objects
     """A vector of full length."""
     if not isinstance(vector, Scalars):
         return tabled(values(vector, size))
-    if len(vector.kinds) == size:
-        return vector
-    return Scalars(np.broadcast_to(vector.kinds, (size,)), vector.bits)
+    bits = np.broadcast_to(vector.bits, (size,)) if vector.bits is not None else None
+    return Scalars(np.broadcast_to(vector.kinds, (size,)), bits)
 
 
 def tabled(held: Sequence[Value]) -> Scalars | Objects:
