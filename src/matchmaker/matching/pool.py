@@ -136,15 +136,15 @@ class Pool:
     def explain(self, job: ClassAd) -> Explanation: ...
 
     @overload
-    def explain(self, job: ClassAd, name: str) -> PairExplanation: ...
+    def explain(self, job: ClassAd, key: str) -> PairExplanation: ...
 
-    def explain(self, job: ClassAd, name: str | None = None) -> Explanation | PairExplanation:
+    def explain(self, job: ClassAd, key: str | None = None) -> Explanation | PairExplanation:
         """Why the job matches as few ads as it does; with a key, all about that ad and the job.
 
         Raises KeyError where there is no ad with the key.
         """
-        if name is not None:
-            return explain_pair(name, job, self[name])
+        if key is not None:
+            return explain_pair(key, job, self[key])
         return explain(self.snapshot(), job)
 
 
