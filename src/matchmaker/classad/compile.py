@@ -152,27 +152,23 @@ class _Coder:
         self._line(f"steps += {steps}")
         self._line(f"if steps > {_FEW}: {self._begun}; state.spend(steps); steps = 0")
 
-    def _follow(self, operand: Operand) -> None:
-        """Makes what an ad holds, and what is no value yet, the value."""
+    def _value(self, operand: Operand, *, listed: bool = False) -> str:
+        """The name of an operand once it is a value; `listed` where that may well be a list."""
         name = operand.name
-        self._line(f"if {name} is None: {name} = U")
-        # As plain as a string, and in many requirements.
-        self._line(f"elif {name}.__class__ is LIST and {name}.constants is not None:")
-        self._line(f" {name} = {name}.constants.copy()")
-        self._line("else:")
-        self._indent += 1
-        self._state()
-        self._line(f"{name} = {operand.follow}")
-        self._indent -= 1
-
-    def _value(self, operand: Operand) -> str:
-        """The name of an operand once it is a value."""
         if operand.kind == "raw":
-            self._line(f"if {operand.name}.__class__ in SLOW:")
+            self._line(f"if {name}.__class__ in SLOW:")
             self._indent += 1
-            self._follow(operand)
-            self._indent -= 1
-        return operand.name
+            self._line(f"if {name} is None: {name} = U")
+            if listed:
+                # As plain as a string, and in many requirements.
+                self._line(f"elif {name}.__class__ is LIST and {name}.constants is not None:")
+                self._line(f" {name} = {name}.constants.copy()")
+            self._line("else:")
+            self._indent += 1
+            self._state()
+            self._line(f"{name} = {operand.follow}")
+            self._indent -= 2
+        return name
 
     def _logical(self, operand: Operand) -> str:
         """The name of an operand once it is true, false, undefined or error."""
@@ -273,7 +269,7 @@ class _Coder:
             return self._refer(node)
         result = self._fresh()
         arguments = [self._emit(argument) for argument in node.arguments]
-        names = [self._value(argument) for argument in arguments]
+        names = [self._value(argument, listed=True) for argument in arguments]
         self._count_arguments(arguments)
         if function.budgeted:
             self._state()
@@ -341,10 +337,8 @@ class _Coder:
             a, b = left.name, right.name
             self._line(f"if {a}.__class__ is str and {b}.__class__ is str:")
             self._indent += 1
-            self._line(f"if len({a}) + len({b}) > {LONG}:")
-            self._indent += 1
-            self._charge(f"(len({a}) + len({b})) >> 4")
-            self._indent -= 2
+            self._charge(f"len({a}) + len({b}) >> 4 if len({a}) + len({b}) > {LONG} else 0")
+            self._indent -= 1
 
     def _identity(self, operator: str, left: Operand, right: Operand) -> Operand:
         result = self._fresh()

@@ -116,7 +116,8 @@ def _arithmetic(operator: str, left: Operand, right: Operand, result: str) -> li
     if operator == "/":
         if float not in constants:
             numbers += f" and ({' or '.join(f'{side.type} is float' for side in variables)})"
-        numbers += f" and {b} != 0"
+        if not right.is_constant or right.value == 0:
+            numbers += f" and {b} != 0"
     found.append(Way(numbers, plain, f"{result} == INF"))
     return found
 

@@ -27,6 +27,9 @@ def member(value: Value, items: Value) -> Value:
     >>> member("A", ["b", "a"]), member(2, [UNDEFINED, 1])
     (True, False)
     """
+    if isinstance(value, str) and isinstance(items, list) and value in items:
+        # The very same string: most often so, and found at once.
+        return True
     if value is UNDEFINED or items is UNDEFINED:
         return UNDEFINED
     if is_error(value):
@@ -52,9 +55,6 @@ def identical_member(value: Value, items: Value) -> Value:
 def _contains(name: str, symbol: str, value: Value, items: Value) -> Value:
     if not isinstance(items, list):
         return wrong(name, "a list as its second argument", items)
-    if isinstance(value, str) and value in items:
-        # The same string is equal in both ways.
-        return True
     if isinstance(value, (list, ClassAd)):
         return wrong(name, "a plain value as its first argument", value)
     compare = BINARY[symbol]
