@@ -83,7 +83,7 @@ def test_a_key_that_does_not_tell_apart_is_bad_input(
     classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words, said in (
-        (["--key", "Cpus"], "two ads have Cpus = '0'"),
+        (["--key", "Cpus"], "several ads have the same Cpus: '0', '1'"),
         (["--key", "Nonesuch"], "no Nonesuch"),
         (["--top", "-1"], "--top"),
     ):
