@@ -50,6 +50,8 @@ class Matches:
     rank_array: npt.NDArray[np.float64]
     _names: Keys
     _unranked: npt.NDArray[np.bool_]
+    error: str | None = None
+    """Why the job's requirements are ERROR for some ads, where their evaluation took too much."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -89,8 +91,9 @@ class Matches:
         """Some of the matches, in the order of their places."""
         index = np.array(places, np.intp)
         return Matches(
-            self.row_array[index], self.rank_array[index], self._names, self._unranked[index]
-        )
+            self.row_array[index], self.rank_array[index], self._names, self._unranked[index],
+            self.error,
+        )  # fmt: skip
 
 
 @attrs.frozen(slots=True)
@@ -162,7 +165,7 @@ class Snapshot:
         found[none] = 0.0
         if RANK not in job.content:
             none[:] = False
-        return Matches(rows, found, self.view.keys, none)
+        return Matches(rows, found, self.view.keys, none, masks.problem)
 
     def top(
         self,

@@ -17,7 +17,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad import bounds
-from matchmaker.classad.bounds import MAX_EXPANDED, MAX_PATTERN, SECONDS, Budget
+from matchmaker.classad.bounds import MAX_EXPANDED, MAX_PATTERN, SECONDS, TOO_MANY_SECONDS, Budget
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
@@ -154,7 +154,7 @@ def _timed(
     """What `run` makes of a compiled pattern in the seconds that the evaluation has left."""
     left = SECONDS - budget.searched
     if left <= 0:
-        return ErrorType(f"{name}(): patterns took the evaluation more than {SECONDS} seconds")
+        return ErrorType(f"{name}(): {TOO_MANY_SECONDS}")
     # The time of this thread alone: that others are busy makes no pattern slow.
     start = thread_time()
     try:

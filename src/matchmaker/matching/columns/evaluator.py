@@ -15,10 +15,11 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import exhausted
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Attr, Binary, Expr, Ternary, Unary
 from matchmaker.classad.operators import BINARY
-from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, Value, is_error
 from matchmaker.matching.columns import kernels
 from matchmaker.matching.columns.column import (
     ABSENT,
@@ -64,6 +65,9 @@ FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""
 
 FEW_ROWS: Final = 16
+TRIES: Final = 3
+"""After so many evaluations of a part that used up their steps, it is ERROR for all other rows."""
+
 MOST_EXPRESSIONS: Final = 32
 SHARED: Final = 64
 """More distinct expressions than that are grouped only where so many rows share each of them."""
@@ -105,6 +109,9 @@ class Evaluator:
         self._root = root
         self._steps = steps
         self._depth = 0
+        self._exhausted: dict[Expr, int] = {}
+        # Why a part is ERROR that used up what an evaluation may, if one did.
+        self.problem: str | None = None
 
     def vector(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
         """The values of an expression that stands on a side, on some rows or on all."""
@@ -171,10 +178,18 @@ class Evaluator:
         return self._scalar(node, side, ClassAd.of(content))
 
     def _scalar(self, node: Expr, side: Side, row: ClassAd) -> Value:
+        tried = self._exhausted.get(node, 0)
+        if tried == TRIES:
+            return ErrorType(self.problem or "")
         inside = self._root[1] if side is self._root[0] else ""
         if side is Side.JOB:
-            return evaluate(node, self.job, row, inside)
-        return evaluate(node, row, self.job, inside)
+            value = evaluate(node, self.job, row, inside)
+        else:
+            value = evaluate(node, row, self.job, inside)
+        if is_error(value) and exhausted(value):
+            self._exhausted[node] = tried + 1
+            self.problem = value.reason
+        return value
 
     def _by_value(
         self, node: Expr, side: Side, rows: Rows | None, size: int, name: str

@@ -95,6 +95,11 @@ class Masks:
         self._mine = Evaluator(view, job, (Side.JOB, REQUIREMENTS), steps)
         self._theirs = Evaluator(view, job, (Side.ROW, REQUIREMENTS), steps)
 
+    @property
+    def problem(self) -> str | None:
+        """Why a part of the job's requirements is ERROR that used up its steps, if one did."""
+        return self._mine.problem
+
     def clause(self, node: Expr) -> Mask:
         """Where a part of the job's requirements is true."""
         return self._mask(self._mine, node, Side.JOB)
@@ -170,7 +175,9 @@ class Masks:
         mask: Mask | None = self._cache.get(key, stamps, self.view.size)
         if mask is None:
             mask = self._evaluated(evaluator, node, side)
-            self._cache.put(key, stamps, mask)
+            # What ran out of steps is to say so the next time too.
+            if evaluator.problem is None:
+                self._cache.put(key, stamps, mask)
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
