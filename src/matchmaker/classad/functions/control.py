@@ -71,7 +71,9 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 @lazy_function("debug", 1)
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """debug(x): x. HTCondor writes the evaluation of x to a log as well.
+    """debug(x): x, of any type; undefined and error stay.
+
+    HTCondor writes the evaluation of x to a log as well. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("debug(1 + 1)").eval()
@@ -84,7 +86,8 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
-    Anything but a name as the argument is an error. (HTCondor manual, ClassAd functions.)
+    The attribute is not evaluated, so that it may be undefined. Anything but a name as the argument
+    is an error. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_ad
     >>> parse_ad("[a = b || c; t = unparse(a)]").eval("t")

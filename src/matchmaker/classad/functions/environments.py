@@ -52,6 +52,9 @@ def _written(name: str, variables: dict[str, str]) -> Value:
 def env_v1_to_v2(text: Value) -> Value:
     """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
 
+    What is no string, and an entry that assigns no variable, is an error. (HTCondor manual, ClassAd
+    functions.)
+
     >>> env_v1_to_v2("b=x y;a=1")
     "a=1 b=x' 'y"
     """
@@ -67,7 +70,8 @@ def env_v1_to_v2(text: Value) -> Value:
 def merge_environment(*texts: Value) -> Value:
     """mergeEnvironment(s, …): environments in new syntax as one; later ones win.
 
-    Undefined arguments are passed over. (HTCondor manual, ClassAd functions.)
+    Undefined arguments are passed over; another type, an open quote, and an entry that assigns no
+    variable are errors. (HTCondor manual, ClassAd functions.)
 
     >>> merge_environment("a=1 b=2", "b='3 4'")
     "a=1 b=3' '4"
@@ -100,6 +104,9 @@ def _syntax(name: str, version: Value) -> Value | None:
 def list_to_args(items: Value, version: Value = 2) -> Value:
     """listToArgs(L[, version]): a list of strings as one line of arguments, in new syntax.
 
+    Version 1 is the old syntax, which cannot write white space. Anything but a list of strings and
+    a 1 or 2, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+
     >>> list_to_args(["a", "b c", ""])
     "a b' 'c ''"
     """
@@ -120,7 +127,10 @@ def list_to_args(items: Value, version: Value = 2) -> Value:
 
 @function("argsToList", 1, 2)
 def args_to_list(text: Value, version: Value = 2) -> Value:
-    """argsToList(s[, version]): a line of arguments as a list of strings.
+    """argsToList(s[, version]): a line of arguments, in new syntax, as a list of strings.
+
+    Version 1 is the old syntax, which has no quotes. Anything but a string and a 1 or 2, undefined
+    too, is an error, and so is an open quote. (HTCondor manual, ClassAd functions.)
 
     >>> args_to_list("a 'b c'"), args_to_list("a 'b c'", 1)
     (['a', 'b c'], ['a', "'b", "c'"])

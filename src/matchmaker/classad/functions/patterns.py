@@ -254,7 +254,8 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 
     ``\0`` stands for the whole match, ``\1`` for the first group. Without a match the result is
     empty. Options as in regexp(), and f: the whole of s with the match replaced; g: all matches.
-    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+    Undefined where an argument is; another type, a broken pattern and a group that the match has
+    not are errors. (HTCondor manual, ClassAd functions.)
 
     >>> regexps("(b+)", "abba", r"<\1>"), regexps("b", "abba", "x", "fg")
     ('<bb>', 'axxa')
@@ -264,19 +265,23 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 
 @function("replace", 3, 4, budgeted=True)
 def replace(*values: Value, budget: Budget | None = None) -> Value:
-    """replace(p, s, substitute[, options]): s with the first match of p replaced; see regexps().
+    """replace(p, s, substitute[, options]): s with the first match of p replaced.
 
-    >>> replace("b", "abba", "x")
-    'axba'
+    Arguments, and what gives undefined or error, as in regexps(). (HTCondor manual, ClassAd
+    functions.)
+
+    >>> replace("b", "abba", "x"), replace("x", "abba", "y"), replace("b", UNDEFINED, "x")
+    ('axba', 'abba', UNDEFINED)
     """
     return _substituted("replace", values, "f", budget)
 
 
 @function("replaceAll", 3, 4, budgeted=True)
 def replace_all(*values: Value, budget: Budget | None = None) -> Value:
-    """replaceAll(p, s, substitute[, options]): s with all matches of p replaced; see regexps().
+    """replaceAll(p, s, substitute[, options]): s with all matches of p replaced.
 
-    A pattern that matches nothing at the end of s is an error.
+    Arguments, and what gives undefined or error, as in regexps(); a pattern that matches nothing at
+    the end of s is an error too. (HTCondor manual, ClassAd functions.)
 
     >>> replace_all("b", "abba", "x")
     'axxa'

@@ -72,8 +72,8 @@ def string_list_size(*values: Value) -> Value:
 def string_list_sum(*values: Value) -> Value:
     """stringListSum(s[, delimiters]): the sum of the numbers in a list written as a string.
 
-    An integer if all are, else a real; 0.0 of none. An element that is no number is an error.
-    (HTCondor manual, ClassAd functions.)
+    An integer if all are, else a real; 0.0 of none. An argument that is no string, undefined too,
+    is an error, and so is an element that is no number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_sum("1,2"), string_list_sum("1,2.5"), string_list_sum("")
     (3, 3.5, 0.0)
@@ -85,7 +85,9 @@ def string_list_sum(*values: Value) -> Value:
 def string_list_avg(*values: Value) -> Value:
     """stringListAvg(s[, delimiters]): the mean of the numbers in a list written as a string.
 
-    Of integers an integer, the fraction dropped; the rest as in stringListSum().
+    Of integers an integer, the fraction dropped; 0.0 of none. An argument that is no string,
+    undefined too, is an error, and so is an element that is no number. (HTCondor manual, ClassAd
+    functions.)
 
     >>> string_list_avg("1,2.0"), string_list_avg("1,2")
     (1.5, 1)
@@ -104,6 +106,9 @@ def _mean(numbers: list[int | float]) -> int | float:
 def string_list_min(*values: Value) -> Value:
     """stringListMin(s[, delimiters]): the smallest number in a list; undefined of none.
 
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
+
     >>> string_list_min("3,1,2"), string_list_min("")
     (1, UNDEFINED)
     """
@@ -113,6 +118,9 @@ def string_list_min(*values: Value) -> Value:
 @function("stringListMax", 1, 2)
 def string_list_max(*values: Value) -> Value:
     """stringListMax(s[, delimiters]): the largest number in a list; undefined of none.
+
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_max("3,1,2"), string_list_max("-1,-2")
     (3, -1)
@@ -141,8 +149,8 @@ def _combined(
 def string_list_member(*values: Value) -> Value:
     """stringListMember(x, s[, delimiters]): whether the string x is an element of the list s.
 
-    Undefined counts as an empty string, unless both are; any other argument that is no string is an
-    error. (HTCondor manual, ClassAd functions.)
+    Undefined counts as an empty string, unless both are: then the result is undefined. Any other
+    argument that is no string is an error. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_member("b", "a, b"), string_list_member("B", "a, b")
     (True, False)
@@ -153,6 +161,8 @@ def string_list_member(*values: Value) -> Value:
 @function("stringListIMember", 2, 3)
 def string_list_imember(*values: Value) -> Value:
     """stringListIMember(x, s[, delimiters]): stringListMember() without regard to letter case.
+
+    Undefined and error as there. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_imember("B", "a, b")
     True
@@ -188,7 +198,7 @@ def _member(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) ->
 def string_list_subset_match(*values: Value) -> Value:
     """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
 
-    Arguments as in stringListMember(). (HTCondor manual, ClassAd functions.)
+    Undefined and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
 
     >>> string_list_subset_match("a,b", "c,b,a")
     True
@@ -199,6 +209,8 @@ def string_list_subset_match(*values: Value) -> Value:
 @function("stringListISubsetMatch", 2, 3)
 def string_list_isubset_match(*values: Value) -> Value:
     """stringListISubsetMatch(a, b[, delimiters]): the same without regard to letter case.
+
+    Undefined and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
 
     >>> string_list_isubset_match("A", "c,b,a")
     True

@@ -66,7 +66,9 @@ def join(*values: Value) -> Value:
 
 @function("toUpper", 1)
 def to_upper(value: Value) -> Value:
-    """toUpper(x): the text of x with a-z made large; undefined and error stay.
+    """toUpper(x): the text of x with a-z made large; any type. Undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> to_upper("abc1")
     'ABC1'
@@ -79,7 +81,9 @@ def to_upper(value: Value) -> Value:
 
 @function("toLower", 1)
 def to_lower(value: Value) -> Value:
-    """toLower(x): the text of x with A-Z made small; undefined and error stay.
+    """toLower(x): the text of x with A-Z made small; any type. Undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> to_lower("ABC1")
     'abc1'
@@ -118,10 +122,11 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
 def strcmp(left: Value, right: Value) -> Value:
     """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
 
-    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+    Values of other types are compared as text. Undefined where an argument is, else error where one
+    is. (HTCondor manual, ClassAd functions.)
 
-    >>> strcmp("a", "B"), strcmp("a", "a")
-    (1, 0)
+    >>> strcmp("a", "B"), strcmp("a", "a"), strcmp("a", UNDEFINED)
+    (1, 0, UNDEFINED)
     """
     texts = _two_texts(left, right)
     return _order(*texts) if isinstance(texts, tuple) else texts
@@ -130,6 +135,8 @@ def strcmp(left: Value, right: Value) -> Value:
 @function("stricmp", 2)
 def stricmp(left: Value, right: Value) -> Value:
     """stricmp(a, b): as strcmp(), without regard to letter case.
+
+    Undefined where an argument is, else error where one is. (HTCondor manual, ClassAd functions.)
 
     >>> stricmp("a", "B"), stricmp("a", "A")
     (-1, 0)
@@ -194,6 +201,8 @@ def _one_of(chars: str) -> str:
 def split_user_name(name: Value) -> Value:
     """splitUserName(s): {user, domain} of ``user@domain``; without an ``@`` the domain is empty.
 
+    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+
     >>> split_user_name("alice@example.org"), split_user_name("alice")
     (['alice', 'example.org'], ['alice', ''])
     """
@@ -206,6 +215,8 @@ def split_user_name(name: Value) -> Value:
 @function("splitSlotName", 1)
 def split_slot_name(name: Value) -> Value:
     """splitSlotName(s): {slot, host} of ``slot@host``; without an ``@`` the slot is empty.
+
+    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
     >>> split_slot_name("slot1@wn7"), split_slot_name("wn7")
     (['slot1', 'wn7'], ['', 'wn7'])
