@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
+from matchmaker.matching.assignment import Assignment, Policy
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import DuplicateKeyError, Store
 from matchmaker.matching.explanation import Explanation, explain
@@ -112,6 +113,14 @@ class Pool:
         apart are matched once (autoclusters).
         """
         yield from self.snapshot().match_many(jobs)
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """One negotiation cycle: each job its best free slot, the jobs in a fair order.
+
+        The pool stays as it is. The rules are those of ``matching.assignment``, their terms those
+        of a ``Policy``. Jobs that get no slot are told why; no ad raises.
+        """
+        return self.snapshot().assign(jobs, policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """Evaluates an expression of a job on all ads, and tells which way each part went.

@@ -394,7 +394,7 @@ def settled(column: Column, size: int) -> Column:
         return _retabled(column, used)
     numbers = sum(c.__class__ in (int, float) for c in column.table)
     if 4 * numbers >= 3 * len(column.table):
-        return _numeric(column, size)
+        return _numeric(column)
     capacity = len(column.codes)
     rows = column.contents(range(size))
     return Loose(rows + [MISSING] * (capacity - size))
@@ -409,10 +409,16 @@ def _retabled(column: Coded, used: Codes) -> Coded:
     return fresh
 
 
-def _numeric(column: Coded, size: int) -> Numeric:
-    kinds, bits = encoded(column.table)
+def unshared(column: Column) -> Column:
+    """A copy in which numbers may be put at any time, without regard to who reads the original."""
+    return _numeric(column) if isinstance(column, Coded) else column.take(slice(None))
+
+
+def _numeric(column: Coded) -> Numeric:
+    table = column.table[:]
+    kinds, bits = encoded(table)
     others: list[Any] = []
-    for code, content in enumerate(column.table):
+    for code, content in enumerate(table):
         if content.__class__ not in (int, float):
             kinds[code], bits[code] = OTHER, len(others)
             others.append(content)
