@@ -12,6 +12,7 @@ from typing import overload
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.matching.assignment import Assignment, Policy
 from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
@@ -116,6 +117,14 @@ class Pool:
         apart are matched once (autoclusters).
         """
         yield from self.snapshot().match_many(jobs)
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """One negotiation cycle: each job its best free slot, the jobs in a fair order.
+
+        The pool stays as it is. The rules are those of ``matching.assignment``, their terms those
+        of a ``Policy``. Jobs that get no slot are told why; no ad raises.
+        """
+        return self.snapshot().assign(jobs, policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """Evaluates an expression of a job on all ads, and tells which way each part went.

@@ -30,6 +30,7 @@ from matchmaker.matching.ranking import best_of_many, fuzzy
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from matchmaker.matching.assignment import Assignment, Policy
 
 MOST_KEPT: Final = 1 << 24
 """How many rows the matches of clusters may have together that are kept for jobs to come."""
@@ -204,6 +205,12 @@ class Snapshot:
                 while held > MOST_KEPT and len(known) > 1:
                     held -= len(known.popitem(last=False)[1])
             yield found
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """See :meth:`Pool.assign`."""
+        from matchmaker.matching.assignment import assign
+
+        return assign(self, jobs, policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""
