@@ -93,4 +93,4 @@ def test_a_key_that_does_not_tell_apart_is_bad_input(
     monkeypatch.setattr(match_, "MANY", 10)
     done = classad("match", "-", pool, pool, stdin=JOB)
     assert (done.status, done.out) == (2, "")
-    assert "two ads have Name = 'n000'" in done.err
+    assert "several ads have the same Name: 'n000', 'n001'" in done.err

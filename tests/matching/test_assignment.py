@@ -370,7 +370,7 @@ def test_a_job_past_its_budget_is_an_error_with_its_reason_and_the_others_go_on(
                [ {PAST_ITS_BUDGET.replace("TARGET.Cpus", "1")} Owner = x29 ]
                [ {PAST_ITS_BUDGET} Rank = x29 ]"""
     found = assign(DIVISIBLE, jobs)
-    steps = "error: evaluation took more than 1000 steps"
+    steps = f"error: {bounds.TOO_MANY_STEPS}"
     assert slots_of(found) == [None, "p", None, None, None, "p"]
     assert {p.outcome for p in found.idle} == {Outcome.ERROR}
     first, second, third, fourth = reasons(found)

@@ -211,6 +211,17 @@ def where_undefined(vector: Vector, size: int) -> Mask:
     return np.broadcast_to(found, (size,))
 
 
+def part(vector: Vector, places: Rows) -> Vector:
+    """The values of some of the rows of a vector."""
+    if isinstance(vector, Same):
+        return vector
+    if isinstance(vector, Chosen):
+        return Chosen(vector.codes[places], vector.table)
+    if isinstance(vector, Objects):
+        return Objects([vector.values[place] for place in places.tolist()])
+    return gathered(vector, places)
+
+
 def merged(parts: Sequence[tuple[Rows, Vector]], size: int) -> Vector:
     """One vector of the parts, each with the places in it that its rows have."""
     plain = [scalars(vector) for _, vector in parts]
