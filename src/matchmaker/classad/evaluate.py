@@ -289,6 +289,8 @@ def _subscript(node: Subscript, state: State, ad: ClassAd | None) -> Value:
     base = state.table[type(node.base)](node.base, state, ad)
     index = state.table[type(node.index)](node.index, state, ad)
     if isinstance(base, ClassAd) and isinstance(index, str):
+        if len(index) > LONG:
+            state.spend(len(index) >> 4)
         return _attribute_of(base, ascii_fold(index), state)
     return subscript(base, index)
 

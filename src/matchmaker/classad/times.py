@@ -12,10 +12,12 @@ from typing import Final
 _ABSOLUTE: Final = re.compile(
     r"\s*(?P<year>\d{4})[-/]?(?P<month>\d\d)[-/]?(?P<day>\d\d)"
     r"(?:(?:\s*T\s*|\s+)(?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)"
-    r"(?:\.(?P<fraction>\d{1,6})\d*)?)?)?)?"
+    r"(?:\.(?P<fraction>\d{1,6}+)\d*+)?)?)?)?"
     r"\s*(?P<zone>Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)(?::?(?P<seconds>\d\d))?)?\s*",
     re.IGNORECASE | re.ASCII,
 )
+# White space counts as one space: without that, runs of it would be tried in every way.
+_BLANKS: Final = re.compile(r"\s+", re.ASCII)
 _CLOCK: Final = re.compile(
     r"\s*([+-])?\s*(?:(\d{1,10})\+)?(?:(?:(\d{1,10}):)?(\d{1,10}):)?(\d{1,15}(?:\.\d+)?)s?\s*",
     re.IGNORECASE | re.ASCII,
@@ -36,7 +38,7 @@ def parse_absolute(text: str) -> datetime | None:
     >>> parse_absolute("2004-02-30 12:00Z").isoformat()
     '2004-03-01T12:00:00+00:00'
     """
-    match = _ABSOLUTE.fullmatch(text)
+    match = _ABSOLUTE.fullmatch(_BLANKS.sub(" ", text))
     if match is None:
         return None
     part = {name: int(digits) for name, digits in match.groupdict("0").items() if digits.isdigit()}
@@ -68,6 +70,7 @@ def parse_relative(text: str) -> timedelta | None:
     >>> parse_relative("soon") is None
     True
     """
+    text = _BLANKS.sub(" ", text)
     match = _CLOCK.fullmatch(text) or _UNITS.fullmatch(text)
     if match is None:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import MAX_DEPTH, OutOfBoundsError
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
@@ -57,7 +58,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """
     from matchmaker.classad.parser import parse_expr
 
-    text = to_text(scope.eval(arguments[0]))
+    text = to_text(scope.eval(arguments[0]), scope.budget)
     if not isinstance(text, str):
         return wrong("eval", "text", text)
     # Reading costs more than most steps of an evaluation do.
@@ -66,7 +67,14 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         expression = parse_expr(text)
     except ParseError as error:
         return ErrorType(f"eval(): {error.summary()}")
-    return scope.eval(expression)
+    # Text may read itself, without end and through no attribute.
+    state = scope.budget
+    state.depth += expression.depth
+    if state.depth > MAX_DEPTH:
+        raise OutOfBoundsError(f"eval() leads more than {MAX_DEPTH} levels deep")
+    value = scope.eval(expression)
+    state.depth -= expression.depth
+    return value
 
 
 @lazy_function("debug", 1)
@@ -143,7 +151,8 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
     pending, seen = [root], {root}
     while pending:
         nodes = list(postorder(pending.pop()))
-        scope.spend(len(nodes))
+        # A name takes more than a step to tell apart from others.
+        scope.spend(3 * len(nodes))
         inner = {node.base for node in nodes if isinstance(node, Attr)}
         local = {name.lower() for node in nodes if isinstance(node, AdExpr) for name in node.names}
         for node in nodes:

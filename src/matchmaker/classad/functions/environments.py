@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import re
 
+from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 _QUOTABLE = re.compile(r"[\s']+")
-_WORD = re.compile(r"(?:[^\s']|'(?:[^']|'')*')+")
+_WORD = re.compile(r"(?:[^\s']++|'(?:[^']++|'')*+')++")
+_QUOTED = re.compile(r"'((?:[^']++|'')*+)'")
 
 
-def _split(text: str) -> list[str] | None:
+def _split(text: str, budget: Budget | None) -> list[str] | None:
     """The words of a text in new syntax, unquoted; None where a quote is left open."""
-    words: list[str] = []
-    position = 0
-    while (position := len(text) - len(text[position:].lstrip())) < len(text):
-        word = _WORD.match(text, position)
-        if word is None or (word.end() < len(text) and not text[word.end()].isspace()):
-            return None
-        words.append(re.sub(r"'((?:[^']|'')*)'", lambda m: m[1].replace("''", "'"), word[0]))
-        position = word.end()
-    return words
+    if budget is not None:
+        budget.spend(len(text))
+    # What no word takes is white space, or a quote without its end.
+    if "'" in _WORD.sub("", text):
+        return None
+    return [
+        _QUOTED.sub(lambda m: m[1].replace("''", "'"), word) if "'" in word else word
+        for word in _WORD.findall(text)
+    ]
 
 
 def _quoted(word: str) -> str:
@@ -66,8 +68,8 @@ def env_v1_to_v2(text: Value) -> Value:
     return fault if fault is not None else _written("envV1ToV2", variables)
 
 
-@function("mergeEnvironment", 0, None)
-def merge_environment(*texts: Value) -> Value:
+@function("mergeEnvironment", 0, None, budgeted=True)
+def merge_environment(*texts: Value, budget: Budget | None = None) -> Value:
     """mergeEnvironment(s, …): environments in new syntax as one; later ones win.
 
     Undefined arguments are passed over; another type, an open quote, and an entry that assigns no
@@ -82,7 +84,7 @@ def merge_environment(*texts: Value) -> Value:
             continue
         if not isinstance(text, str):
             return wrong("mergeEnvironment", "strings", text)
-        entries = _split(text)
+        entries = _split(text, budget)
         if entries is None:
             return ErrorType("mergeEnvironment(): a quote is left open")
         fault = _assigned("mergeEnvironment", entries, variables)
@@ -125,8 +127,8 @@ def list_to_args(items: Value, version: Value = 2) -> Value:
     return joined("listToArgs", words, " ")
 
 
-@function("argsToList", 1, 2)
-def args_to_list(text: Value, version: Value = 2) -> Value:
+@function("argsToList", 1, 2, budgeted=True)
+def args_to_list(text: Value, version: Value = 2, *, budget: Budget | None = None) -> Value:
     """argsToList(s[, version]): a line of arguments, in new syntax, as a list of strings.
 
     Version 1 is the old syntax, which has no quotes. Anything but a string and a 1 or 2, undefined
@@ -140,7 +142,7 @@ def args_to_list(text: Value, version: Value = 2) -> Value:
     fault = _syntax("argsToList", version)
     if fault is not None:
         return fault
-    words = text.split() if version == 1 else _split(text)
+    words = text.split() if version == 1 else _split(text, budget)
     if words is None:
         return ErrorType("argsToList(): a quote is left open")
     return listed("argsToList", words)

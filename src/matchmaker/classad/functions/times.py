@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import (
     EPOCH,
     saturated,
@@ -161,8 +162,12 @@ def _as_absolute(value: Value) -> datetime | None:
     return None
 
 
-@function("splitTime", 1)
-def split_time(value: Value) -> Value:
+_PARTS: Final = 20
+"""The steps of taking a time apart into an ad, or of writing one."""
+
+
+@function("splitTime", 1, budgeted=True)
+def split_time(value: Value, *, budget: Budget | None = None) -> Value:
     """splitTime(t): the parts of a time as an ad, of Type AbsoluteTime or RelativeTime.
 
     A number counts as seconds since 1970. Undefined stays; anything else is an error. (HTCondor
@@ -173,6 +178,8 @@ def split_time(value: Value) -> Value:
     """
     if value is UNDEFINED:
         return UNDEFINED
+    if budget is not None:
+        budget.spend(_PARTS)
     if isinstance(value, timedelta):
         return _split_relative(value)
     moment = _as_absolute(value)
@@ -228,6 +235,7 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     >>> parse_expr('formatTime(absTime("2004-01-15T10:00:00Z"), "%Y-%m-%d %H h")').eval()
     '2004-01-15 10 h'
     """
+    scope.spend(_PARTS)
     value = scope.eval(arguments[0]) if arguments else _now()
     template = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
     moment = _as_absolute(value)
