@@ -66,6 +66,7 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/pools.py
 
 .PHONY: clean
 clean: ## Remove the environment, builds and caches

@@ -64,7 +64,9 @@ FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""
 
 FEW_ROWS: Final = 16
-MOST_EXPRESSIONS: Final = 64
+MOST_EXPRESSIONS: Final = 32
+SHARED: Final = 64
+"""More distinct expressions than that are grouped only where so many rows share each of them."""
 _CONNECTIVES: Final = ("&&", "||")
 
 
@@ -412,9 +414,14 @@ class Evaluator:
             return _numbers(kinds, bits, codes)
         table = column.table[:]
         special = [i for i, content in enumerate(table) if isinstance(content, Expr) or not i]
-        if len(special) > MOST_EXPRESSIONS:
+        if len(special) > max(MOST_EXPRESSIONS, len(codes) // SHARED):
             return None
-        groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
+        if len(special) <= MOST_EXPRESSIONS:
+            groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
+        else:
+            ends = np.cumsum(np.bincount(codes, minlength=len(table)))
+            each = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+            groups = [(each[code], table[code]) for code in special]
         known = _table({i: _value_or_none(c) for i, c in enumerate(table) if i}, len(table))
         other = np.ones(len(codes), np.bool_)
         for places, _ in groups:
