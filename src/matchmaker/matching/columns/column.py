@@ -18,6 +18,8 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -60,6 +62,7 @@ _THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, 
 }  # fmt: skip
 """The classes of contents that are their own stand-ins."""
 
+_LARGE: Final = 1 << 16
 _stamps = count(1)
 
 
@@ -102,9 +105,21 @@ def narrowest(size: int) -> type[np.unsignedinteger[Any]]:
 
 def roomy(array: npt.NDArray[Any], size: int, room: int) -> npt.NDArray[Any]:
     """A copy of the first `size` entries, with zeros behind them."""
-    copy = np.zeros(room, array.dtype)
+    copy = zeros(room, array.dtype)
     copy[:size] = array[:size]
     return copy
+
+
+def zeros(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of zeros. A large one is of pages that go back to the system with it.
+
+    What the allocator of C gets back it keeps, in holes between what is in use: columns that grow
+    would leave as much in holes as they hold.
+    """
+    length = size * np.dtype(kind).itemsize
+    if length < _LARGE:
+        return np.zeros(size, kind)
+    return np.frombuffer(mmap(-1, length, MAP_PRIVATE | MAP_ANONYMOUS), kind)
 
 
 class Column:
@@ -183,15 +198,13 @@ class Table(list[Any]):
     def code(self, content: Any) -> int:
         """The code of a content, which enters the table if it is new."""
         kind = content.__class__
-        known = self.known.get(kind)
-        if known is None:
-            known = self.known[kind] = {}
         key = content if kind in _THEMSELVES else identity(content)
-        code = known.get(key)
-        if code is None:
-            code = known[key] = len(self)
+        try:
+            return self.known[kind][key]
+        except KeyError:
+            self.known.setdefault(kind, {})[key] = len(self)
             self.append(content)
-        return code
+            return len(self) - 1
 
     def codes(self, contents: Sequence[Any]) -> list[int]:
         """The codes of many contents."""
@@ -235,11 +248,12 @@ class Coded(Column):
         """Sets the content of a row."""
         code = self.table.code(content)
         codes = self.codes
+        if codes.item(row) == code:
+            return
         if code >> (codes.itemsize << 3):
             codes = self.codes = codes.astype(narrowest(code + 1))
-        if codes[row] != code:
-            codes[row] = code
-            self.version = stamp()
+        codes[row] = code
+        self.version = stamp()
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
         """Sets the contents of many rows."""
@@ -311,7 +325,7 @@ class Numeric(Column):
             kind, bits = ABSENT, 0
         else:
             kind, bits = OTHER, self.others.code(content)
-        if self.bits[row] != bits or self.kinds[row] != kind:
+        if self.bits.item(row) != bits or self.kinds.item(row) != kind:
             self.kinds[row], self.bits[row] = kind, bits
             self.version = stamp()
 
@@ -384,7 +398,12 @@ class Loose(Column):
 
 
 def _bits_of(real: float) -> int:
-    return int(np.float64(real).view(np.int64))
+    bits: int = _INTEGER.unpack(_REAL.pack(real))[0]
+    return bits
+
+
+_INTEGER: Final = Struct("q")
+_REAL: Final = Struct("d")
 
 
 def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:

@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.matching.columns.column import Coded, Column, Rows
+from matchmaker.matching.columns.column import Coded, Column, Rows, zeros
 
 _AT_ONCE: Final = 1 << 16
 _RECENT: Final = 4096
 
-Hashes: TypeAlias = "npt.NDArray[np.uint32]"
+Entries: TypeAlias = "npt.NDArray[np.uint64]"
 KeyOf: TypeAlias = "Callable[[int], str | None]"
 
 
@@ -76,44 +76,40 @@ def said(key: str, content: Any) -> bool:
 
 
 class Index:
-    """Rows by key: sorted hashes with their rows, and a table of what has changed since.
+    """Rows by key: sorted entries, and a table of what has changed since.
 
-    Hashes are Python's own, which nobody can foretell, cut to 32 bits: keys with one hash are told
-    apart by themselves.
+    An entry is a hash in the upper 32 bits and a row in the lower. Hashes are Python's own, which
+    nobody can foretell; keys with one hash are told apart by themselves.
     """
 
-    __slots__ = ("_hashes", "_recent", "_rows")
+    __slots__ = ("_entries", "_recent")
 
     def __init__(self) -> None:
-        self._hashes: Hashes = np.zeros(0, np.uint32)
-        self._rows: Hashes = np.zeros(0, np.uint32)
+        self._entries: Entries = np.zeros(0, np.uint64)
         self._recent: dict[str, int] = {}
 
     @classmethod
     def of(cls, keys: Keys, rows: Rows) -> Index:
         """The index of all these rows. Raises DuplicateKeyError."""
         index = cls()
-        parts = [_hashed(keys.of(rows[i : i + _AT_ONCE].tolist()))
-                 for i in range(0, len(rows), _AT_ONCE)]  # fmt: skip
-        hashes = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
-        index._set(hashes, rows.astype(np.uint32))
+        index._entries = zeros(len(rows), np.uint64)
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE].tolist()
+            index._entries[first : first + _AT_ONCE] = _entries(keys.of(some), some)
+        index._entries.sort()
         index._check(keys)
         return index
 
-    def _set(self, hashes: Hashes, rows: Hashes) -> None:
-        # This sort merges runs that are in order already.
-        order = np.argsort(hashes, kind="stable")
-        self._hashes, self._rows = hashes[order], rows[order]
-
     def _check(self, keys: Keys) -> None:
         """Raises DuplicateKeyError where rows have one key."""
-        equal = np.flatnonzero(self._hashes[1:] == self._hashes[:-1])
+        hashes = self._entries >> _HALF
+        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
         if not len(equal):
             return
-        suspects = np.union1d(equal, equal + 1)
+        suspects = _rows(self._entries[np.union1d(equal, equal + 1)])
         seen: set[str] = set()
         again = []
-        for key in keys.of(np.sort(self._rows[suspects]).tolist()):
+        for key in keys.of(np.sort(suspects).tolist()):
             if key in seen:
                 again.append(key)
             seen.add(key)
@@ -125,11 +121,12 @@ class Index:
         row = self._recent.get(key)
         if row is not None:
             return row if row >= 0 else None
-        hashes = self._hashes
-        code = np.uint32(hash(key) & 0xFFFFFFFF)
-        place = int(hashes.searchsorted(code))
-        while place < len(hashes) and hashes[place] == code:
-            row = int(self._rows[place])
+        code = hash(key) & _LOWER
+        place = int(self._entries.searchsorted(np.uint64(code << 32)))
+        while place < len(self._entries):
+            found, row = divmod(int(self._entries[place]), 1 << 32)
+            if found != code:
+                break
             if key_of(row) == key:
                 return row
             place += 1
@@ -139,10 +136,11 @@ class Index:
         """Which of the keys may be there; the others are not."""
         recent = self._recent
         known = [key in recent for key in keys]
-        if len(self._hashes):
-            codes = _hashed(keys)
-            places = np.minimum(self._hashes.searchsorted(codes), len(self._hashes) - 1)
-            for place in np.flatnonzero(self._hashes[places] == codes).tolist():
+        if len(self._entries):
+            wanted = _entries(keys, 0)
+            places = np.minimum(self._entries.searchsorted(wanted), len(self._entries) - 1)
+            same = self._entries[places] >> _HALF == wanted >> _HALF
+            for place in np.flatnonzero(same).tolist():
                 known[place] = True
         return known
 
@@ -157,23 +155,35 @@ class Index:
     @property
     def crowded(self) -> bool:
         """Whether so much is recent that it should be merged."""
-        return len(self._recent) > max(_RECENT, len(self._hashes) // 8)
+        return len(self._recent) > max(_RECENT, len(self._entries) // 8)
 
-    def merge(self, alive: npt.NDArray[np.bool_], moved: Rows | None = None) -> None:
+    def merge(self, alive: npt.NDArray[np.bool_] | None, moved: Rows | None = None) -> None:
         """Takes what is recent in among the rest.
 
-        `alive` tells which rows are left; `moved` gives their new numbers where they change.
+        `alive` tells which rows are left, if not all; `moved` gives their new numbers where they
+        change.
         """
-        left = alive[self._rows]
+        entries = self._entries
+        if alive is not None:
+            entries = entries[alive[_rows(entries)]]
         recent = {key: row for key, row in self._recent.items() if row >= 0}
-        added = _hashed(list(recent))
-        order = np.argsort(added)
-        rows = np.fromiter(recent.values(), np.uint32, len(recent))[order]
-        rows = np.concatenate([self._rows[left], rows])
-        hashes = np.concatenate([self._hashes[left], added[order]])
-        self._set(hashes, rows if moved is None else moved[rows].astype(np.uint32))
-        self._recent = {}
+        merged = zeros(len(entries) + len(recent), np.uint64)
+        merged[: len(entries)] = entries
+        merged[len(entries) :] = _entries(list(recent), list(recent.values()))
+        if moved is not None:
+            merged = merged >> _HALF << _HALF | moved[_rows(merged)].astype(np.uint64)
+        merged.sort()
+        self._entries, self._recent = merged, {}
 
 
-def _hashed(keys: list[str]) -> Hashes:
-    return np.fromiter(map(hash, keys), np.int64, len(keys)).astype(np.uint32)
+_HALF: Final = np.uint64(32)
+_LOWER: Final = 0xFFFFFFFF
+
+
+def _entries(keys: list[str], rows: list[int] | int) -> Entries:
+    hashes = np.fromiter(map(hash, keys), np.int64, len(keys)).view(np.uint64)
+    return hashes << _HALF | np.array(rows, np.uint64)
+
+
+def _rows(entries: Entries) -> Rows:
+    return (entries & np.uint64(_LOWER)).astype(np.intp)

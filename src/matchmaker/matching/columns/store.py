@@ -184,7 +184,7 @@ class Store:
             with self._lock:
                 again += self._enter(some)
         with self._lock:
-            self._index.merge(self._alive)
+            self._index.merge(self._alive if self._dead else None)
             self._make_room(self._size)
         if again:
             raise DuplicateKeyError(again)
@@ -233,28 +233,36 @@ class Store:
 
     def _put(self, key: str, ad: ClassAd) -> None:
         row = self._index.get(key, self._key_of)
-        if row is None:
-            self._enter([(key, ad)])
-            return
         content = ad.content
         layout = self._layout_of(ad)
-        before = self._layout[row]
-        if before != layout:
+        if row is None:
+            row = self._add_rows(1)
+            self._index.put(key, row)
+        elif (before := self._layout[row]) != layout:
             for folded in self._layouts[before].folded:
                 if folded not in content:
                     self._writable(folded).put(row, MISSING)
-            self._set_layout(row, layout)
-        if self._computed or not said(key, content.get(self._attribute)):
-            self._say(row, key if not said(key, content.get(self._attribute)) else None)
-        columns = self._columns
+        self._set_layout(row, layout)
+        self._say(row, None if said(key, content.get(self._attribute)) else key)
+        columns, views = self._columns, len(self._views)
         for folded, held in content.items():
             column = columns.get(folded)
             if column is None or column.shown:
-                if column is not None and same(column.get(row), held):
+                # What stays as it is need not be copied.
+                if views and column is not None and same(column.get(row), held):
                     continue
                 column = self._writable(folded)
             column.put(row, held)
         self._changed(1)
+
+    def _add_rows(self, count: int) -> int:
+        """Makes new rows; gives the first."""
+        first, last = self._size, self._size + count
+        if last > len(self._alive):
+            self._make_room(max(16, last, first + (first >> 3)))
+        self._alive[first:last] = True
+        self._size = last
+        return first
 
     def _enter(self, ads: list[tuple[str, ClassAd]]) -> list[str]:
         """Enters new ads, except those whose keys are there; gives these keys."""
@@ -265,11 +273,7 @@ class Store:
                 again.append(key)
             else:
                 fresh[key] = ad
-        first, last = self._size, self._size + len(fresh)
-        if last > len(self._alive):
-            self._make_room(max(16, last, first + (first >> 3)))
-        self._alive[first:last] = True
-        self._size = last
+        first = self._add_rows(len(fresh))
         alike: dict[int, list[int]] = {}
         for row, (key, ad) in enumerate(fresh.items(), first):
             index.put(key, row)
@@ -278,7 +282,7 @@ class Store:
             alike.setdefault(self._layout_of(ad), []).append(row)
         entered = list(fresh.values())
         for layout, rows in alike.items():
-            places = slice(first, last) if len(alike) == 1 else np.array(rows)
+            places = slice(first, self._size) if len(alike) == 1 else np.array(rows)
             self._set_layout(places, layout)
             contents = zip(*(entered[row - first].content.values() for row in rows), strict=True)
             for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
@@ -288,7 +292,7 @@ class Store:
 
     def _say(self, row: int, key: str | None) -> None:
         """Notes a key that the row does not say by itself, or that it does."""
-        if key is None and row not in self._computed:
+        if self._computed.get(row) == key:
             return
         if self._computed_shown:
             self._computed, self._computed_shown = self._computed.copy(), False
@@ -337,7 +341,7 @@ class Store:
         """Puts things in order from time to time: what it costs is spread over many changes."""
         self._changes += count
         if self._index.crowded:
-            self._index.merge(self._alive)
+            self._index.merge(self._alive if self._dead else None)
         if self._changes >= SETTLE_EVERY * max(1, len(self._columns) >> 10):
             self._changes = 0
             self._settle()

@@ -18,6 +18,7 @@ from matchmaker.matching.columns.column import (
     narrowest,
     roomy,
     stamp,
+    zeros,
 )
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
@@ -49,7 +50,7 @@ class Heap:
         end = start + len(data)
         if end > len(self.data):
             # Whoever reads goes on with the old array: what is in it stays as it is.
-            larger = np.empty(max(1 << 12, end + (end >> 3)), np.uint8)
+            larger = zeros(max(1 << 12, end + (end >> 3)), np.uint8)
             larger[:start] = self.data[:start]
             self.data = larger
         self.data[start:end] = np.frombuffer(data, np.uint8)
@@ -82,7 +83,7 @@ class Texts(Column):
 
     def get(self, row: int) -> Any:
         """The content of a row."""
-        start, length = int(self.starts[row]), int(self.lengths[row])
+        start, length = self.starts.item(row), self.lengths.item(row)
         if length == _greatest(self.lengths):
             return self.others[start]
         return str(self.heap.data[start : start + length].data, "utf-8", "surrogatepass")
@@ -96,8 +97,8 @@ class Texts(Column):
         else:
             data = utf8(content)
             length = len(data)
-            if length == self.lengths[row] and length < _greatest(self.lengths):
-                start = int(self.starts[row])
+            if length == self.lengths.item(row) and length < _greatest(self.lengths):
+                start = self.starts.item(row)
                 if self.heap.data[start : start + length].tobytes() == data:
                     return
             start = self.heap.add(data)
