@@ -188,10 +188,11 @@ def _member(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) ->
 def string_list_subset_match(*values: Value) -> Value:
     """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
 
-    Arguments as in stringListMember(). (HTCondor manual, ClassAd functions.)
+    An empty a is true, but one of nothing but delimiters is false. Arguments as in
+    stringListMember(). (HTCondor manual, ClassAd functions.)
 
-    >>> string_list_subset_match("a,b", "c,b,a")
-    True
+    >>> string_list_subset_match("a,b", "c,b,a"), string_list_subset_match("", "a")
+    (True, True)
     """
     return _subset("stringListSubsetMatch", values, str)
 
@@ -211,7 +212,10 @@ def _subset(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) ->
     if not isinstance(texts, list):
         return texts
     part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    return set(map(fold, elements(part, delimiters))) <= set(map(fold, elements(whole, delimiters)))
+    wanted = elements(part, delimiters)
+    if not wanted:
+        return not part
+    return set(map(fold, wanted)) <= set(map(fold, elements(whole, delimiters)))
 
 
 @function("stringListsIntersect", 2, 3)

@@ -157,12 +157,12 @@ def _order(left: str, right: str) -> int:
 def split(text: Value, delimiters: Value = ", \t") -> Value:
     """split(s[, delimiters]): the words of a string as a list; by default at spaces and commas.
 
-    delimiters is a string of characters that each end a word. Spaces next to a delimiter belong to
-    it where the space is one itself. Any other type, undefined too, is an error. (HTCondor manual,
-    ClassAd functions.)
+    delimiters is a string of characters that each end a word. Words are not empty, except between
+    two of the same delimiter, and white space next to another delimiter counts with it. Any other
+    type, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
-    >>> split("a, b c")
-    ['a', 'b', 'c']
+    >>> split("a, b c"), split("a,,b"), split("a;,b", ";,")
+    (['a', 'b', 'c'], ['a', '', 'b'], ['a', 'b'])
     """
     if not isinstance(text, str):
         return wrong("split", "a string", text)
@@ -172,22 +172,18 @@ def split(text: Value, delimiters: Value = ", \t") -> Value:
 
 
 def words(text: str, delimiters: str) -> list[str]:
-    """The words of a text; blank delimiters around another one count with it as one.
-
-    A delimiter at the beginning is passed over, and one at the end begins no further word.
-    """
-    if not delimiters:
-        return [text] if text else []
-    blank = _one_of("".join(char for char in delimiters if char.isspace()))
-    other = _one_of("".join(char for char in delimiters if not char.isspace()))
-    delimiter = re.compile(f"{blank}*{other}{blank}*|{blank}+")
-    first = delimiter.match(text)
-    found = delimiter.split(text[first.end() :] if first else text)
-    return found[:-1] if found[-1] == "" else found
-
-
-def _one_of(chars: str) -> str:
-    return f"[{re.escape(chars)}]" if chars else "(?!)"
+    """The words of a text; see split()."""
+    found: list[str] = []
+    start, last = 0, ""
+    for match in re.finditer(f"[{re.escape(delimiters)}]", text) if delimiters else ():
+        if match.start() > start:
+            found.append(text[start : match.start()])
+        elif match[0] == last:
+            found.append("")
+        if not match[0].isspace():
+            last = match[0]
+        start = match.end()
+    return [*found, text[start:]] if start < len(text) else found
 
 
 @function("splitUserName", 1)
