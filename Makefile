@@ -38,6 +38,14 @@ demo: $(VENV)/.installed ## Broker the example job, down to the flags for the ba
 test: $(VENV)/.installed-dev system-packages ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
+# How many random cases, and which: a seed that was printed gives the same cases again.
+CASES ?= 1000000
+SEED ?=
+
+.PHONY: nightly
+nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor's own library
+	$(BIN)/python -m tests.oracle.nightly --cases $(CASES) $(if $(SEED),--seed $(SEED))
+
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Check style and likely bugs
 	$(BIN)/ruff check .

@@ -181,7 +181,7 @@ def _attribute(node: Attr, state: State, ad: ClassAd | None) -> Value:
         return _attribute_of(scope, folded, state)
     if folded in _SPECIAL:
         return _special(folded, state, ad)
-    if ad is None or ad.parent is None:
+    if ad is None or ad.parent is None or ad is state.context:
         # A bare name that the ad lacks is looked up in the other one (old ClassAd semantics).
         other = state.opposite(ad)
         if other is not None:

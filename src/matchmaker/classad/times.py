@@ -53,7 +53,9 @@ def parse_absolute(text: str) -> datetime | None:
             hours=part["hour"],
         )
         if not match["zone"]:
-            return time.astimezone()
+            # For the offset Python looks a day back, which the first of all days does not have.
+            later = timedelta(days=2 * (time.year == 1))
+            return (time + later).astimezone() - later
         offset = timedelta(
             hours=part["hours"], minutes=part["minutes"], seconds=part["seconds"]
         ) * (-1 if match["sign"] == "-" else 1)

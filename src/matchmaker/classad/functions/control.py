@@ -188,9 +188,9 @@ def _path(node: Attr) -> list[str]:
 def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
-    x that is the name of an attribute stands for its expression. What is no ad gives an error in
-    its place, or undefined. Undefined where L is; error where L is no list. (HTCondor manual,
-    ClassAd functions.)
+    x that is the name of an attribute stands for its expression. Bare names in x that an ad lacks
+    are looked up around it and then in its TARGET. What is no ad gives an error in its place, or
+    undefined. Undefined where L is; error where L is no list. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("evalInEachContext(a + 1, {[a = 1], [a = 2]})").eval()
@@ -238,10 +238,17 @@ def _named(node: Expr, scope: Scope) -> Expr:
     ad = base if isinstance(base, ClassAd) else None
     while ad is not None and node.name not in ad:
         ad = ad.parent
-    return ad[node.name] if ad is not None else node
+    if ad is None and node.base is None and not node.absolute:
+        # As with any bare name that an ad lacks.
+        ad = scope.budget.opposite(scope.ad) if _is_outermost(scope.ad) else None
+    return ad[node.name] if ad is not None and node.name in ad else node
+
+
+def _is_outermost(ad: ClassAd | None) -> bool:
+    return ad is None or ad.parent is None
 
 
 def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
     if isinstance(ad, ClassAd):
-        return scope.within(ad).eval(node)
+        return scope.in_context(ad, node)
     return UNDEFINED if ad is UNDEFINED else wrong("evalInEachContext", "a list of ads", ad)

@@ -1,7 +1,7 @@
 """Environments and argument lists as jobs carry them, in HTCondor's old (V1) and new (V2) syntax.
 
 New syntax: words at white space; what stands in single quotes is kept, and two of them there are
-one. Old syntax: ``a=1;b=2`` for environments, plain words for arguments.
+one. Old syntax: ``a=1;b=2`` or ``|a=1|b=2`` for environments, plain words for arguments.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 _QUOTABLE = re.compile(r"[\s']+")
+_DELIMITERS = frozenset("!#$%&*+,-/:;<>?@^`|~\x1f")
 _WORD = re.compile(r"(?:[^\s']++|'(?:[^']++|'')*+')++")
 _QUOTED = re.compile(r"'((?:[^']++|'')*+)'")
 
@@ -54,16 +55,17 @@ def _written(name: str, variables: dict[str, str]) -> Value:
 def env_v1_to_v2(text: Value) -> Value:
     """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
 
-    What is no string, and an entry that assigns no variable, is an error. (HTCondor manual, ClassAd
-    functions.)
+    A punctuation mark at the beginning takes the place of the semicolon. What is no string, and an
+    entry that assigns no variable, is an error. (HTCondor manual, ClassAd functions.)
 
-    >>> env_v1_to_v2("b=x y;a=1")
-    "a=1 b=x' 'y"
+    >>> env_v1_to_v2("b=x y;a=1"), env_v1_to_v2("|b=2;3|a=1")
+    ("a=1 b=x' 'y", 'a=1 b=2;3')
     """
     if not isinstance(text, str):
         return text if text is UNDEFINED else wrong("envV1ToV2", "a string", text)
     variables: dict[str, str] = {}
-    entries = [part.lstrip() for part in re.split(r"[;\n]", text)]
+    delimiter = text[0] if text and text[0] in _DELIMITERS else ";"
+    entries = [part.lstrip() for part in text.replace("\n", delimiter).split(delimiter)]
     fault = _assigned("envV1ToV2", [entry for entry in entries if entry], variables)
     return fault if fault is not None else _written("envV1ToV2", variables)
 

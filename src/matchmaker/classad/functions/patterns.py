@@ -358,11 +358,14 @@ def _replaced(
     whole = "f" in options
     parts: list[str] = []
     done = length = 0
+    passed = ""
     for match in matches:
         # Groups and pieces may be thousands, and give not one character.
         budget.spend(4 + match.re.groups + len(pieces))
         if match.start() == match.end() == len(text) and "g" in options:
             return ErrorType(f"{name}(): the pattern matches nothing at the end of the text")
+        if passed and match.start() > done:
+            parts.append(passed)
         put_in = _filled_in(name, pieces, match)
         if not isinstance(put_in, str):
             return put_in
@@ -371,11 +374,12 @@ def _replaced(
         parts.append(put_in)
         length += len(put_in)
         done = match.end()
+        # After a match of nothing one character is passed over, and stays in any case.
+        passed = text[done : done + 1] if match.start() == done and not whole else ""
         # Looked at in every round: the parts alone could fill the memory.
         if "g" not in options or length > bounds.MAX_TEXT:
             break
-    if whole:
-        parts.append(text[done:])
+    parts.append(text[done:] if whole else passed if "g" in options else "")
     return joined(name, parts)
 
 

@@ -212,10 +212,11 @@ def _member(
 def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
 
-    Undefined and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
+    An empty a is true, but one of nothing but delimiters is false. Undefined and error as in
+    stringListMember(). (HTCondor manual, ClassAd functions.)
 
-    >>> string_list_subset_match("a,b", "c,b,a")
-    True
+    >>> string_list_subset_match("a,b", "c,b,a"), string_list_subset_match("", "a")
+    (True, True)
     """
     return _subset("stringListSubsetMatch", values, str, budget)
 
@@ -239,8 +240,10 @@ def _subset(
     if not isinstance(texts, list):
         return texts
     part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    known = set(map(fold, elements(whole, delimiters, budget=budget)))
-    return known.issuperset(map(fold, elements(part, delimiters, budget=budget)))
+    wanted = elements(part, delimiters, budget=budget)
+    if not wanted:
+        return not part
+    return set(map(fold, elements(whole, delimiters, budget=budget))).issuperset(map(fold, wanted))
 
 
 @function("stringListsIntersect", 2, 3, budgeted=True)

@@ -8,7 +8,6 @@ Strings are counted in characters, not in bytes. Letter case is ASCII's. Pattern
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import dropwhile
 
@@ -166,12 +165,12 @@ def _order(left: str, right: str) -> int:
 def split(text: Value, delimiters: Value = ", \t", *, budget: Budget | None = None) -> Value:
     """split(s[, delimiters]): the words of a string as a list; by default at spaces and commas.
 
-    delimiters is a string of characters that each end a word. Spaces next to a delimiter belong to
-    it where the space is one itself. Any other type, undefined too, is an error. (HTCondor manual,
-    ClassAd functions.)
+    delimiters is a string of characters that each end a word. Words are not empty, except between
+    two of the same delimiter, and white space next to another delimiter counts with it. Any other
+    type, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
-    >>> split("a, b c")
-    ['a', 'b', 'c']
+    >>> split("a, b c"), split("a,,b"), split("a;,b", ";,")
+    (['a', 'b', 'c'], ['a', '', 'b'], ['a', 'b'])
     """
     if not isinstance(text, str):
         return wrong("split", "a string", text)
@@ -183,24 +182,21 @@ def split(text: Value, delimiters: Value = ", \t", *, budget: Budget | None = No
 
 
 def words(text: str, delimiters: str) -> list[str]:
-    """The words of a text; blank delimiters around another one count with it as one.
-
-    A delimiter at the beginning is passed over, and one at the end begins no further word.
-    """
-    if not delimiters:
-        return [text] if text else []
-    blanks = [char for char in dict.fromkeys(delimiters) if char.isspace()]
-    others = [char for char in dict.fromkeys(delimiters) if not char.isspace()]
-    text = alike(alike(text, blanks), others)
-    blank, other = _one_of(blanks), _one_of(others)
-    delimiter = re.compile(f"{blank}*{other}{blank}*|{blank}+")
-    first = delimiter.match(text)
-    found = delimiter.split(text[first.end() :] if first else text)
-    return found[:-1] if found[-1] == "" else found
-
-
-def _one_of(chars: list[str]) -> str:
-    return f"[{re.escape(chars[0])}]" if chars else "(?!)"
+    """The words of a text; see split()."""
+    marks = frozenset(delimiters)
+    found: list[str] = []
+    start, last = 0, ""
+    for place, char in enumerate(text):
+        if char not in marks:
+            continue
+        if place > start:
+            found.append(text[start:place])
+        elif char == last:
+            found.append("")
+        if not char.isspace():
+            last = char
+        start = place + 1
+    return [*found, text[start:]] if start < len(text) else found
 
 
 def alike(text: str, chars: Sequence[str]) -> str:
