@@ -95,7 +95,7 @@ def _evaluated(texts: list[str], rules: Sequence[Rules]) -> Answer:
         if one.surround and my is not None and target is not None:
             my, target = one.surround(my, target)
         kind = one.state or kind
-    with _replaced(rules) as table:
+    with replaced(rules) as table:
 
         def run(ad: ClassAd | None, other: ClassAd | None, state: State) -> Any:
             return table[type(expression)](expression, state, ad)
@@ -103,8 +103,17 @@ def _evaluated(texts: list[str], rules: Sequence[Rules]) -> Answer:
         return answer(run, my, target, kind=type("Emulated", (kind,), {"table": table}))
 
 
+def _uncounted(wrapper: Wrapper, inner: Wrapper) -> Wrapper:
+    """A wrapper that need not know of the budget, which goes on to what it wraps."""
+
+    def call(*values: Any, budget: Any = None) -> Any:
+        return wrapper(partial(inner, budget=budget), *values)
+
+    return call
+
+
 @contextmanager
-def _replaced(rules: Sequence[Rules]) -> Iterator[dict[type, Wrapper]]:
+def replaced(rules: Sequence[Rules]) -> Iterator[dict[type, Wrapper]]:
     """Puts the rules in place, and gives the table of what evaluates each kind of node."""
     table: dict[type, Wrapper] = dict(REFERENCE)
     undo: list[Callable[[], None]] = []
@@ -120,7 +129,8 @@ def _replaced(rules: Sequence[Rules]) -> Iterator[dict[type, Wrapper]]:
                     put(known, symbol, partial(wrapper, known[symbol]))
             for name, wrapper in one.functions.items():
                 function = FUNCTIONS[name]
-                call = partial(wrapper, function.call)
+                around = _uncounted if function.budgeted else partial
+                call = around(wrapper, function.call)
                 put(FUNCTIONS, name, attrs.evolve(function, call=call))
             for place, wrapper in one.places.items():
                 module, _, name = place.partition(":")

@@ -13,7 +13,7 @@ from matchmaker.classad.state import Scope
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 from tests.oracle.answers import REFUSED
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
-from tests.oracle.rules.lists import written
+from tests.oracle.rules.lists import Listed, written
 from tests.oracle.rules.names import Match, meant
 
 AROUND: Final = """[
@@ -160,7 +160,8 @@ def _in_each(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
         ads = there.eval(arguments[1])
     value: Value = UNDEFINED if ads is UNDEFINED else ErrorType()
     if isinstance(ads, list):
-        value = [control._in_context(node, ad, scope) for ad in ads]
+        seen = ads.called_from(there.ad) if isinstance(ads, Listed) else ads
+        value = [control._in_context(node, ad, scope) for ad in seen]
     state.place = before if place is _HERE else place
     return value
 
