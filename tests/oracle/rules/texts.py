@@ -64,7 +64,7 @@ def _zeroed(text: str) -> str:
 
 INTEGERS: Final = Rules(text=_zeroed)
 
-# --- two dots are one, and semicolons separate arguments as commas do ------------------------------
+# --- two dots are one, and semicolons separate arguments as commas do -----------------------------
 
 _MARK: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\.\s*\.|[][(){};]""")
 
@@ -73,14 +73,14 @@ def _punctuated(text: str) -> str:
     open_brackets = [""]
 
     def mark(match: re.Match[str]) -> str:
-        token = match[0]
-        if token in ("(", "[", "{"):
-            open_brackets.append(token)
-        elif token in (")", "]", "}") and len(open_brackets) > 1:
+        sign = match[0]
+        if sign in ("(", "[", "{"):
+            open_brackets.append(sign)
+        elif sign in (")", "]", "}") and len(open_brackets) > 1:
             open_brackets.pop()
-        elif token == ";" and open_brackets[-1] == "(":
+        elif sign == ";" and open_brackets[-1] == "(":
             return ","
-        return "." if token[0] == "." else token
+        return "." if sign[0] == "." else sign
 
     return _MARK.sub(mark, text)
 

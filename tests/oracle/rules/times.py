@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
