@@ -16,7 +16,8 @@ from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value, is_error
-from matchmaker.matching.columns import column, evaluator, kernels
+from matchmaker.matching.columns import evaluator, forms, kernels, sparse
+from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
@@ -25,7 +26,7 @@ from matchmaker.matching.columns.vectors import Objects, scalars, values
 from matchmaker.matching.ranking import rank_number
 from tests import strategies
 
-FORMS = ["as it comes", "one by one forbidden", "not coded"]
+FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
 
 
@@ -35,8 +36,15 @@ def form(request: pytest.FixtureRequest) -> Iterator[str]:
         patched.setattr(evaluator, "FEW_ROWS", 0)
         if request.param != FORMS[0]:
             patched.setattr(evaluator, "FEW", 0)
-        if request.param == FORMS[2]:
-            patched.setattr(column, "MANY", 0)
+        if request.param in ("not coded", "texts"):
+            patched.setattr(forms, "MANY", 0)
+            patched.setattr(stores, "SETTLE_EVERY", 0)
+        if request.param == "texts":
+            # Whatever does not repeat, not only strings.
+            patched.setattr(forms, "_recoded", lambda column, size, many: forms._texts(column))
+        if request.param == "sparse":
+            patched.setattr(stores, "DENSE", 0)
+            patched.setattr(sparse, "SPARSE", 0)
         yield request.param
 
 

@@ -6,12 +6,14 @@ What is asked of a pool is asked of a ``Snapshot`` of it; how the ads are held i
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.masks import Cache
-from matchmaker.matching.columns.store import DuplicateKeyError, Store
+from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, explain
 from matchmaker.matching.pair import shorten
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
@@ -31,22 +33,23 @@ class Pool:
     (('a', 'b'), ('b',))
     """
 
-    __slots__ = ("_cache", "_store", "key")
+    __slots__ = ("_cache", "_folded", "_store", "key")
 
     def __init__(self, ads: Iterable[ClassAd] = (), key: str = "Name") -> None:
         """Raises ValueError for an ad without the key, and for two ads with the same one."""
         self.key = key
         self._cache = Cache()
-        self._store = Store()
+        self._folded = ascii_fold(key)
+        self._store = Store(self._folded)
         try:
             self._store.extend((self._key_of(ad), ad) for ad in ads)
         except DuplicateKeyError as duplicate:
-            raise ValueError(
-                f"two ads have {key} = {duplicate.key!r}; the key must tell ads apart"
-            ) from None
+            raise ValueError(_told(key, duplicate.keys)) from None
 
     def _key_of(self, ad: ClassAd) -> str:
-        value = ad.eval(self.key)
+        value = ad.content.get(self._folded)
+        if isinstance(value, Expr):
+            value = ad.eval(value)
         if not isinstance(value, (str, int)):
             # The ad is at fault, not the type of what the caller gave.
             raise ValueError(f"an ad has no {self.key}: {shorten(str(ad), 60)}")  # noqa: TRY004
@@ -123,7 +126,7 @@ class Pool:
         >>> pool = Pool(parse_ads("".join(f"[ Name = {n}; Cpus = {n % 2} ]" for n in range(99))))
         >>> print(pool.plan("TARGET.Cpus > 0 && TARGET.Name < 3"))
         TARGET.Cpus > 0 && TARGET.Name < 3: by column of cpus, name (99 rows)
-          TARGET.Cpus > 0: by value of cpus (99 rows, 3 evaluations)
+          TARGET.Cpus > 0: by value of cpus (99 rows, 2 evaluations)
           TARGET.Name < 3: by value of name (99 rows, 99 evaluations)
         """
         return self.snapshot().plan(expression, job)
@@ -131,3 +134,14 @@ class Pool:
     def explain(self, job: ClassAd) -> Explanation:
         """How many ads each clause of the job's requirements leaves, alone and cumulatively."""
         return explain(self.snapshot(), job)
+
+
+def _told(key: str, again: Sequence[str]) -> str:
+    """What is wrong with keys that come again: which, up to a few, and how many ads it concerns."""
+    names = list(dict.fromkeys(again))
+    shown = ", ".join(shorten(repr(name), 60) for name in names[:5])
+    if len(names) == 1:
+        ads = "two" if len(again) == 1 else str(len(again) + 1)
+        return f"{ads} ads have {key} = {shown}; the key must tell ads apart"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"several ads have the same {key}: {shown}{more}; the key must tell ads apart"

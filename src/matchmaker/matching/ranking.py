@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from matchmaker.classad.values import Value
@@ -48,17 +49,18 @@ def best_first(
 
 def best_of_many(
     ranks: npt.NDArray[np.float64],
-    key: Callable[[int], str],
+    keys: Callable[[list[int]], Sequence[str]],
     count: int,
     tie: random.Random | None = None,
 ) -> list[int]:
     """The places of the best `count` ranks, best first, as ``best_first`` has them.
 
-    ``key`` gives the key of a place. Only what stands on the threshold is compared by key, so that
+    ``keys`` gives the keys of places. Only what stands on the threshold is compared by key, so that
     the cost is that of one pass.
 
     >>> import numpy as np
-    >>> best_of_many(np.array([3.0, 3.0, 9.0, 1.0]), ["b", "a", "c", "d"].__getitem__, 2)
+    >>> best_of_many(
+    ...     np.array([3.0, 3.0, 9.0, 1.0]), lambda places: ["bacd"[p] for p in places], 2)
     [2, 1]
     """
     import numpy as np
@@ -69,11 +71,16 @@ def best_of_many(
     threshold = np.partition(ranks, len(ranks) - count)[len(ranks) - count]
     better = np.flatnonzero(ranks > threshold).tolist()
     equal = np.flatnonzero(ranks == threshold).tolist()
-    by: Callable[[int], Any] = key
+    by: Callable[[list[int]], Iterable[Any]] = keys
     if tie is not None:
-        by = {place: tie.random() for place in sorted(better + equal)}.__getitem__
-    chosen = heapq.nsmallest(count - len(better), equal, key=by)
-    return sorted(better, key=lambda place: (-ranks[place], by(place))) + chosen
+        drawn = {place: tie.random() for place in sorted(better + equal)}
+        by = functools.partial(map, drawn.__getitem__)
+    order = dict(zip(better, by(better), strict=True))
+    chosen = heapq.nsmallest(count - len(better), zip(by(equal), equal, strict=True))
+    return [
+        *sorted(better, key=lambda place: (-ranks[place], order[place])),
+        *(place for _, place in chosen),
+    ]
 
 
 def fuzzy(

@@ -20,6 +20,7 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
+from matchmaker.matching.columns.keys import Index, Keys
 from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
@@ -47,14 +48,13 @@ class Matches:
 
     row_array: npt.NDArray[np.intp]
     rank_array: npt.NDArray[np.float64]
-    _names: Sequence[str]
+    _names: Keys
     _unranked: npt.NDArray[np.bool_]
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys of what matched."""
-        names = self._names
-        return tuple([names[row] for row in self.row_array.tolist()])
+        return tuple(self._names.of(self.row_array.tolist()))
 
     @cached_property
     def ranks(self) -> tuple[float, ...]:
@@ -69,7 +69,7 @@ class Matches:
     @property
     def unranked(self) -> tuple[str, ...]:
         """The keys of those whose rank is not a number."""
-        return tuple(self._names[row] for row in self.row_array[self._unranked].tolist())
+        return tuple(self._names.of(self.row_array[self._unranked].tolist()))
 
     def __len__(self) -> int:
         return len(self.row_array)
@@ -126,15 +126,20 @@ class Snapshot:
         return (self.view.ad(row) for row in self.view.rows().tolist())
 
     def __contains__(self, key: object) -> bool:
-        return key in self._rows
+        return isinstance(key, str) and self._row(key) is not None
 
     def __getitem__(self, key: str) -> ClassAd:
-        return self.view.ad(self._rows[key])
+        row = self._row(key)
+        if row is None:
+            raise KeyError(key)
+        return self.view.ad(row)
+
+    def _row(self, key: str) -> int | None:
+        return self._index.get(key, self.view.keys.__getitem__)
 
     @cached_property
-    def _rows(self) -> dict[str, int]:
-        keys = self.view.keys
-        return {keys[row]: row for row in self.view.rows().tolist()}
+    def _index(self) -> Index:
+        return Index.of(self.view.keys, self.view.rows())
 
     @cached_property
     def _clusters(self) -> Clusters:
@@ -173,10 +178,11 @@ class Snapshot:
         if fuzzy_factor is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
             return found.chosen(fuzzy(found.rank_array, count, chance, fuzzy_factor))
-        keys, rows = self.view.keys, found.row_array
-        return found.chosen(
-            best_of_many(found.rank_array, lambda place: keys[rows[place]], count, tie)
-        )
+
+        def keys(places: list[int]) -> list[str]:
+            return self.view.keys.of(found.row_array[places].tolist())
+
+        return found.chosen(best_of_many(found.rank_array, keys, count, tie))
 
     def cluster(self, job: ClassAd) -> Hashable:
         """The autocluster of a job: equal for jobs that this pool cannot tell apart."""

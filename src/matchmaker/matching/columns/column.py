@@ -1,13 +1,15 @@
 """One attribute of many ads: what each row holds, in as little space as its contents allow.
 
 A *content* is what an ad holds under a name (``ClassAd.content``): a plain value or an expression,
-or MISSING where the row's ad lacks the attribute. Three forms of a column:
+or MISSING where the row's ad lacks the attribute. Forms of a column:
 
 - ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
 - ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
+- ``Texts``, in ``texts``: bytes in a heap, for strings that hardly repeat.
 - ``Loose``: the contents themselves, for anything else that hardly repeats.
 
-Which rows there are is the affair of ``store``; what expressions make of columns, of ``evaluator``.
+Which form suits a column is decided in ``forms``. Which rows there are is the affair of ``store``;
+what expressions make of columns, of ``evaluator``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -58,9 +62,7 @@ _THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, 
 }  # fmt: skip
 """The classes of contents that are their own stand-ins."""
 
-MANY: Final = 4096
-"""With more distinct contents than this, and few rows to each, a column is not coded."""
-
+_LARGE: Final = 1 << 16
 _stamps = count(1)
 
 
@@ -87,7 +89,8 @@ def identity(content: Any) -> Any:
     return content
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Whether two contents are one to an ad."""
     return one is other or (
         one.__class__ is other.__class__ and bool(identity(one) == identity(other))
     )
@@ -95,13 +98,28 @@ def _same(one: Any, other: Any) -> bool:
 
 def narrowest(size: int) -> type[np.unsignedinteger[Any]]:
     """The narrowest type for codes below `size`."""
-    return np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32
+    if size <= 1 << 16:
+        return np.uint8 if size <= 1 << 8 else np.uint16
+    return np.uint32 if size <= 1 << 32 else np.uint64
 
 
-def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    larger = np.zeros(size, array.dtype)
-    larger[: len(array)] = array
-    return larger
+def roomy(array: npt.NDArray[Any], size: int, room: int) -> npt.NDArray[Any]:
+    """A copy of the first `size` entries, with zeros behind them."""
+    copy = zeros(room, array.dtype)
+    copy[:size] = array[:size]
+    return copy
+
+
+def zeros(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of zeros. A large one is of pages that go back to the system with it.
+
+    What the allocator of C gets back it keeps, in holes between what is in use: columns that grow
+    would leave as much in holes as they hold.
+    """
+    length = size * np.dtype(kind).itemsize
+    if length < _LARGE:
+        return np.zeros(size, kind)
+    return np.frombuffer(mmap(-1, length, MAP_PRIVATE | MAP_ANONYMOUS), kind)
 
 
 class Column:
@@ -118,6 +136,10 @@ class Column:
         self.shown = False
         self._lacks = (0, 0, False)
 
+    def __len__(self) -> int:
+        """How many rows there is room for."""
+        raise NotImplementedError
+
     def get(self, row: int) -> Any:
         """The content of a row."""
         raise NotImplementedError
@@ -126,17 +148,18 @@ class Column:
         """Sets the content of a row that there is room for."""
         raise NotImplementedError
 
-    def fill(self, rows: slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of rows that follow each other."""
-        for row, content in zip(range(rows.start, rows.stop), contents, strict=True):
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows that there is room for."""
+        places = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for row, content in zip(places, contents, strict=True):
             self.put(row, content)
 
-    def grow(self, size: int) -> None:
-        """Makes room for that many rows; new ones are MISSING."""
+    def take(self, rows: Rows) -> Column:
+        """A column of some of the rows, which may change while this one does not."""
         raise NotImplementedError
 
-    def take(self, rows: Rows | slice) -> Column:
-        """A column of some of the rows, which may change while this one does not."""
+    def copy(self, size: int, room: int) -> Column:
+        """A column of the first `size` rows with room for more, which are MISSING."""
         raise NotImplementedError
 
     def expressions(self) -> list[Expr]:
@@ -160,83 +183,97 @@ class Column:
         return [self.get(row) for row in rows]
 
 
-class Coded(Column):
-    """A code a row and a table of distinct contents, of which the first is MISSING.
+class Table(list[Any]):
+    """Distinct contents by code. It only grows, so that columns copied from each other share it."""
 
-    The table only grows, so that columns copied from each other share it.
-    """
+    __slots__ = ("_found", "known")
 
-    __slots__ = ("_found", "_plain", "codes", "index", "table")
-
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, contents: Iterable[Any] = ()) -> None:
         super().__init__()
-        self.codes: Codes = np.zeros(size, np.uint8)
-        self.table: list[Any] = [MISSING]
-        self.index: dict[type, dict[Any, int]] = {}
+        self.known: dict[type, dict[Any, int]] = {}
         self._found: tuple[int, list[Expr]] = (0, [])
+        for content in contents:
+            self.code(content)
+
+    def code(self, content: Any) -> int:
+        """The code of a content, which enters the table if it is new."""
+        kind = content.__class__
+        key = content if kind in _THEMSELVES else identity(content)
+        try:
+            return self.known[kind][key]
+        except KeyError:
+            self.known.setdefault(kind, {})[key] = len(self)
+            self.append(content)
+            return len(self) - 1
+
+    def codes(self, contents: Sequence[Any]) -> list[int]:
+        """The codes of many contents."""
+        kinds = set(map(type, contents))
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind in _THEMSELVES and kind in self.known:
+            codes = list(map(self.known[kind].get, contents))
+            if None not in codes:
+                return codes  # type: ignore[return-value]
+        return list(map(self.code, contents))
+
+    def expressions(self) -> list[Expr]:
+        """The expressions in it."""
+        seen, found = self._found
+        if seen < len(self):
+            fresh = self[seen:]
+            found = found + [c for c in fresh if isinstance(c, Expr)]
+            self._found = (seen + len(fresh), found)
+        return found
+
+
+class Coded(Column):
+    """A code a row and a table of distinct contents, of which the first is MISSING."""
+
+    __slots__ = ("_plain", "codes", "table")
+
+    def __init__(self, codes: Codes | None = None, table: Table | None = None) -> None:
+        super().__init__()
+        self.codes: Codes = codes if codes is not None else np.zeros(0, np.uint8)
+        self.table = table if table is not None else Table((MISSING,))
         self._plain: tuple[int, Kinds, Bits] | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
     def get(self, row: int) -> Any:
         """The content of a row."""
         return self.table[self.codes[row]]
 
-    def code(self, content: Any) -> int:
-        """The code of a content, which enters the table if it is new."""
-        kind = content.__class__
-        known = self.index.get(kind)
-        if known is None:
-            if content is MISSING:
-                return 0
-            known = self.index[kind] = {}
-        key = content if kind in _THEMSELVES else identity(content)
-        code = known.get(key)
-        if code is None:
-            code = known[key] = len(self.table)
-            self.table.append(content)
-        return code
-
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
-        code = self.code(content)
+        code = self.table.code(content)
         codes = self.codes
+        if codes.item(row) == code:
+            return
         if code >> (codes.itemsize << 3):
             codes = self.codes = codes.astype(narrowest(code + 1))
-        if codes[row] != code:
-            codes[row] = code
-            self.version = stamp()
+        codes[row] = code
+        self.version = stamp()
 
-    def fill(self, rows: slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of rows that follow each other."""
-        kinds = set(map(type, contents))
-        kind = kinds.pop()
-        codes: list[Any] = []
-        if not kinds and kind in _THEMSELVES and kind in self.index:
-            codes = list(map(self.index[kind].get, contents))
-        if not codes or None in codes:
-            codes = list(map(self.code, contents))
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows."""
+        codes = self.table.codes(contents)
         if len(self.table) - 1 >> (self.codes.itemsize << 3):
             self.codes = self.codes.astype(narrowest(len(self.table)))
         self.codes[rows] = codes
         self.version = stamp()
 
-    def grow(self, size: int) -> None:
-        """Makes room for that many rows."""
-        self.codes = _grown(self.codes, size)
-
-    def take(self, rows: Rows | slice) -> Coded:
+    def take(self, rows: Rows) -> Coded:
         """A column of some of the rows."""
-        twin = Coded()
-        twin.codes, twin.table, twin.index = self.codes[rows].copy(), self.table, self.index
-        return twin
+        return Coded(self.codes[rows], self.table)
+
+    def copy(self, size: int, room: int) -> Coded:
+        """A column of the first `size` rows with room for more."""
+        return Coded(roomy(self.codes, size, room), self.table)
 
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
-        seen, found = self._found
-        if seen < len(self.table):
-            fresh = self.table[seen:]
-            found = found + [c for c in fresh if isinstance(c, Expr)]
-            self._found = (seen + len(fresh), found)
-        return found
+        return self.table.expressions()
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
@@ -244,10 +281,7 @@ class Coded(Column):
 
     def entries(self) -> Coded:
         """A column that has each entry of the table once, MISSING first."""
-        twin = Coded()
-        twin.table, twin.index = self.table[:], self.index
-        twin.codes = np.arange(len(twin.table), dtype=narrowest(len(twin.table)))
-        return twin
+        return Coded(np.arange(len(self.table), dtype=narrowest(len(self.table))), self.table)
 
     def plain(self) -> tuple[Kinds, Bits]:
         """The kind and the bits of each entry of the table; OTHER where it is no plain value."""
@@ -259,15 +293,18 @@ class Coded(Column):
 
 
 class Numeric(Column):
-    """A kind and 64 bits a row: those of the integer or real, else a place among the others."""
+    """A kind and 64 bits a row: those of the integer or real, else a code of the other contents."""
 
     __slots__ = ("bits", "kinds", "others")
 
-    def __init__(self, kinds: Kinds, bits: Bits, others: list[Any]) -> None:
+    def __init__(self, kinds: Kinds, bits: Bits, others: Table) -> None:
         super().__init__()
         self.kinds = kinds
         self.bits = bits
         self.others = others
+
+    def __len__(self) -> int:
+        return len(self.kinds)
 
     def get(self, row: int) -> Any:
         """The content of a row."""
@@ -287,27 +324,34 @@ class Numeric(Column):
         elif content is MISSING:
             kind, bits = ABSENT, 0
         else:
-            if self.kinds[row] == OTHER and _same(self.get(row), content):
-                return
-            kind, bits = OTHER, len(self.others)
-            self.others.append(content)
-        if self.bits[row] != bits or self.kinds[row] != kind:
+            kind, bits = OTHER, self.others.code(content)
+        if self.bits.item(row) != bits or self.kinds.item(row) != kind:
             self.kinds[row], self.bits[row] = kind, bits
             self.version = stamp()
 
-    def grow(self, size: int) -> None:
-        """Makes room for that many rows."""
-        before = len(self.kinds)
-        self.kinds, self.bits = _grown(self.kinds, size), _grown(self.bits, size)
-        self.kinds[before:] = ABSENT
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows."""
+        kinds, bits = encoded(contents)
+        for place in np.flatnonzero((kinds != INTEGER) & (kinds != REAL)).tolist():
+            missing = contents[place] is MISSING
+            kinds[place] = ABSENT if missing else OTHER
+            bits[place] = 0 if missing else self.others.code(contents[place])
+        self.kinds[rows], self.bits[rows] = kinds, bits
+        self.version = stamp()
 
-    def take(self, rows: Rows | slice) -> Numeric:
+    def take(self, rows: Rows) -> Numeric:
         """A column of some of the rows."""
-        return Numeric(self.kinds[rows].copy(), self.bits[rows].copy(), self.others)
+        return Numeric(self.kinds[rows], self.bits[rows], self.others)
+
+    def copy(self, size: int, room: int) -> Numeric:
+        """A column of the first `size` rows with room for more."""
+        kinds, bits = roomy(self.kinds, size, room), roomy(self.bits, size, room)
+        kinds[size:] = ABSENT
+        return Numeric(kinds, bits, self.others)
 
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
-        return list(dict.fromkeys(filter(_is_expression, self.others)))
+        return self.others.expressions()
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
@@ -323,43 +367,53 @@ class Loose(Column):
         super().__init__()
         self.rows = rows
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     def get(self, row: int) -> Any:
         """The content of a row."""
         return self.rows[row]
 
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
-        if not _same(self.rows[row], content):
+        if not same(self.rows[row], content):
             self.rows[row] = content
             self.version = stamp()
 
-    def grow(self, size: int) -> None:
-        """Makes room for that many rows."""
-        self.rows.extend([MISSING] * (size - len(self.rows)))
-
-    def take(self, rows: Rows | slice) -> Loose:
+    def take(self, rows: Rows) -> Loose:
         """A column of some of the rows."""
-        return Loose(self.rows[rows] if isinstance(rows, slice) else self.contents(rows.tolist()))
+        return Loose(self.contents(rows.tolist()))
+
+    def copy(self, size: int, room: int) -> Loose:
+        """A column of the first `size` rows with room for more."""
+        return Loose(self.rows[:size] + [MISSING] * (room - size))
 
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
-        return list(dict.fromkeys(filter(_is_expression, self.rows)))
+        return list(dict.fromkeys(c for c in self.rows if isinstance(c, Expr)))
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)
 
 
-def _is_expression(content: Any) -> bool:
-    return isinstance(content, Expr)
-
-
 def _bits_of(real: float) -> int:
-    return int(np.float64(real).view(np.int64))
+    bits: int = _INTEGER.unpack(_REAL.pack(real))[0]
+    return bits
+
+
+_INTEGER: Final = Struct("q")
+_REAL: Final = Struct("d")
 
 
 def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
     """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
+    classes = set(map(type, contents))
+    if classes == {int}:
+        return np.full(len(contents), INTEGER, np.uint8), np.array(contents, np.int64)
+    if classes == {float}:
+        bits = np.array(contents, np.float64).view(np.int64)
+        return np.full(len(contents), REAL, np.uint8), bits
     kinds = np.full(len(contents), OTHER, np.uint8)
     bits = np.zeros(len(contents), np.int64)
     reals = bits.view(np.float64)
@@ -379,42 +433,3 @@ _KINDS: Final[dict[Any, int]] = {
     UndefinedType: UNDEFINED_KIND,
     ErrorType: ERROR_KIND,
 }
-
-
-def settled(column: Column, size: int) -> Column:
-    """The column in the form that suits its first `size` rows best.
-
-    A coded one whose contents hardly repeat becomes numeric or loose, and one whose table is full
-    of what no row holds any more gets a new table. The others stay as they are.
-    """
-    if not isinstance(column, Coded) or len(column.table) <= max(MANY, size // 4):
-        return column
-    used = np.unique(column.codes[:size])
-    if len(used) <= max(MANY // 2, size // 8):
-        return _retabled(column, used)
-    numbers = sum(c.__class__ in (int, float) for c in column.table)
-    if 4 * numbers >= 3 * len(column.table):
-        return _numeric(column, size)
-    capacity = len(column.codes)
-    rows = column.contents(range(size))
-    return Loose(rows + [MISSING] * (capacity - size))
-
-
-def _retabled(column: Coded, used: Codes) -> Coded:
-    fresh = Coded()
-    moved = np.zeros(len(column.table), np.uint32)
-    for code in used.tolist():
-        moved[code] = fresh.code(column.table[code])
-    fresh.codes = moved[column.codes].astype(narrowest(len(fresh.table)))
-    return fresh
-
-
-def _numeric(column: Coded, size: int) -> Numeric:
-    kinds, bits = encoded(column.table)
-    others: list[Any] = []
-    for code, content in enumerate(column.table):
-        if content.__class__ not in (int, float):
-            kinds[code], bits[code] = OTHER, len(others)
-            others.append(content)
-    kinds[0] = ABSENT
-    return Numeric(kinds[column.codes], bits[column.codes], others)

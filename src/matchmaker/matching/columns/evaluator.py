@@ -38,6 +38,7 @@ from matchmaker.matching.columns.column import (
     Numeric,
     Rows,
 )
+from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.reach import Reach, Reaches, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
@@ -197,7 +198,7 @@ class Evaluator:
         column = self._coded(name)
         entries = column.entries()
         size = len(entries.codes)
-        view = View(size, {name: entries}, [], None, [], np.zeros(0, np.uint8))
+        view = View(size, {name: entries}, Keys(), None, [], np.zeros(0, np.uint8))
         inner = Evaluator(view, self.job, self._root, self._steps)
         inner._depth = self._depth
         vector = inner.vector(node, side)

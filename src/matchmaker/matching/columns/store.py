@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -17,18 +18,25 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, canonical_names
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, narrowest, settled
+from matchmaker.matching.columns.column import (
+    MISSING,
+    Coded,
+    Column,
+    Rows,
+    narrowest,
+    roomy,
+    same,
+)
+from matchmaker.matching.columns.forms import settled
+from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
+from matchmaker.matching.columns.sparse import Shown, Sparse, thinned
 
-_SETTLE_EVERY: Final = 1024
-_BATCH: Final = 4096
+SETTLE_EVERY: Final = 1024
+"""After so many changes things are put in order; after more where there are many columns."""
 
-
-class DuplicateKeyError(ValueError):
-    """Two ads have one key."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
+_BATCH: Final = 512
+DENSE: Final = 4096
+"""A pool with fewer rows than this has no sparse columns."""
 
 
 @attrs.frozen(slots=True)
@@ -58,7 +66,7 @@ class View:
 
     size: int
     columns: Mapping[str, Column]
-    keys: list[str]
+    keys: Keys
     alive: npt.NDArray[np.bool_] | None
     layouts: list[Layout]
     layout: npt.NDArray[Any]
@@ -66,7 +74,12 @@ class View:
     def ad(self, row: int) -> ClassAd:
         """The ad of a row, made anew."""
         layout: Layout = self.layouts[self.layout[row]]
-        return layout.ad(self.columns, row)
+        return layout.ad(self.held, row)
+
+    @property
+    def held(self) -> Mapping[str, Column]:
+        """The columns as they are kept, sparse ones too."""
+        return self.columns.held if isinstance(self.columns, Shown) else self.columns
 
     def rows(self) -> Rows:
         """The numbers of the rows that live."""
@@ -76,18 +89,35 @@ class View:
         return self.size if self.alive is None else int(np.count_nonzero(self.alive))
 
 
+@attrs.frozen(slots=True, eq=False)
+class Parts:
+    """All that a store is made of, row by row: what is saved of it, and what it is restored from.
+
+    ``computed`` has the keys of rows whose key attribute is not a plain string or integer.
+    """
+
+    size: int
+    columns: dict[str, Column]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    computed: dict[int, str]
+
+
 class Store:
     """Ads by key, as columns. All changes go through here, one at a time."""
 
     __slots__ = (
-        "_alive", "_changes", "_columns", "_dead", "_keys", "_known", "_layout", "_layouts",
-        "_lock", "_rows", "_size", "_views",
+        "_alive", "_attribute", "_changes", "_columns", "_computed", "_computed_shown", "_dead",
+        "_index", "_known", "_layout", "_layouts", "_lock", "_size", "_views",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, attribute: str = "") -> None:
+        """`attribute` is the folded name of the one in which ads have their keys."""
+        self._attribute = attribute
         self._columns: dict[str, Column] = {}
-        self._rows: dict[str, int] = {}
-        self._keys: list[str] = []
+        self._index = Index()
+        self._computed: dict[int, str] = {}
+        self._computed_shown = False
         self._alive = np.zeros(0, np.bool_)
         self._layouts: list[Layout] = []
         self._known: dict[tuple[str, ...], int] = {}
@@ -97,33 +127,47 @@ class Store:
         self._lock = threading.Lock()
 
     @classmethod
-    def restored(
-        cls, keys: list[str], columns: dict[str, Column], layouts: list[Layout], layout: Any
-    ) -> Store:
-        """A store around columns that are already made, all of them as long as the keys."""
-        store = cls()
-        store._columns, store._keys, store._size = columns, keys, len(keys)
-        store._rows = {key: row for row, key in enumerate(keys)}
-        store._alive = np.ones(len(keys), np.bool_)
-        store._layouts, store._layout = layouts, layout
-        store._known = {layout.names: code for code, layout in enumerate(layouts)}
+    def restored(cls, attribute: str, parts: Parts) -> Store:
+        """A store around what is already made. Raises DuplicateKeyError."""
+        store = cls(attribute)
+        store._columns, store._size = parts.columns, parts.size
+        store._computed = parts.computed
+        store._index = Index.of(store._keys(), np.arange(parts.size))
+        store._alive = np.ones(parts.size, np.bool_)
+        store._layouts, store._layout = parts.layouts, parts.layout
+        store._known = {layout.names: code for code, layout in enumerate(parts.layouts)}
         return store
 
+    def parts(self) -> Parts:
+        """All that the store is made of now, without rows that are gone; not to be changed."""
+        view = self.view()
+        rows = view.rows()
+        columns = {
+            name: column if view.alive is None else column.take(rows)
+            for name, column in view.held.items()
+        }
+        used, layout = np.unique(view.layout[rows], return_inverse=True)
+        layouts = [view.layouts[code] for code in used.tolist()]
+        computed = {int(np.searchsorted(rows, row)): key for row, key in view.keys.computed.items()}
+        codes = layout.astype(narrowest(len(layouts)))
+        return Parts(len(rows), columns, layouts, codes, computed)
+
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._size - self._dead
 
     def __contains__(self, key: object) -> bool:
-        return key in self._rows
+        with self._lock:
+            return isinstance(key, str) and self._index.get(key, self._key_of) is not None
 
     def __iter__(self) -> Iterator[str]:
         """The keys, in the order in which they were first entered."""
         with self._lock:
-            return iter([self._keys[row] for row in self._rows.values()])
+            return iter(self._keys().of(np.flatnonzero(self._alive[: self._size]).tolist()))
 
     def ad(self, key: str) -> ClassAd:
         """The ad under a key. Raises KeyError where there is none."""
         with self._lock:
-            row = self._rows[key]
+            row = self._row(key)
             layout: Layout = self._layouts[self._layout[row]]
             return layout.ad(self._columns, row)
 
@@ -133,25 +177,29 @@ class Store:
             self._put(key, ad)
 
     def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
-        """Enters many ads. Raises DuplicateKeyError for one that is already there."""
-        pending: list[tuple[str, ClassAd]] = []
-        code = -1
-        for key, ad in ads:
-            layout = self._layout_of(ad)
-            if layout != code or len(pending) == _BATCH:
-                self._append(pending, code)
-                pending, code = [], layout
-            pending.append((key, ad))
-        self._append(pending, code)
+        """Enters many ads. Raises DuplicateKeyError, at the end, for keys that come again."""
+        again: list[str] = []
+        pending = iter(ads)
+        while some := list(islice(pending, _BATCH)):
+            with self._lock:
+                again += self._enter(some)
+        with self._lock:
+            self._index.merge(self._alive if self._dead else None)
+            self._make_room(self._size)
+        if again:
+            raise DuplicateKeyError(again)
 
     def remove(self, key: str) -> None:
         """Takes an ad out. Raises KeyError where there is none."""
         with self._lock:
-            row = self._rows.pop(key)
-            self._alive[row] = False
-            self._dead += 1
+            row = self._row(key)
             for folded in self._layouts[self._layout[row]].folded:
                 self._writable(folded).put(row, MISSING)
+            self._alive[row] = False
+            self._dead += 1
+            self._index.remove(key)
+            self._say(row, None)
+            self._changed(1)
             if self._dead > 1024 and 2 * self._dead > self._size:
                 self._compact()
 
@@ -160,67 +208,100 @@ class Store:
         with self._lock:
             alive = self._alive[: self._size].copy() if self._dead else None
             view = View(
-                self._size, self._columns.copy(), self._keys, alive, self._layouts,
+                self._size, Shown(self._columns.copy()), self._keys(), alive, self._layouts,
                 self._layout[: self._size].copy(),
             )  # fmt: skip
             self._views.add(view)
+            self._computed_shown = True
             for column in self._columns.values():
                 column.shown = True
             return view
 
     # --- under the lock ---------------------------------------------------------------------------
 
+    def _keys(self) -> Keys:
+        return Keys(self._size, self._columns.get(self._attribute), self._computed)
+
+    def _key_of(self, row: int) -> str | None:
+        return self._keys()[row] if self._alive[row] else None
+
+    def _row(self, key: str) -> int:
+        row = self._index.get(key, self._key_of)
+        if row is None:
+            raise KeyError(key)
+        return row
+
     def _put(self, key: str, ad: ClassAd) -> None:
-        row = self._rows.get(key)
+        row = self._index.get(key, self._key_of)
+        content = ad.content
         layout = self._layout_of(ad)
         if row is None:
-            row = self._size
-            if row == len(self._alive):
-                self._grow(max(16, row + (row >> 1)))
-            self._rows[key] = row
-            self._keys.append(key)
-            self._alive[row] = True
-            self._size += 1
-        else:
-            before = self._layouts[self._layout[row]].folded
-            for folded in before:
-                if folded not in ad.content:
+            row = self._add_rows(1)
+            self._index.put(key, row)
+        elif (before := self._layout[row]) != layout:
+            for folded in self._layouts[before].folded:
+                if folded not in content:
                     self._writable(folded).put(row, MISSING)
         self._set_layout(row, layout)
-        columns = self._columns
-        for folded, content in ad.content.items():
+        self._say(row, None if said(key, content.get(self._attribute)) else key)
+        columns, views = self._columns, len(self._views)
+        for folded, held in content.items():
             column = columns.get(folded)
             if column is None or column.shown:
+                # What stays as it is need not be copied.
+                if views and column is not None and same(column.get(row), held):
+                    continue
                 column = self._writable(folded)
-            column.put(row, content)
-        self._changes += 1
-        if self._changes % _SETTLE_EVERY == 0:
-            self._settle()
+            column.put(row, held)
+        self._changed(1)
 
-    def _append(self, ads: list[tuple[str, ClassAd]], layout: int) -> None:
-        """Enters new ads that have the same names in the same order."""
-        if not ads:
-            return
-        with self._lock:
-            for place, (key, _) in enumerate(ads):
-                if key in self._rows:
-                    for entered, _ in ads[:place]:
-                        del self._rows[entered]
-                    raise DuplicateKeyError(key)
-                self._rows[key] = self._size + place
-            rows = slice(self._size, self._size + len(ads))
-            if rows.stop > len(self._alive):
-                self._grow(max(rows.stop, self._size + (self._size >> 1)))
-            self._keys.extend(key for key, _ in ads)
-            self._alive[rows] = True
-            self._set_layout(rows, layout)
-            self._size = rows.stop
-            contents = zip(*(ad.content.values() for _, ad in ads), strict=True)
+    def _add_rows(self, count: int) -> int:
+        """Makes new rows; gives the first."""
+        first, last = self._size, self._size + count
+        if last > len(self._alive):
+            self._make_room(max(16, last, first + (first >> 3)))
+        self._alive[first:last] = True
+        self._size = last
+        return first
+
+    def _enter(self, ads: list[tuple[str, ClassAd]]) -> list[str]:
+        """Enters new ads, except those whose keys are there; gives these keys."""
+        index, again = self._index, []
+        fresh: dict[str, ClassAd] = {}
+        for (key, ad), suspect in zip(ads, index.suspects([key for key, _ in ads]), strict=True):
+            if key in fresh or (suspect and index.get(key, self._key_of) is not None):
+                again.append(key)
+            else:
+                fresh[key] = ad
+        first = self._add_rows(len(fresh))
+        alike: dict[int, list[int]] = {}
+        for row, (key, ad) in enumerate(fresh.items(), first):
+            index.put(key, row)
+            if not said(key, ad.content.get(self._attribute)):
+                self._say(row, key)
+            alike.setdefault(self._layout_of(ad), []).append(row)
+        entered = list(fresh.values())
+        for layout, rows in alike.items():
+            places = slice(first, self._size) if len(alike) == 1 else np.array(rows)
+            self._set_layout(places, layout)
+            contents = zip(*(entered[row - first].content.values() for row in rows), strict=True)
             for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
-                self._writable(folded).fill(rows, held)
-            self._settle()
+                self._writable(folded).fill(places, held)
+        self._changed(len(fresh))
+        return again
 
-    def _set_layout(self, rows: int | slice, layout: int) -> None:
+    def _say(self, row: int, key: str | None) -> None:
+        """Notes a key that the row does not say by itself, or that it does."""
+        if self._computed.get(row) == key:
+            return
+        if self._computed_shown:
+            self._computed, self._computed_shown = self._computed.copy(), False
+        if key is not None:
+            self._computed[row] = key
+        else:
+            del self._computed[row]
+
+    def _set_layout(self, rows: int | slice | Rows, layout: int) -> None:
         if layout >> (self._layout.itemsize << 3):
             self._layout = self._layout.astype(narrowest(layout + 1))
         self._layout[rows] = layout
@@ -237,34 +318,60 @@ class Store:
         """The column of a name, for change: a new one if there is none or a view shows it."""
         column = self._columns.get(folded)
         if column is None:
-            column = self._columns[folded] = Coded(len(self._alive))
+            room = len(self._alive)
+            fresh = Sparse(room, {}) if room > DENSE else Coded(np.zeros(room, np.uint8))
+            column = self._columns[folded] = fresh
         elif column.shown:
-            if any(view.columns.get(folded) is column for view in self._views):
-                column = self._columns[folded] = column.take(slice(None))
+            if any(view.held.get(folded) is column for view in self._views):
+                column = self._columns[folded] = column.copy(self._size, len(self._alive))
             else:
                 column.shown = False
         return column
 
-    def _grow(self, size: int) -> None:
-        larger = np.zeros(size, np.bool_)
-        larger[: len(self._alive)] = self._alive
-        self._alive = larger
-        layouts = np.zeros(size, self._layout.dtype)
-        layouts[: len(self._layout)] = self._layout
-        self._layout = layouts
-        for folded in list(self._columns):
-            self._writable(folded).grow(size)
+    def _make_room(self, room: int) -> None:
+        """Gives everything room for that many rows, no less than there are."""
+        self._alive = roomy(self._alive, self._size, room)
+        self._layout = roomy(self._layout, self._size, room)
+        for folded, column in self._columns.items():
+            fresh = thinned(column, self._size) if room > DENSE else column
+            fresh = self._columns[folded] = fresh.copy(self._size, room)
+            fresh.version = column.version
+
+    def _changed(self, count: int) -> None:
+        """Puts things in order from time to time: what it costs is spread over many changes."""
+        self._changes += count
+        if self._index.crowded:
+            self._index.merge(self._alive if self._dead else None)
+        if self._changes >= SETTLE_EVERY * max(1, len(self._columns) >> 10):
+            self._changes = 0
+            self._settle()
 
     def _settle(self) -> None:
         for folded, column in list(self._columns.items()):
-            self._columns[folded] = settled(column, self._size)
+            fresh = settled(column, self._size)
+            if fresh is not column:
+                self._columns[folded] = fresh
+        if len(self._layouts) > max(SETTLE_EVERY, 2 * self._size):
+            self._lay_out(self._layout[: self._size], len(self._layout))
+
+    def _lay_out(self, layout: npt.NDArray[Any], room: int) -> None:
+        """Numbers the layouts anew that rows have, and gives up the others."""
+        used, codes = np.unique(layout, return_inverse=True)
+        self._layouts = [self._layouts[code] for code in used.tolist()]
+        self._known = {layout.names: code for code, layout in enumerate(self._layouts)}
+        self._layout = roomy(codes.astype(narrowest(len(used))), len(codes), room)
 
     def _compact(self) -> None:
         """Gives up the rows that are dead. Views keep what they show."""
         rows = np.flatnonzero(self._alive[: self._size])
-        self._columns = {name: column.take(rows) for name, column in self._columns.items()}
-        self._keys = [self._keys[row] for row in rows.tolist()]
-        self._rows = {key: row for row, key in enumerate(self._keys)}
-        self._layout = self._layout[rows]
+        moved = np.cumsum(self._alive) - 1
+        self._index.merge(self._alive, moved)
+        columns = {name: column.take(rows) for name, column in self._columns.items()}
+        self._columns = {
+            name: column for name, column in columns.items() if not column.missing(len(rows)).all()
+        }
+        self._computed = {int(moved[row]): key for row, key in self._computed.items()}
+        self._computed_shown = False
+        self._lay_out(self._layout[rows], len(rows))
         self._size, self._dead = len(rows), 0
         self._alive = np.ones(len(rows), np.bool_)
