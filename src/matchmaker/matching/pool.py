@@ -5,10 +5,14 @@ What is asked of a pool is asked of a ``Snapshot`` of it; how the ads are held i
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.keys import DuplicateKeyError
@@ -45,6 +49,47 @@ class Pool:
             self._store.extend((self._key_of(ad), ad) for ad in ads)
         except DuplicateKeyError as duplicate:
             raise ValueError(_told(key, duplicate.keys)) from None
+
+    @classmethod
+    def _around(cls, store: Store, key: str) -> Pool:
+        pool = cls(key=key)
+        pool._store = store
+        return pool
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Pool:
+        """The pool that ``save`` wrote to a file, given by its path or open for bytes.
+
+        The file may come from a stranger: nothing in it is executed. Raises ValueError where it is
+        not a saved pool, or no longer a whole one, and OSError where it cannot be read.
+        """
+        from matchmaker.matching.columns import saved
+
+        if isinstance(path, (str, os.PathLike)):
+            with Path(path).open("rb") as file:
+                key, store = saved.load(file, os.fspath(path))
+        else:
+            key, store = saved.load(path, str(getattr(path, "name", "saved pool")))
+        return cls._around(store, key)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the pool, as it is now, to a file that ``load`` reads.
+
+        The file is put in place as a whole when all has been written. Raises OSError where that
+        cannot be, and ValueError for an expression that was made by hand and that no text stands
+        for. The format is described in docs/pools.md.
+
+        >>> import tempfile
+        >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pool.save(f"{folder}/pool.npz")
+        ...     print(Pool.load(f"{folder}/pool.npz")["a"])
+        [ Name = "a"; Cpus = 4 ]
+        """
+        from matchmaker.matching.columns import saved
+
+        with replacing_bytes(path) as file:
+            saved.save(self._store, self.key, file)
 
     def _key_of(self, ad: ClassAd) -> str:
         value = ad.content.get(self._folded)
