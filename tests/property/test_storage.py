@@ -63,3 +63,18 @@ def test_a_saved_pool_is_loaded_as_it_was(
         each.update(keyed(key, ad))
         each.remove(each.keys()[0])
     assert shown(twin) == shown(pool)
+
+
+@given(pools(), changes)
+@settings(max_examples=150)
+def test_a_pool_comes_back_from_arrow_and_parquet(
+    form: str, ads: list[ClassAd], changes: list[tuple[str, ClassAd | None]]
+) -> None:
+    pool = changed(ads, changes)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "pool")
+        pool.write_parquet(path)
+        twins = [Pool.from_arrow(pool.to_arrow()), Pool.read_parquet(path)]
+    for twin in twins:
+        assert twin.keys() == pool.keys()
+        assert list(twin) == list(pool)
