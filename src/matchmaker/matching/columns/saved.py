@@ -156,7 +156,9 @@ def load(file: IO[bytes], source: str) -> tuple[str, Store]:
     except DuplicateKeyError as error:
         raise PoolFileError(f"{source}: two ads have the key {error.keys[0][:60]!r}") from None
     except _BROKEN as error:
-        raise PoolFileError(f"{source}: not a saved pool, or not all of it ({error})") from None
+        raise PoolFileError(
+            f"{source}: not a saved pool, or only a part of one ({error})"
+        ) from None
 
 
 # What the reader of archives raises for those that are broken, encrypted or of unheard-of kinds.
@@ -174,7 +176,7 @@ class _Reader:
     source: str
 
     def fail(self, what: str) -> NoReturn:
-        raise PoolFileError(f"{self.source}: {what}; the file is damaged, or not a saved pool")
+        raise PoolFileError(f"{self.source}: {what}; the file is damaged: save the pool again")
 
     def check(self, right: bool, what: str) -> None:
         if not right:
