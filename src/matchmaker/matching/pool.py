@@ -5,11 +5,14 @@ What is asked of a pool is asked of a ``Snapshot`` of it; how the ads are held i
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from pathlib import Path
+from typing import IO, Any, overload
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.assignment import Assignment, Policy
@@ -47,6 +50,100 @@ class Pool:
             self._store.extend((self._key_of(ad), ad) for ad in ads)
         except DuplicateKeyError as duplicate:
             raise ValueError(_told(key, duplicate.keys)) from None
+
+    @classmethod
+    def _around(cls, store: Store, key: str) -> Pool:
+        pool = cls(key=key)
+        pool._store = store
+        return pool
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Pool:
+        """The pool that ``save`` wrote to a file, given by its path or open for bytes.
+
+        The file may come from a stranger: nothing in it is executed. Raises ValueError where it is
+        not a saved pool, or no longer a whole one, and OSError where it cannot be read.
+        """
+        from matchmaker.matching.columns import saved
+
+        if isinstance(path, (str, os.PathLike)):
+            with Path(path).open("rb") as file:
+                key, store = saved.load(file, os.fspath(path))
+        else:
+            key, store = saved.load(path, str(getattr(path, "name", "saved pool")))
+        return cls._around(store, key)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the pool, as it is now, to a file that ``load`` reads.
+
+        The file is put in place as a whole when all has been written. Raises OSError where that
+        cannot be, and ValueError for an expression that was made by hand and that no text stands
+        for. The format is described in docs/pools.md.
+
+        >>> import tempfile
+        >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pool.save(f"{folder}/pool.npz")
+        ...     print(Pool.load(f"{folder}/pool.npz")["a"])
+        [ Name = "a"; Cpus = 4 ]
+        """
+        from matchmaker.matching.columns import saved
+
+        with replacing_bytes(path) as file:
+            saved.save(self._store, self.key, file)
+
+    @classmethod
+    def from_arrow(cls, table: Any, key: str | None = None) -> Pool:
+        """The pool of the rows of a ``pyarrow.Table``: a column an attribute, null for none.
+
+        Without `key` it is the one that ``to_arrow`` noted in the table, or else Name. Raises
+        ValueError, naming the column, for what no ad can hold, and for rows without the key or with
+        the same one; ImportError where pyarrow is not installed. Which type becomes which is listed
+        in docs/pools.md.
+        """
+        from matchmaker.matching.columns import arrow
+
+        arrow.pyarrow()
+        if key is None:
+            noted = dict(table.schema.metadata or {}).get(arrow.KEY, b"Name")
+            key = noted.decode("utf-8", "replace")
+        try:
+            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key))
+        except DuplicateKeyError as duplicate:
+            raise ValueError(_told(key, duplicate.keys)) from None
+        return cls._around(store, key)
+
+    def to_arrow(self) -> Any:
+        """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
+
+        Strings that repeat are dictionaries; what Arrow has no type for is the text of its
+        expression, which the field's metadata says. Raises ValueError for a string with half of a
+        surrogate pair; ImportError where pyarrow is not installed.
+        """
+        from matchmaker.matching.columns import arrow
+
+        return arrow.table_of(self._store.parts(), self.key)
+
+    @classmethod
+    def read_parquet(cls, path: str | os.PathLike[str] | IO[bytes], key: str | None = None) -> Pool:
+        """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
+
+        Raises OSError where it cannot be read.
+        """
+        from matchmaker.matching.columns import arrow
+
+        arrow.pyarrow()
+        from pyarrow import parquet
+
+        return cls.from_arrow(parquet.read_table(path), key)
+
+    def write_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
+        table = self.to_arrow()
+        from pyarrow import parquet
+
+        with replacing_bytes(path) as file:
+            parquet.write_table(table, file)
 
     def _key_of(self, ad: ClassAd) -> str:
         value = ad.content.get(self._folded)

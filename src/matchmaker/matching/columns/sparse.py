@@ -27,6 +27,9 @@ from matchmaker.matching.columns.column import (
 SPARSE: Final = 64
 """A column is sparse where fewer than one row in so many has something in it."""
 
+DENSE: Final = 4096
+"""Among no more rows than this there are no sparse columns."""
+
 
 class Sparse(Column):
     """The contents of the few rows that have any, by row."""
@@ -85,6 +88,13 @@ class Sparse(Column):
         column.codes[list(self.held)] = codes
         column.version = self.version
         return column
+
+
+def empty(column: Column, size: int) -> bool:
+    """Whether no row has anything in a column. Of a large one that is not sparse: no."""
+    if isinstance(column, Sparse):
+        return not column.held
+    return isinstance(column, Coded) and size <= DENSE and not column.codes[:size].any()
 
 
 def thinned(column: Column, size: int) -> Column:

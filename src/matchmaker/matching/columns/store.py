@@ -29,14 +29,12 @@ from matchmaker.matching.columns.column import (
 )
 from matchmaker.matching.columns.forms import settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
-from matchmaker.matching.columns.sparse import Shown, Sparse, thinned
+from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 
 SETTLE_EVERY: Final = 1024
 """After so many changes things are put in order; after more where there are many columns."""
 
 _BATCH: Final = 512
-DENSE: Final = 4096
-"""A pool with fewer rows than this has no sparse columns."""
 
 
 @attrs.frozen(slots=True)
@@ -109,7 +107,7 @@ class Store:
 
     __slots__ = (
         "_alive", "_attribute", "_changes", "_columns", "_computed", "_computed_shown", "_dead",
-        "_index", "_known", "_layout", "_layouts", "_lock", "_size", "_views",
+        "_due", "_index", "_known", "_layout", "_layouts", "_lock", "_size", "_views",
     )  # fmt: skip
 
     def __init__(self, attribute: str = "") -> None:
@@ -124,6 +122,7 @@ class Store:
         self._known: dict[tuple[str, ...], int] = {}
         self._layout: npt.NDArray[Any] = np.zeros(0, np.uint8)
         self._size = self._dead = self._changes = 0
+        self._due = SETTLE_EVERY
         self._views: WeakSet[View] = WeakSet()
         self._lock = threading.Lock()
 
@@ -150,7 +149,8 @@ class Store:
         used, layout = np.unique(view.layout[rows], return_inverse=True)
         layouts = [view.layouts[code] for code in used.tolist()]
         computed = {int(np.searchsorted(rows, row)): key for row, key in view.keys.computed.items()}
-        return Parts(len(rows), columns, layouts, layout, computed)
+        codes = layout.astype(narrowest(len(layouts)))
+        return Parts(len(rows), columns, layouts, codes, computed)
 
     def __len__(self) -> int:
         return self._size - self._dead
@@ -342,15 +342,17 @@ class Store:
         self._changes += count
         if self._index.crowded:
             self._index.merge(self._alive if self._dead else None)
-        if self._changes >= SETTLE_EVERY * max(1, len(self._columns) >> 10):
-            self._changes = 0
+        if self._changes >= self._due:
             self._settle()
+            self._changes = 0
+            self._due = SETTLE_EVERY * max(1, len(self._columns) >> 10)
 
     def _settle(self) -> None:
         for folded, column in list(self._columns.items()):
-            fresh = settled(column, self._size)
-            if fresh is not column:
-                self._columns[folded] = fresh
+            if empty(column, self._size):
+                del self._columns[folded]
+            else:
+                self._columns[folded] = settled(column, self._size)
         if len(self._layouts) > max(SETTLE_EVERY, 2 * self._size):
             self._lay_out(self._layout[: self._size], len(self._layout))
 

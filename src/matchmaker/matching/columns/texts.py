@@ -84,27 +84,27 @@ class Texts(Column):
     def get(self, row: int) -> Any:
         """The content of a row."""
         start, length = self.starts.item(row), self.lengths.item(row)
-        if length == _greatest(self.lengths):
+        if length == greatest(self.lengths):
             return self.others[start]
         return str(self.heap.data[start : start + length].data, "utf-8", "surrogatepass")
 
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
         if content.__class__ is not str:
-            start, length = self.others.code(content), _greatest(self.lengths)
+            start, length = self.others.code(content), greatest(self.lengths)
             if self.starts[row] == start and self.lengths[row] == length:
                 return
         else:
             data = utf8(content)
             length = len(data)
-            if length == self.lengths.item(row) and length < _greatest(self.lengths):
+            if length == self.lengths.item(row) and length < greatest(self.lengths):
                 start = self.starts.item(row)
                 if self.heap.data[start : start + length].tobytes() == data:
                     return
             start = self.heap.add(data)
             self._reach(start, length)
         before = int(self.lengths[row])
-        self.waste += before if before < _greatest(self.lengths) else 0
+        self.waste += before if before < greatest(self.lengths) else 0
         self.starts[row], self.lengths[row] = start, length
         self.version = stamp()
 
@@ -118,7 +118,7 @@ class Texts(Column):
         starts = self.heap.add(b"".join(encoded)) + np.cumsum(lengths) - lengths
         self._reach(int(starts[-1]), int(lengths.max()))
         before = self.lengths[rows]
-        self.waste += int(before[before < _greatest(self.lengths)].sum())
+        self.waste += int(before[before < greatest(self.lengths)].sum())
         self.starts[rows], self.lengths[rows] = starts, lengths
         self.version = stamp()
 
@@ -129,7 +129,7 @@ class Texts(Column):
     def copy(self, size: int, room: int) -> Texts:
         """A column of the first `size` rows with room for more."""
         starts, lengths = roomy(self.starts, size, room), roomy(self.lengths, size, room)
-        lengths[size:] = _greatest(lengths)
+        lengths[size:] = greatest(lengths)
         return Texts(starts, lengths, self.heap, self.others, self.waste)
 
     def expressions(self) -> list[Expr]:
@@ -142,18 +142,27 @@ class Texts(Column):
 
     def other(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows hold no string."""
-        return np.equal(self.lengths[:size], _greatest(self.lengths))
+        return np.equal(self.lengths[:size], greatest(self.lengths))
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
         """The contents of rows."""
         places = np.fromiter(rows, np.intp) if not isinstance(rows, range) else _sliced(rows)
-        starts, lengths = self.starts[places].tolist(), self.lengths[places].tolist()
-        held, others, greatest = self.heap.data.data, self.others, _greatest(self.lengths)
+        starts, lengths = self.starts[places].astype(np.int64), self.lengths[places]
+        ends = starts + lengths
+        other = lengths == greatest(lengths)
+        if len(starts) and not other.any():
+            first, last = int(starts.min()), int(ends.max())
+            data = self.heap.data[first:last]
+            if last - first <= 4 * int(lengths.sum()) and data.max(initial=0) < 128:
+                # Characters are bytes here, so that the string of all is cut where the bytes are.
+                text = str(data.data, "ascii")
+                cuts = zip((starts - first).tolist(), (ends - first).tolist(), strict=True)
+                return [text[start:end] for start, end in cuts]
+        held, others = self.heap.data.data, self.others
+        cuts = zip(starts.tolist(), ends.tolist(), strict=True)
         return [
-            others[start]
-            if length == greatest
-            else str(held[start : start + length], "utf-8", "surrogatepass")
-            for start, length in zip(starts, lengths, strict=True)
+            others[start] if elsewhere else str(held[start:end], "utf-8", "surrogatepass")
+            for elsewhere, (start, end) in zip(other.tolist(), cuts, strict=True)
         ]
 
     def packed(self, size: int) -> tuple[Places, Bytes]:
@@ -185,11 +194,10 @@ class Texts(Column):
         """Makes both numbers wide enough."""
         if start >> (self.starts.itemsize << 3):
             self.starts = self.starts.astype(np.uint64)
-        greatest = _greatest(self.lengths)
-        if length >= greatest:
-            other = self.lengths == greatest
+        if length >= greatest(self.lengths):
+            other = self.other(len(self.lengths))
             self.lengths = self.lengths.astype(narrowest(length + 2))
-            self.lengths[other] = _greatest(self.lengths)
+            self.lengths[other] = greatest(self.lengths)
 
 
 def texts(strings: Sequence[str]) -> Texts:
@@ -198,13 +206,17 @@ def texts(strings: Sequence[str]) -> Texts:
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     heap = Heap(np.frombuffer(b"".join(encoded), np.uint8))
     kind = narrowest(int(lengths.max(initial=0)) + 2)
-    starts: Codes = (np.cumsum(lengths) - lengths).astype(np.uint32)
-    if heap.used >> 32:
-        starts = (np.cumsum(lengths) - lengths).astype(np.uint64)
-    return Texts(starts, lengths.astype(kind), heap, Table((MISSING,)))
+    return Texts(begins(lengths), lengths.astype(kind), heap, Table((MISSING,)))
 
 
-def _greatest(lengths: Codes) -> int:
+def begins(lengths: npt.NDArray[Any]) -> Codes:
+    """Where strings begin that follow each other, from their lengths in bytes."""
+    starts: npt.NDArray[Any] = np.cumsum(lengths) - lengths
+    return starts.astype(np.uint64 if int(lengths.sum()) >> 32 else np.uint32)
+
+
+def greatest(lengths: Codes) -> int:
+    """The length of a row that holds no string."""
     return (1 << (lengths.itemsize << 3)) - 1
 
 
