@@ -59,6 +59,17 @@ def test_the_first_tier_takes_plain_ads() -> None:
     assert read_flat_ad("[ a = [ b = 1 ] ]") is None
 
 
+def test_the_first_tier_takes_any_spelling_and_semicolons_in_strings() -> None:
+    first, second = read_flat_ad('[ Spelled = 1; Also = "x" ]'), read_flat_ad("[ SPELLED = 2 ]")
+    assert first is not None
+    assert second is not None
+    assert (list(first), list(second)) == (["Spelled", "Also"], ["SPELLED"])
+    both = '[ spelled = 2; Also = "y;z"; e = "\\";" ]'
+    assert read_flat_ad(both) == by_grammar(both)
+    assert list(read_flat_ad(both) or ()) == ["spelled", "Also", "e"]
+    assert read_flat_ad('[ a = "x; b = 1 ]') is None
+
+
 old_values = values | st.sampled_from(['"x\\ty"', '"x\\"', '"x" // c', "1 # c"])
 
 

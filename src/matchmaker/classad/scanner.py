@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from matchmaker.classad.ad import ClassAd, canonical_names
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import parse_expr
+
+_T = TypeVar("_T")
 
 _KEEP: Final = 1 << 14
 """How many texts each table remembers before it starts anew: what comes often is soon back."""
@@ -58,12 +60,16 @@ class _Values(dict[str, Any]):
     """What expressions' texts are, filled as they are asked for."""
 
     def __missing__(self, text: str) -> Any:
-        value = read_value(text)
-        if len(self) >= _KEEP:
-            self.clear()
-        if len(text) <= _LONG:
-            self[text] = value
-        return value
+        return _remember(self, text, read_value(text))
+
+
+def _remember(table: dict[str, _T], text: str, found: _T) -> _T:
+    """What was found for a text, now in the table too."""
+    if len(text) <= _LONG:
+        if len(table) >= _KEEP:
+            table.clear()
+        table[text] = found
+    return found
 
 
 _values: Final = _Values()
@@ -77,12 +83,13 @@ class _Assignments(dict[str, tuple[str, Any]]):
     the first: ads made of these need no table of their spellings.
     """
 
-    __slots__ = ("_folded", "_pattern")
+    __slots__ = ("_folded", "_pattern", "_spelled")
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         super().__init__()
         self._pattern = pattern
         self._folded: dict[str, str] = {}
+        self._spelled: dict[str, tuple[str, Any]] = {}
 
     def __missing__(self, text: str) -> tuple[str, Any]:
         # Most of what is new is a string or a number, plain at a glance, under a known name.
@@ -90,7 +97,7 @@ class _Assignments(dict[str, tuple[str, Any]]):
         folded = self._folded.get(before)
         held: Any
         if folded is None or not value:
-            name, held = self.read(text)
+            name, held = self._read(text)
             folded = self._fold(name, before)
         elif (
             value[0] == '"'
@@ -101,16 +108,14 @@ class _Assignments(dict[str, tuple[str, Any]]):
         elif value.isdecimal() and value.isascii() and len(value) < 19 and value[0] != "0":
             held = int(value)
         else:
-            held = self.read(text)[1]
-        assignment = folded, held
-        if len(text) <= _LONG:
-            if len(self) >= _KEEP:
-                self.clear()
-            self[text] = assignment
-        return assignment
+            held = self._read(text)[1]
+        return _remember(self, text, (folded, held))
 
-    def read(self, text: str) -> tuple[str, Any]:
-        """The same, not remembered, and with the name in its spelling."""
+    def spelled(self, text: str) -> tuple[str, Any]:
+        """The same with the name as it is written, in any spelling."""
+        return self._spelled.get(text) or _remember(self._spelled, text, self._read(text))
+
+    def _read(self, text: str) -> tuple[str, Any]:
         match = self._pattern.fullmatch(text)
         if match is None:
             raise ParseError("not a plain assignment")
@@ -118,13 +123,11 @@ class _Assignments(dict[str, tuple[str, Any]]):
 
     def _fold(self, name: str, before: str) -> str:
         """A name in small letters, one string for all ads; what stands before ` = ` is noted."""
-        if canonical_names((name,)) is not None:
-            raise ParseError("not the first spelling")
         folded = sys.intern(name.lower())
-        if len(self._folded) >= _KEEP:
-            self._folded.clear()
+        if canonical_names({folded: name}) is not None:
+            raise ParseError("not the first spelling")
         if before.strip(_SPACES) == name:
-            self._folded[before] = folded
+            _remember(self._folded, before, folded)
         return folded
 
 
@@ -157,22 +160,24 @@ def read_flat_ad(text: str) -> ClassAd | None:
         # A semicolon in a string leaves quotes without their ends, which are not plain.
         content = dict(map(_new.__getitem__, parts))
     except ParseError:
-        return _read_parts(body)
+        return _spelled_ad(_new, parts) or _spelled_ad(_new, _cut(body))
     return ClassAd.of(content) if len(content) == len(parts) else None
 
 
-def _read_parts(body: str) -> ClassAd | None:
-    """The same with semicolons in strings, and with names of any spelling."""
+def _cut(body: str) -> list[str]:
+    """The parts between semicolons that are in no string; nothing where a string has no end."""
     found = _PART.findall(body)
-    if any(stray for _, stray in found):
-        return None
+    return [] if any(stray for _, stray in found) else [part for part, _ in found]
+
+
+def _spelled_ad(table: _Assignments, texts: list[str]) -> ClassAd | None:
+    """The ad of plain assignments, names in any spelling; None where this tier cannot be sure."""
     try:
-        assignments = [_new.read(part) for part, _ in found]
+        ad = ClassAd.of_assignments(list(map(table.spelled, texts)))
     except ParseError:
         # The grammar finds the place in the whole text.
         return None
-    ad = ClassAd(assignments)
-    return ad if len(ad) == len(assignments) else None
+    return ad if len(ad.content) == len(texts) > 0 else None
 
 
 # --- the old format -------------------------------------------------------------------------------
@@ -190,6 +195,11 @@ def read_old_line(line: str) -> tuple[str, Any] | None:
     (('Cpus', 4), ('Name', 'wn1'), None)
     """
     try:
-        return PLAIN_LINES.read(line)
+        return PLAIN_LINES.spelled(line)
     except ParseError:
         return None
+
+
+def read_old_lines(lines: list[str]) -> ClassAd | None:
+    """The ad of plain lines, names in any spelling; None where this tier cannot be sure of it."""
+    return _spelled_ad(PLAIN_LINES, lines)

@@ -20,10 +20,10 @@ from typing import Any, Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import MAX_AD, Report, check_text, strict
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.scanner import PLAIN_LINES, read_old_line
+from matchmaker.classad.scanner import PLAIN_LINES, read_old_line, read_old_lines
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]|\\[^\0])+'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
@@ -58,14 +58,16 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
                 end = lines.index("", start)
             block = lines[start:end]
             size = end - start
+            ad: ClassAd | None
             try:
                 ad = of(dict(map(plain, block)))
             except ParseError:
+                ad = read_old_lines(block)
+            if ad is None:
                 yield from _read_lines(block, number + start, report, _quick_assignment)
                 size = 0
-            else:
-                if block:
-                    yield ad
+            elif block:
+                yield ad
             start = end + 1
 
 
@@ -129,26 +131,24 @@ def _read_lines(
     assignment: Callable[[str, int], tuple[str, Any]] | None = None,
 ) -> Iterator[ClassAd]:
     """The ads of lines of any kind, the first of which has a number."""
-    ad = ClassAd()
+    assignments: list[tuple[str, Any]] = []
     empty = False
     for at, line in enumerate(lines, number):
         if not line or line.isspace():
-            if ad or empty:
-                yield ad
-            ad = ClassAd()
+            if assignments or empty:
+                yield ClassAd.of_assignments(assignments)
+            assignments = []
             empty = False
         elif line.lstrip().startswith("#"):
             empty = empty or line.strip() == _EMPTY
         else:
             try:
                 check_text(line, at)
-                name, held = (assignment or _assignment)(line, at)
+                assignments.append((assignment or _assignment)(line, at))
             except ParseError as error:
                 report(error)
-            else:
-                ad[name] = held
-    if ad or empty:
-        yield ad
+    if assignments or empty:
+        yield ClassAd.of_assignments(assignments)
 
 
 def write(ad: ClassAd) -> str:
@@ -193,7 +193,7 @@ def _quick_assignment(line: str, number: int) -> tuple[str, Any]:
     return read_old_line(line) or _assignment(line, number)
 
 
-def _assignment(line: str, number: int) -> tuple[str, Expr]:
+def _assignment(line: str, number: int) -> tuple[str, Any]:
     match = _LINE.match(line)
     if match is None:
         raise ParseError(
@@ -202,7 +202,8 @@ def _assignment(line: str, number: int) -> tuple[str, Expr]:
     text = match[2]
     try:
         name = _read_name(match[1])
-        return name, parse_expr(_STRING.sub(_new_string, text).strip())
+        node = parse_expr(_STRING.sub(_new_string, text).strip())
+        return name, node.value if isinstance(node, Literal) else node
     except ParseError as error:
         shift = match.start(2) + len(text) - len(text.lstrip())
         column = _old_column(text.strip(), error.column)
