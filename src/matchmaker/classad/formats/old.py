@@ -115,13 +115,19 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
             if len(rest) > MAX_AD:
-                report(ParseError(f"an ad goes on for over {MAX_AD} characters", line=number))
+                report(_too_long(number))
                 endless = True
                 number += rest.count("\n", 0, -1)
                 rest = rest[-1:]
                 wanted = _LARGE
-    if not endless:
+    if len(rest) > MAX_AD:
+        report(_too_long(number))
+    elif not endless:
         yield rest, number, rest.split("\n")
+
+
+def _too_long(number: int) -> ParseError:
+    return ParseError(f"an ad goes on for over {MAX_AD} characters", line=number)
 
 
 def _read_lines(
