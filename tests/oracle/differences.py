@@ -55,10 +55,25 @@ DIFFERENCES: Final = (
         theirs=texts.INTEGERS,
     ),
     Difference(
-        "two dots",
-        "two dots are a syntax error; HTCondor takes them for one",
-        (Example("x..y", ["unreadable"]), Example("[a = 1]..a", ["unreadable"])),
-        theirs=texts.DOTS,
+        "needless zeros",
+        "no integer begins with a needless 0; HTCondor reads a negative one",
+        (
+            Example("-010", ["unreadable"]),
+            Example("{1, -00}", ["unreadable"]),
+            Example("-0x1F", ["unreadable"]),
+            Example('eval("-01")', _ERROR),
+        ),
+        theirs=texts.ZEROS,
+    ),
+    Difference(
+        "punctuation",
+        "a name has one dot before it, and arguments commas between them; HTCondor minds neither",
+        (
+            Example("x..y", ["unreadable"]),
+            Example("[a = 1]..a", ["unreadable"]),
+            Example('strcat("a"; "b")', ["unreadable"]),
+        ),
+        theirs=texts.PUNCTUATION,
     ),
     Difference(
         "characters",
@@ -112,6 +127,7 @@ DIFFERENCES: Final = (
             Example("absTime(0, 86400)", _ERROR),
         ),
         theirs=long_times.LONG,
+        ours=long_times.OUR_LONG,
     ),
     Difference(
         "32 bits",
@@ -123,6 +139,7 @@ DIFFERENCES: Final = (
             Example("absTime(2147483648)", ["absolute time", "2038-01-19T03:14:08-00:00"]),
         ),
         theirs=numbers.BITS,
+        ours=numbers.OUR_BITS,
     ),
     Difference(
         "fractions of times",
@@ -199,6 +216,7 @@ DIFFERENCES: Final = (
         "a list is a list; to HTCondor one that a function has made is of another type",
         (Example('split("a") is {"a"}', _ERROR),),
         theirs=lists.KINDS,
+        ours=lists.OUR_KINDS,
     ),
     Difference(
         "texts of lists and ads",
@@ -229,6 +247,7 @@ DIFFERENCES: Final = (
             Example('relTime(strcat("1", "d"))', ["relative time", "86400.0"]),
         ),
         theirs=times.TEXTS,
+        ours=times.OUR_TEXTS,
     ),
     Difference(
         "shortened dates",
@@ -260,9 +279,12 @@ DIFFERENCES: Final = (
         "formatTime() of an ad takes the first day for a missing one, and is an error for none",
         (
             Example('formatTime([Year = 2004; Month = 5], "%d")', ["string", "01"]),
+            Example('formatTime([Year = 2004; Month = 5], "%w %j")', ["string", "6 122"]),
             Example('formatTime([Year = 2004; Month = 5; Day = 99], "%F")', _ERROR),
+            Example('formatTime([Year = 2004; Month = 5; Day = 0], "%F")', _ERROR),
         ),
         theirs=times.DATES,
+        ours=times.OUR_DATES,
     ),
     Difference(
         "crashes",
@@ -283,12 +305,14 @@ DIFFERENCES: Final = (
             Example('stringListSum("9007199254740993")', _integer(9007199254740993)),
         ),
         theirs=texts.STRING_LISTS,
+        ours=texts.OUR_STRING_LISTS,
     ),
     Difference(
         "broken patterns",
         "a broken pattern is an error in regexpMember as it is in regexp; HTCondor says false",
         (Example('regexpMember("(", {"a"})', _ERROR),),
         theirs=texts.BROKEN,
+        ours=texts.OUR_BROKEN,
     ),
     Difference(
         "regular expressions",
@@ -307,12 +331,6 @@ DIFFERENCES: Final = (
             Example(r'regexp("\\P","P")', _TRUE, theirs=_ERROR),
             Example(r'regexp("[\\Qa]\\E]","]")', _ERROR, theirs=_TRUE),
         ),
-    ),
-    Difference(
-        "one syntax",
-        "eval() reads what any other text is read as; HTCondor's takes numbers there as C does",
-        (Example('eval("-01")', _ERROR),),
-        theirs=texts.NUMBERS,
     ),
     Difference(
         "the outermost ad",
@@ -338,6 +356,7 @@ DIFFERENCES: Final = (
         "a name in parentheses is the name; HTCondor takes it as an expression in countMatches()",
         (Example("[f = x > 1; n = countMatches((f), {[x = 2]})].n", _integer(1)),),
         theirs=texts.PARENTHESES,
+        ours=texts.OUR_PARENTHESES,
     ),
     Difference(
         "bounds",

@@ -95,7 +95,7 @@ def _evaluated(texts: list[str], rules: Sequence[Rules]) -> Answer:
         if one.surround and my is not None and target is not None:
             my, target = one.surround(my, target)
         kind = one.state or kind
-    with _replaced(rules) as table:
+    with replaced(rules) as table:
 
         def run(ad: ClassAd | None, other: ClassAd | None, state: State) -> Any:
             return table[type(expression)](expression, state, ad)
@@ -104,7 +104,7 @@ def _evaluated(texts: list[str], rules: Sequence[Rules]) -> Answer:
 
 
 @contextmanager
-def _replaced(rules: Sequence[Rules]) -> Iterator[dict[type, Wrapper]]:
+def replaced(rules: Sequence[Rules]) -> Iterator[dict[type, Wrapper]]:
     """Puts the rules in place, and gives the table of what evaluates each kind of node."""
     table: dict[type, Wrapper] = dict(REFERENCE)
     undo: list[Callable[[], None]] = []

@@ -153,7 +153,7 @@ def _attribute(node: Attr, state: State, ad: ClassAd | None) -> Value:
     if node.base is not None:
         return _select(state.table[type(node.base)](node.base, state, ad), folded, state)
     if node.absolute:
-        return _attribute_of(ad.root, folded, state) if ad is not None else UNDEFINED
+        return _absolute(folded, state, ad)
     scope = _defining(ad, folded)
     if scope is not None:
         return _attribute_of(scope, folded, state)
@@ -165,6 +165,16 @@ def _attribute(node: Attr, state: State, ad: ClassAd | None) -> Value:
         if other is not None:
             return _attribute_of(other, folded, state)
     return UNDEFINED
+
+
+def _absolute(folded: str, state: State, ad: ClassAd | None) -> Value:
+    """An attribute of the root; in the root itself also what a name means without one."""
+    if ad is None:
+        return UNDEFINED
+    root = ad.root
+    if ad is root and folded in _SPECIAL and folded not in root.content:
+        return _special(folded, state, root)
+    return _attribute_of(root, folded, state)
 
 
 def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:

@@ -129,7 +129,16 @@ _LISTS: Final[dict[type, Wrapper]] = {ListExpr: _listed, Call: _called, Attr: _p
 
 _CONTEXTS: Final = dict.fromkeys(("evalineachcontext", "countmatches"), _in_contexts)
 
-LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS)
+
+def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: Scope) -> Any:
+    return inner(node, ads.called_from(scope.ad) if isinstance(ads, Listed) else ads, scope)
+
+
+_CONTROL: Final[dict[str, Wrapper]] = {
+    "matchmaker.classad.functions.control:_in_each": _ads_from_here
+}
+
+LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS, places=_CONTROL)
 
 # --- two kinds of lists: those written, and those that functions make -----------------------------
 
@@ -159,6 +168,14 @@ KINDS: Final = Rules(
     operators={"is": _of_two_kinds(False), "isnt": _of_two_kinds(True)},
     functions=dict.fromkeys(_MAKERS, _made),
 )
+
+
+def _incomparable(inner: Wrapper, left: Any, right: Any) -> Any:
+    both = isinstance(left, list) and isinstance(right, list)
+    return ErrorType() if both else inner(left, right)
+
+
+OUR_KINDS: Final = Rules(operators={"is": _incomparable, "isnt": _incomparable})
 
 # --- the text of lists and ads --------------------------------------------------------------------
 
@@ -270,7 +287,8 @@ def _without_parentheses(answer: Answer) -> Answer:
 
 TEXTS: Final = Rules(
     nodes=_LISTS,
-    places={
+    places=_CONTROL
+    | {
         f"matchmaker.classad.functions.{module}:to_text": _text
         for module in ("conversions", "strings", "versions", "control")
     },

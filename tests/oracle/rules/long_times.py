@@ -217,3 +217,31 @@ LONG: Final = Rules(
         for module in ("conversions", "strings", "versions", "control")
     },
 )
+
+# --- what we do: what is unbounded is an error ----------------------------------------------------
+
+
+def _within_bounds(symbol: str) -> Wrapper:
+    def wrapper(inner: Wrapper, left: Any, right: Any) -> Any:
+        if _parts(left) is None and _parts(right) is None:
+            return inner(left, right)
+        calculated = _calculated(symbol, left, right)
+        long = isinstance(calculated, Unbounded) and calculated.offset is None
+        return ERROR if long else inner(left, right)
+
+    return wrapper
+
+
+def _bounded_offset(inner: Wrapper, *values: Any) -> Any:
+    offset = _seconds_of(values[1]) if len(values) == 2 else None
+    return ERROR if offset is not None and abs(offset) >= 86400 else inner(*values)
+
+
+def _bounded_span(inner: Wrapper, value: Any) -> Any:
+    return ERROR if is_real(value) and not abs(value) < 86400e9 else inner(value)
+
+
+OUR_LONG: Final = Rules(
+    operators={symbol: _within_bounds(symbol) for symbol in ("+", "-", "*", "/")},
+    functions={"abstime": _bounded_offset, "reltime": _bounded_span},
+)

@@ -7,13 +7,14 @@ differ.
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from matchmaker import ClassAd
 from matchmaker.classad.functions import conversions
 from matchmaker.classad.nodes import Literal
-from matchmaker.classad.values import MAX_INT, MIN_INT
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT
 from tests.oracle.emulation import Rules, Wrapper
 
 
@@ -229,4 +230,45 @@ BITS: Final = Rules(
         "matchmaker.classad.functions.times:whole_seconds": _whole,
         "matchmaker.classad.functions.conversions:_relative_text": _relative_text,
     },
+)
+
+
+def _wide_time(inner: Wrapper, *values: Any) -> Any:
+    if len(values) > 1 or not is_integer(values[0]):
+        return inner(*values)
+    try:
+        return conversions.EPOCH + timedelta(seconds=values[0])
+    except OverflowError:
+        return ERROR
+
+
+def _wide_span(inner: Wrapper, value: Any) -> Any:
+    if not is_integer(value):
+        return inner(value)
+    days, seconds = divmod(value, 86400)
+    return timedelta(days, seconds) if abs(days) < 10**9 else ERROR
+
+
+def _wide_interval(inner: Wrapper, value: Any) -> Any:
+    seconds = conversions.to_integer(value)
+    if seconds is None:
+        return inner(value)
+    days, clock = abs(seconds) // 86400, [abs(seconds) // unit for unit in (3600, 60, 1)]
+    hours, minutes, rest = clock[0] % 24, clock[1] % 60, clock[2] % 60
+    text = f"{days}+{hours:02}:{minutes:02}:{rest:02}"
+    while re.match(r"0+[+:]", text):
+        text = re.sub(r"^0+[+:]", "", text)
+    text = re.sub(r"^0(?=\d)", "", text)
+    return f"-{text}" if seconds < 0 else text
+
+
+def _element(inner: Wrapper, base: Any, index: Any) -> Any:
+    if not isinstance(base, list) or not is_integer(index):
+        return inner(base, index)
+    return dict(enumerate(base)).get(index, ERROR)
+
+
+OUR_BITS: Final = Rules(
+    functions={"abstime": _wide_time, "reltime": _wide_span, "interval": _wide_interval},
+    places={"matchmaker.classad.evaluate:subscript": _element},
 )

@@ -13,7 +13,7 @@ from matchmaker.classad.state import Scope
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 from tests.oracle.answers import REFUSED
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
-from tests.oracle.rules.lists import written
+from tests.oracle.rules.lists import Listed, written
 from tests.oracle.rules.names import Match, meant
 
 AROUND: Final = """[
@@ -111,6 +111,10 @@ def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> Non
         _collect(holder[node.name], scope.within(holder), names, depth - 1)
     elif node.folded not in _SPECIAL:
         names.setdefault(node.folded, node.name)
+    else:
+        value = evaluation._special(node.folded, scope.budget, start)
+        if isinstance(value, ClassAd):
+            _collect(value.expression(), scope.within(value), names, depth - 1)
 
 
 # --- a name that is looked up moves the place from which all that follows is looked up ------------
@@ -160,7 +164,8 @@ def _in_each(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
         ads = there.eval(arguments[1])
     value: Value = UNDEFINED if ads is UNDEFINED else ErrorType()
     if isinstance(ads, list):
-        value = [control._in_context(node, ad, scope) for ad in ads]
+        seen = ads.called_from(there.ad) if isinstance(ads, Listed) else ads
+        value = [control._in_context(node, ad, scope) for ad in seen]
     state.place = before if place is _HERE else place
     return value
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Final
 
 from matchmaker.classad.functions import conversions, patterns, stringlists
-from matchmaker.classad.values import MAX_INT, UNDEFINED, is_error
+from matchmaker.classad.values import ERROR, MAX_INT, UNDEFINED, is_error, wrap
 from tests.oracle.emulation import Rules, Wrapper
 from tests.oracle.oracle import Answer
 from tests.oracle.rules.numbers import cast_of_64
@@ -55,7 +56,7 @@ def _zeroed(text: str) -> str:
     def token(match: re.Match[str]) -> str:
         if not match[0].isdigit():
             return match[0]
-        least = text[: match.start()].endswith("-")
+        least = re.search(r"""(?:^|[^\w)\]}"'\s])\s*-\Z""", text[: match.start()]) is not None
         return "0" if int(match[0]) > MAX_INT + least else match[0]
 
     return _TOKEN.sub(token, text)
@@ -63,26 +64,48 @@ def _zeroed(text: str) -> str:
 
 INTEGERS: Final = Rules(text=_zeroed)
 
-# --- two dots are one -----------------------------------------------------------------------------
+# --- two dots are one, and semicolons separate arguments as commas do -----------------------------
 
-_DOTS: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?<!\d)\.\s*\.(?!\d)""")
-
-DOTS: Final = Rules(text=lambda text: _DOTS.sub(lambda match: match[1] or ".", text))
-
-# --- eval() reads numbers in C's way --------------------------------------------------------------
+_MARK: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\.\s*\.|[][(){};]""")
 
 
-def _read_as_c(inner: Wrapper, text: str) -> Any:
-    def decimal(match: re.Match[str]) -> str:
-        token = match[0]
-        if re.fullmatch(r"0[0-7]+", token):
-            return str(int(token, 8))
-        return str(int(token, 16)) if re.fullmatch(r"0[xX][0-9a-fA-F]+", token) else token
+def _punctuated(text: str) -> str:
+    open_brackets = [""]
 
-    return inner(_TOKEN.sub(decimal, text))
+    def mark(match: re.Match[str]) -> str:
+        sign = match[0]
+        if sign in ("(", "[", "{"):
+            open_brackets.append(sign)
+        elif sign in (")", "]", "}") and len(open_brackets) > 1:
+            open_brackets.pop()
+        elif sign == ";" and open_brackets[-1] == "(":
+            return ","
+        return "." if sign[0] == "." else sign
+
+    return _MARK.sub(mark, text)
 
 
-NUMBERS: Final = Rules(places={"matchmaker.classad.parser:parse_expr": _read_as_c})
+PUNCTUATION: Final = Rules(text=_punctuated)
+
+# --- a negative number may begin with needless zeros, as if it were octal, and is decimal ---------
+
+_ZEROS: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+    r"""|(?<![\w)\]}"'])(\s*-)0(?:([0-7]+)|x[0-9a-f]+)(?![\w.])""",
+    re.IGNORECASE,
+)
+
+
+def _without_zeros(text: str) -> str:
+    return _ZEROS.sub(lambda match: match[1] or f"{match[2]}{int(match[3] or 0)}", text)
+
+
+ZEROS: Final = Rules(
+    text=_without_zeros,
+    places={
+        "matchmaker.classad.parser:parse_expr": lambda inner, text: inner(_without_zeros(text))
+    },
+)
 
 # --- a name in parentheses is an expression -------------------------------------------------------
 
@@ -92,6 +115,7 @@ _PARENTHESES: Final = re.compile(
 )
 
 PARENTHESES: Final = Rules(text=lambda text: _PARENTHESES.sub(r"\1(debug(\2)", text))
+OUR_PARENTHESES: Final = Rules(text=lambda text: _PARENTHESES.sub(r"\1(\2", text))
 
 # --- numbers in string lists are reals, and the search for the largest begins with a number -------
 
@@ -132,6 +156,40 @@ STRING_LISTS: Final = Rules(
     }
 )
 
+
+def _exactly(combine: Callable[[list[Any]], Any]) -> Wrapper:
+    """What we do: integers are taken as integers, of 64 bits in the end, unless a real is there."""
+
+    def wrapper(inner: Wrapper, *values: Any) -> Any:
+        texts = [value for value in values if isinstance(value, str)]
+        elements = stringlists.elements(*texts) if len(texts) == len(values) else []
+        if not elements or not all(re.fullmatch(_PLAIN_NUMBER, each) for each in elements):
+            return inner(*values)
+        if all(each.lstrip("+-").isdigit() for each in elements):
+            return wrap(combine(list(map(int, elements))))
+        return combine(list(map(float, elements)))
+
+    return wrapper
+
+
+_PLAIN_NUMBER: Final = r"[+-]?\d{1,18}(\.\d+)?(e\d+)?"
+
+
+def _mean(numbers: list[Any]) -> Any:
+    total = sum(numbers)
+    whole = isinstance(total, int)
+    return int(Fraction(total, len(numbers))) if whole else total / len(numbers)
+
+
+OUR_STRING_LISTS: Final = Rules(
+    functions={
+        "stringlistsum": _exactly(sum),
+        "stringlistavg": _exactly(_mean),
+        "stringlistmax": _exactly(max),
+        "stringlistmin": _exactly(min),
+    }
+)
+
 # --- a broken pattern matches nothing -------------------------------------------------------------
 
 
@@ -149,4 +207,15 @@ def _member(inner: Wrapper, *values: Any, **more: Any) -> Any:
     return UNDEFINED if UNDEFINED in found else False
 
 
+def _no_member(inner: Wrapper, *values: Any, **more: Any) -> Any:
+    pattern, items, *options = values
+    texts = all(isinstance(text, str) for text in (pattern, *options))
+    if not texts or not isinstance(items, list):
+        return inner(*values, **more)
+    asked = any(item is not UNDEFINED for item in items)
+    broken = is_error(patterns.search("", pattern, "", "".join(options)))
+    return ERROR if asked and broken else inner(*values, **more)
+
+
 BROKEN: Final = Rules(functions={"regexpmember": _member})
+OUR_BROKEN: Final = Rules(functions={"regexpmember": _no_member})

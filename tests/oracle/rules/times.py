@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from matchmaker import ClassAd, Expr
+from matchmaker import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import Attr, Call, Literal, postorder
+from matchmaker.classad.quoting import quote
 from matchmaker.classad.values import ERROR
 from tests.oracle.answers import REFUSED, UNREADABLE
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
@@ -125,7 +127,31 @@ def _text_is_nothing(inner: Wrapper, value: Any) -> Any:
     return timedelta() if isinstance(value, str) else inner(value)
 
 
-TEXTS: Final = Rules(tree=_unread, functions={"abstime": _text_stays, "reltime": _text_is_nothing})
+def _read_as_literal(name: str) -> Wrapper:
+    """What we do: a computed text is read as a literal is."""
+
+    def wrapper(inner: Wrapper, *values: Any) -> Any:
+        if len(values) != 1 or not isinstance(values[0], str):
+            return inner(*values)
+        literal = parse_expr(f"{name}({quote(values[0], chr(34))})")
+        return literal.value if isinstance(literal, Literal) else ERROR
+
+    return wrapper
+
+
+OUR_TEXTS: Final = Rules(
+    functions={name.lower(): _read_as_literal(name) for name in ("absTime", "relTime")}
+)
+_IN_PARENTHESES: Final = re.compile(
+    r"""\b(absTime|relTime)(\s*\(\s*)(\(+\s*"(?:\\.|[^"\\])*"\s*\)+)""", re.IGNORECASE
+)
+"""A text that is no literal to HTCondor, for the parentheses around it."""
+
+TEXTS: Final = Rules(
+    text=lambda text: _IN_PARENTHESES.sub(r"\1\2strcat\3", text),
+    tree=_unread,
+    functions={"abstime": _text_stays, "reltime": _text_is_nothing},
+)
 
 # --- dates that are none, and the way C writes them -----------------------------------------------
 
@@ -142,14 +168,36 @@ class _Time(ctypes.Structure):
 
 
 def _any_date(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
+    given = _given(arguments, scope)
+    return inner(arguments, scope) if given is None else formatted(*given)
+
+
+def _given(arguments: tuple[Expr, ...], scope: Any) -> tuple[dict[str, int], str] | None:
+    """The parts of a time and the format, where formatTime() is given an ad and a string."""
     value = scope.eval(arguments[0]) if arguments else None
-    if not isinstance(value, ClassAd):
-        return inner(arguments, scope)
+    form = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
+    if not isinstance(value, ClassAd) or not isinstance(form, str):
+        return None
     inside = scope.within(value)
     found = {name: inside.eval(Attr(None, name, False)) for name in _PARTS if name in value}
-    form = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
-    parts = {name: wrapped(part) for name, part in found.items() if is_integer(part)}
-    return formatted(parts, form) if isinstance(form, str) else ERROR
+    return {name: wrapped(part) for name, part in found.items() if is_integer(part)}, form
+
+
+def _real_date(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
+    """What we do: the first day for a missing one, and an error for one that no month has."""
+    given = _given(arguments, scope)
+    if given is None:
+        return inner(arguments, scope)
+    parts, form = given
+    ranges = {"Seconds": (0, 61), "Minutes": (0, 59), "Hours": (0, 23), "Day": (1, 31),
+              "Month": (1, 12)}  # fmt: skip
+    if any(not least <= parts.get(name, least) <= most for name, (least, most) in ranges.items()):
+        return ERROR
+    return (
+        formatted({"Day": 1} | parts, form)
+        if 0 < parts.get("Year", 1) <= 9999
+        else inner(arguments, scope)
+    )
 
 
 _PARTS: Final = ("Seconds", "Minutes", "Hours", "Day", "Month", "Year")
@@ -185,6 +233,7 @@ def _fixed_day(year: int, month: int, day: int) -> int:
 
 
 DATES: Final = Rules(functions={"formattime": _any_date})
+OUR_DATES: Final = Rules(functions={"formattime": _real_date})
 
 # --- calls that HTCondor gives up everything for --------------------------------------------------
 

@@ -213,7 +213,10 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if moment is not None:
         parts = moment.timetuple()[:8]
     elif isinstance(value, ClassAd):
-        parts = _parts_of(value, scope)
+        of_ad = _parts_of(value, scope)
+        if of_ad is None:
+            return ErrorType("formatTime() takes days and months from 1")
+        parts = of_ad
     else:
         return _no_time("formatTime", value)
     if not isinstance(template, str):
@@ -226,14 +229,18 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         return ErrorType("formatTime() cannot write such a time")
 
 
-def _parts_of(ad: ClassAd, scope: Scope) -> _Parts:
+def _parts_of(ad: ClassAd, scope: Scope) -> _Parts | None:
+    """The parts that an ad gives, the first day of 1900 for what is missing; None for day 0."""
     inside = scope.within(ad)
 
     def part(name: str, missing: int) -> int:
         value = inside.eval(Attr(None, name, False)) if name in ad else None
         return int(value) if isinstance(value, int) and not isinstance(value, bool) else missing
 
-    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 0)
+    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 1)
+    if not month or not day:
+        # Which strftime would take for the first.
+        return None
     try:
         date = datetime(year, month, 1, tzinfo=UTC) + timedelta(days=day - 1)
         weekday, year_day = date.weekday(), date.timetuple().tm_yday
