@@ -23,7 +23,6 @@ from matchmaker import glue
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
-from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.functions import patterns
 from matchmaker.classad.lint import FORMATS as LINTED
 from matchmaker.classad.lint import lint
@@ -101,8 +100,9 @@ def parser(data: bytes) -> None:
         value = read_value(text)
     except ParseError:
         value = None
-    held = node.value if isinstance(node, Literal) else node
-    assert canonical(value) == canonical(held), "both tiers read a value alike"
+    assert canonical(value) == canonical(node.value if isinstance(node, Literal) else node), (
+        "both tiers read a value alike"
+    )
 
     ad = read(parse_ad_expr, text)
     if ad is not None:
