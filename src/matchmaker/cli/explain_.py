@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 import click
 
-from matchmaker import Pool
 from matchmaker.cli import sources
 from matchmaker.cli.output import print_json, printable
 
@@ -14,13 +13,13 @@ from matchmaker.cli.output import print_json, printable
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option(
-    "--key", default="Name", show_default=True, help="The attribute that tells ads apart."
+    "--key", help="The attribute that tells ads apart; Name, or a saved pool's own, if not given."
 )
 @click.option("--json", "as_json", is_flag=True, help="As data.")
-def command(job_file: str, pool_files: tuple[str, ...], key: str, as_json: bool) -> int:
+def command(job_file: str, pool_files: tuple[str, ...], key: str | None, as_json: bool) -> int:
     """Show for each clause of JOB's requirements how many ads of the POOL files satisfy it."""
     job = sources.one_ad(job_file)
-    pool = Pool((ad for path in pool_files for ad in sources.ads(path)), key)
+    pool = sources.pool(pool_files, key)
     explanation = pool.explain(job)
     if as_json:
         print_json(attrs.asdict(explanation))

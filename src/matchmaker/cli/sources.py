@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import click
@@ -16,6 +17,9 @@ from matchmaker import ClassAd, broker, read_ads
 from matchmaker.batch import NoFlagsError
 from matchmaker.classad.errors import ParseError
 from matchmaker.glue import Glue, Issue, read_ldap, read_ldif
+
+if TYPE_CHECKING:
+    from matchmaker import Pool
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -48,9 +52,57 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def ads(path: str) -> list[ClassAd]:
-    """All ads of a file, in any format."""
+    """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
     with opened(path) as file:
-        return list(read_ads(file))
+        return list(_held(path, file))
+
+
+def pool(paths: tuple[str, ...], key: str | None) -> Pool:
+    """The ads of files together as a pool, by a saved pool's own key, or Name, if none is given."""
+    from matchmaker import Pool
+
+    if len(paths) > 1:
+        return Pool((ad for path in paths for ad in ads(path)), key or "Name")
+    with opened(paths[0]) as file:
+        held = _held(paths[0], file)
+        if isinstance(held, Pool) and key in (None, held.key):
+            return held
+        return Pool(held, key or "Name")
+
+
+def _held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
+    """The ads of a file, or the pool that it is, by how it begins."""
+    beginning = _beginning(file)
+    if beginning.startswith(_ARCHIVE):
+        from matchmaker import Pool
+
+        return Pool.load(file)
+    if beginning.startswith(_PARQUET):
+        from matchmaker import Pool
+
+        try:
+            return Pool.read_parquet(BytesIO(file.read()))
+        except ImportError as error:
+            raise click.ClickException(f"{path}: {error}") from None
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: {error}") from None
+    return read_ads(file)
+
+
+_ARCHIVE: Final = b"PK\x03\x04"
+_PARQUET: Final = b"PAR1"
+
+
+def _beginning(file: IO[bytes]) -> bytes:
+    """The first bytes of a file, which are then still to be read."""
+    if isinstance(file, BufferedReader):
+        return file.peek(4)
+    if not file.seekable():
+        return b""
+    place = file.tell()
+    beginning = file.read(4)
+    file.seek(place)
+    return beginning
 
 
 def one_ad(path: str) -> ClassAd:
