@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.oracle import figures
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
@@ -52,3 +53,10 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"a service test may not be skipped when CI is set: {reason}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many cases agreed with the reference implementation, in all processes together."""
+    line = figures.line(terminalreporter.stats)
+    if line is not None:
+        terminalreporter.write_line(line)

@@ -39,13 +39,25 @@ if TYPE_CHECKING:
     import matchmaker.nodes as nodes  # noqa: PLR0402
     from matchmaker.classad.lint import Finding, lint
     from matchmaker.classad.trace import Trace, trace
-    from matchmaker.matching import Explanation, Matches, Plan, Pool, Snapshot
+    from matchmaker.matching import (
+        Assignment,
+        Explanation,
+        Matches,
+        Outcome,
+        PairExplanation,
+        Placement,
+        Plan,
+        Policy,
+        Pool,
+        Snapshot,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ERROR",
     "UNDEFINED",
+    "Assignment",
     "ClassAd",
     "Clause",
     "Explanation",
@@ -53,8 +65,12 @@ __all__ = [
     "Finding",
     "Match",
     "Matches",
+    "Outcome",
+    "PairExplanation",
     "ParseError",
+    "Placement",
     "Plan",
+    "Policy",
     "Pool",
     "Reduction",
     "ReductionError",
@@ -84,10 +100,15 @@ __all__ = [
 
 _ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
 _LATER = {
+    "Assignment": "matching",
     "Explanation": "matching",
     "Finding": "classad.lint",
     "Matches": "matching",
+    "Outcome": "matching",
+    "Placement": "matching",
+    "PairExplanation": "matching",
     "Plan": "matching",
+    "Policy": "matching",
     "Pool": "matching",
     "Snapshot": "matching",
     "Trace": "classad.trace",

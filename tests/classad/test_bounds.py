@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import time
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from matchmaker import parse_ad, parse_expr
-from matchmaker.classad.bounds import SECONDS, Budget
+from matchmaker.classad.bounds import MAX_KEPT, SECONDS, Budget
 from matchmaker.classad.functions import patterns
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.nodes import Attr, Binary, Expr, weight
@@ -29,6 +30,14 @@ def chain(form: str, last: str, length: int = 40) -> str:
 def many(text: str, number: int) -> str:
     return "{" + ", ".join([text] * number) + "}"
 
+
+def holding(text: str) -> str:
+    """An ad with a text."""
+    return f'[ b = "{text}" ]'
+
+
+BACKSLASH = "\\"
+MANY_ATTRIBUTES = f"[ {'; '.join(f'x{i} = y + {i}' for i in range(3000))} ]"
 
 HOSTILE = {
     "strcat": ("a0", chain("strcat({0}, {0})", '"0123456789"')),
@@ -61,6 +70,30 @@ HOSTILE = {
     "elements": (many("stringListSize(b)", 3000), f'[ b = "{"1 " * 100_000}" ]'),
     "unparse": (many("unparse(b)", 3000), f"[ b = {'+'.join(['1'] * 20_000)} ]"),
     "nested repetitions": ('regexp("((((a{1000}){1000}){1000}){1000})", "a")', "[]"),
+    "words": (many("argsToList(b)", 3000), holding("x " * 300_000)),
+    "quoted words": (many("argsToList(b)", 3000), holding("'' " * 200_000)),
+    "an open quote": (many("argsToList(b)", 3000), holding("'" * 599_999)),
+    "environments": (
+        many("mergeEnvironment(b)", 3000), holding(" ".join(f"a{i}=" for i in range(60_000))),
+    ),
+    "sums": (many("stringListSum(b)", 3000), holding("1 " * 300_000)),
+    "delimiters": (many('split("a b", b)', 3000), holding(LONG)),
+    "ads as text": (many("strcmp(MY, MY)", 1000), MANY_ATTRIBUTES),
+    "lists of ads as text": (many("versioncmp({MY}, {MY})", 1000), MANY_ATTRIBUTES),
+    "ads in text": (many('strcat(MY, MY) is ""', 1000), MANY_ATTRIBUTES),
+    "accounts": (many('userHome(strcat("u", random(1000000)))', 200), "[]"),
+    "white space in a time": (many("relTime(b)", 3000), holding(" " * 600_000 + "x")),
+    "white space in a date": (many("absTime(b)", 3000), holding(f"2004-01-01{' ' * 600_000}x")),
+    "digits of a second": (
+        many("absTime(b)", 3000), holding(f"2004-01-01T00:00:00.{'1' * 600_000}x"),
+    ),
+    "names of attributes": (many("[][b]", 3000), holding("ß" * 600_000)),
+    "letter case": (many("b == b", 3000), holding("ß" * 600_000)),
+    "groups without a character": (
+        f'size(replaceAll("x()", b, "{BACKSLASH * 2}1{BACKSLASH * 2}1"))', holding("x" * 120_000),
+    ),
+    "many groups": (f'size(replaceAll("{"()" * 1500}x", b, ""))', holding("x" * 120_000)),
+    "times taken apart": ("a", f"[ a = {many('b', 300)}; b = {many('splitTime(1)', 300)} ]"),
 }  # fmt: skip
 
 
@@ -76,6 +109,60 @@ def test_too_much_is_an_error(text: str, ad: str) -> None:
     assert taken < 20, "seconds, where without bounds it would be hours"
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300 * 1024, "kilobytes, where without bounds it would be gigabytes"
+
+
+REASONS = {
+    "steps": ("a0", chain("strcat({0}, {0})", '"0123456789"'), "more than 1000000 steps"),
+    "depth": ("a0", chain("-" * 30 + "{0}", "1"), "lead more than 300 levels deep"),
+    "text that reads itself": ("eval(b)", holding("eval(b)"), "eval() leads more than 300 levels"),
+    "text": (
+        'replaceAll(".", b, "0123456789")', holding("x" * 120_000), "characters, at most 1048576",
+    ),
+    "elements": ("split(b)", holding("a " * 250_000), "give 250000 elements, at most 200000"),
+    "a long pattern": ("regexp(b, b)", holding(SHORTER), "50000 characters, at most 4000"),
+    "a large pattern": ('regexp("(a{999}){99}", "a")', "[]", "to a size of 99000, at most 50000"),
+    "a long search": ('regexp("a", b)', holding("x" * 131_073), "at most 131072 characters, not"),
+    "a long replacement": ('replace("a", b, "")', holding("x" * 131_073), "at most 131072"),
+    "a slow pattern": ('regexp("(x+x+)+y", b)', holding("x" * 5000), "takes too long to match"),
+    "a pattern in itself": ('regexp("(?R)", "a")', "[]", "gave up on '(?R)': it takes too long"),
+    "a group in itself": ('regexp("(?<g>(?&g)a|)", "b")', "[]", "takes too long to match"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "ad", "reason"), REASONS.values(), ids=REASONS.keys())
+def test_an_error_says_which_bound(text: str, ad: str, reason: str) -> None:
+    given = value(text, ad)
+    assert is_error(given)
+    assert reason in given.reason
+
+
+def test_a_pattern_within_itself_may_match() -> None:
+    assert value(r'regexp("^(\\((?1)*\\))$", "(()(()))")') is True
+    assert value(r'regexp("^(\\((?1)*\\))$", "(()(())")') is False
+
+
+def test_patterns_are_kept_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = patterns._Patterns()
+    monkeypatch.setattr(patterns, "_patterns", kept)
+    assert value('regexp("a{1000}b", "x")') is False
+    [one] = kept.values()
+    for number in range(400):
+        assert value(f'regexp("c{{1000}}{number}", "x")') is False
+        assert kept.size <= MAX_KEPT
+    assert 0 < len(kept) < 300
+    assert one not in kept.values()
+    assert value('regexp("(", "x")') == value('regexp("(", "x")')
+    assert is_error(value("regexp(b, b)", holding(SHORTER)))
+    assert max(len(pattern) for pattern, _ in kept) < 20, "what is too long is not kept"
+
+
+def test_delimiters_leave_nothing_behind() -> None:
+    re.purge()
+    for number in range(20):
+        other = chr(0x4E00 + number)
+        assert value(f'split("a{other}b", "{other}xyz")') == ["a", "b"]
+        assert value(f'stringListSize("a{other}b", "{other}xyz")') == 2
+    assert not any("xyz" in key[1] for key in re._cache)  # type: ignore[attr-defined]
 
 
 SLOW = "(x+x+)+y"
@@ -143,6 +230,7 @@ HONEST: dict[str, tuple[str, Any]] = {
     "many patterns": (
         "size(" + many('regexp("^slot[0-9]+@", "slot1@wn1.example.org")', 2000) + ")", 2000,
     ),
+    "empty words": (f'join("-", split("{"," * 100_000}"))', ""),
     "members": ('member("x", ' + many('"slot1@wn1.example.org"', 5000) + ")", False),
 }  # fmt: skip
 

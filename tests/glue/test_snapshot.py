@@ -166,3 +166,16 @@ def test_ids() -> None:
     made, rules = snapshot(entries(text))
     assert made.computing_elements[0].id == "strange"
     assert rules == ["link.ce-id"]
+
+
+def test_an_id_that_is_no_text_is_taken_from_the_name() -> None:
+    for text in ("undefined", "true"):
+        dump = f"dn: GlueCEUniqueID={CE},{SITE}\nobjectClass: GlueCE\nGlueCEUniqueID: {text}\n"
+        made, _ = snapshot(entries(dump))
+        assert [ce.id for ce in made.computing_elements] == [CE]
+
+
+def test_an_id_that_no_ad_can_hold_is_none() -> None:
+    made, rules = snapshot(entries(f"dn: GlueCEUniqueID=a\0b,{SITE}\nobjectClass: GlueCE\n"))
+    assert made.computing_elements == ()
+    assert rules == ["link.no-id"]

@@ -34,6 +34,8 @@ from matchmaker.glue.typed import typed, values
         ("GlueCEName", "620", "620"),
         ("GlueCEName", "true", True),
         ("Unknown", "620", "620"),
+        ("GlueCEName", "a\0b", None),
+        ("Unknown", "a\0b", None),
     ],
 )
 def test_typed(name: str, text: str, value: Value | None) -> None:

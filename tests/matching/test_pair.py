@@ -136,6 +136,14 @@ def test_facts_name_each_attribute_once_in_any_case() -> None:
     assert [name for name, _ in clause.facts] == ["Cpus"]
 
 
+def test_facts_of_one_name_in_both_ads_are_told_apart() -> None:
+    job = parse_ad("[ Cpus = 4; Requirements = TARGET.Cpus >= MY.Cpus ]")
+    [clause] = clauses(job, parse_ad("[ Cpus = 2 ]"))
+    assert clause.facts == (("Cpus", 2), ("MY.Cpus", 4))
+    [clause] = clauses(job, parse_ad("[ Cpus = 4 ]"))
+    assert clause.facts == (("Cpus", 4),)
+
+
 def test_facts_are_of_whole_paths() -> None:
     job = parse_ad("[ Requirements = other.Disk.Free > 10 ]")
     clause = clauses(job, parse_ad("[ Disk = [ Free = 5 ] ]"))[0]

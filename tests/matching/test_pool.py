@@ -5,6 +5,7 @@ import random
 import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads
+from matchmaker.classad import bounds, evaluate
 
 MACHINES = """
 [ Name = "a"; Cpus = 2; Memory = 100 ]
@@ -137,3 +138,22 @@ def test_explain_agrees_with_match(pool: Pool) -> None:
     ):
         job = parse_ad(text)
         assert pool.explain(job).matched == len(pool.match(job))
+
+
+def test_a_job_past_its_budget_says_so_and_the_others_go_on(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_STEPS", 50)
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 50)
+    hungry = " + ".join(["size(TARGET.Name)"] * 100)
+    many = [ClassAd({"Name": str(number), "Cpus": number}) for number in range(40)]
+    large = Pool(many)
+    jobs = [
+        parse_ad("[ Requirements = TARGET.Cpus > 30 ]"),
+        parse_ad(f"[ Requirements = {hungry} > 0 ]"),
+        parse_ad("[ Requirements = TARGET.Cpus > 20 ]"),
+    ]
+    first, greedy, last = large.match_many(jobs)
+    assert (len(first), len(greedy), len(last)) == (9, 0, 19)
+    assert first.error is None
+    assert greedy.error == bounds.TOO_MANY_STEPS

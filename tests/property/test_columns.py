@@ -24,6 +24,8 @@ from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, scalars, values
 from matchmaker.matching.ranking import rank_number
+from matchmaker.testing import integers
+from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
 
 FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
@@ -72,7 +74,7 @@ def leaves() -> st.SearchStrategy[Expr]:
 
 def conditions() -> st.SearchStrategy[Expr]:
     """What policies look like: the shapes that are evaluated by column."""
-    relations = st.sampled_from([*strategies.RELATIONS, *strategies.ARITHMETIC])
+    relations = st.sampled_from([*strategies.RELATIONS, *ARITHMETIC])
     atoms = st.builds(Binary, relations, leaves(), leaves()) | leaves()
     return st.recursive(
         atoms,
@@ -179,7 +181,7 @@ def exact(ad: ClassAd) -> list[tuple[str, str]]:
 
 
 numbers = st.lists(
-    st.tuples(st.sampled_from(EDGES) | strategies.integers() | st.floats(), st.sampled_from(EDGES)),
+    st.tuples(st.sampled_from(EDGES) | integers() | st.floats(), st.sampled_from(EDGES)),
     min_size=1,
     max_size=12,
 )
@@ -239,3 +241,10 @@ def test_long_chains_and_deep_trees_are_evaluated() -> None:
     chain = parse_expr(" + ".join(["TARGET.a + size(TARGET.b)"] * 700))
     vector = Evaluator(view, ClassAd(), (Side.JOB, "rank")).vector(chain, Side.JOB)
     assert values(vector, 40) == [chain.eval(ClassAd(), view.ad(row)) for row in range(40)]
+
+
+def test_a_value_that_is_one_for_all_entries_of_a_table_is_one_for_all_rows() -> None:
+    view = viewed([ClassAd({"a": n % 300, "b": n}) for n in range(1000)])
+    job = parse_ad("[ Requirements = other.b == -(MY.a ? other.a : 0) ]")
+    expected = [match(job, view.ad(row)).left is True for row in range(1000)]
+    assert Masks(view, job, Cache()).mine().tolist() == expected

@@ -6,10 +6,12 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value
 
@@ -51,14 +53,16 @@ class ClassAd(MutableMapping[str, Expr]):
             self.update(attributes, **more)
 
     @classmethod
-    def of(cls, content: dict[str, Any], names: dict[str, str] | None) -> ClassAd:
-        """An ad around its content: values and expressions by folded names, and their spelling.
+    def of(cls, content: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
+        """An ad around its content: values and expressions by folded names.
 
-        ``names`` is what :func:`canonical_names` gives for the spellings.
+        ``names`` is what :func:`canonical_names` gives for the spellings: None where every name is
+        spelled as it was first.
         """
-        ad = cls()
+        ad = _new(cls)
         ad.content = content
-        ad._names = names.copy() if names is not None else None
+        ad._names = names  # noqa: SLF001 - its own
+        ad.parent = None
         return ad
 
     @classmethod
@@ -68,7 +72,9 @@ class ClassAd(MutableMapping[str, Expr]):
         ad.parent = parent
         ad._names = canonical_names(node.names)
         ad.content = {
-            ascii_fold(name): expression.value if type(expression) is Literal else expression
+            intern(ascii_fold(name)): expression.value
+            if type(expression) is Literal
+            else expression
             for name, expression in zip(node.names, node.expressions, strict=True)
         }
         return ad
@@ -131,6 +137,7 @@ class ClassAd(MutableMapping[str, Expr]):
         expression = value if isinstance(value, Expr) else literal(value)
         folded = ascii_fold(name)
         if folded not in self.content:
+            folded = intern(folded)
             self._spell(folded, name)
         self.content[folded] = expression.value if type(expression) is Literal else expression
 
@@ -178,6 +185,22 @@ class ClassAd(MutableMapping[str, Expr]):
         text = str(self)
         return f"<ClassAd {text if len(text) <= 200 else text[:197] + '...'}>"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # For IPython and Hypothesis: the whole ad, in Python that reads it back.
+        lines = [str(self)]
+        if len(lines[0]) > 60 and len(self) > 1:
+            # One attribute a line; strings that stand side by side are one.
+            lines = [f"{unparse_name(name)} = {held}; " for name, held in self.items()]
+            lines[0] = f"[ {lines[0]}"
+            lines[-1] += "]"
+        with printer.group(4, "parse_ad(", ")"):
+            for line in lines:
+                if len(lines) > 1:
+                    printer.break_()
+                printer.text(repr(line))
+
+
+_new: Final = object.__new__
 
 HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
 """The attributes that may name a machine, the first that it has."""

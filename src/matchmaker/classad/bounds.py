@@ -1,16 +1,17 @@
 """What one evaluation may use up: steps, seconds in patterns, characters. Ads come from strangers.
 
 A step is about the work of one node of an expression. An attribute costs the nodes of what it
-holds, and text costs a step for every four characters that go into a function or come out. So
-the bound holds for time and memory together, and does not depend on the machine. The time in
-regular expressions, which no count of characters foretells, is measured.
+holds, a call eight steps, and text a step for every four characters that go into a function or come
+out; what a function does beyond that it counts itself. So the bound holds for time and memory
+together, and does not depend on the machine. The time in regular expressions, which no count of
+characters foretells, is measured.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import Value, is_error
 
 MAX_DEPTH: Final = 300
 """How deep attributes may lead into each other, counting the nesting of each expression."""
@@ -30,8 +31,17 @@ MAX_PATTERN: Final = 4_000
 MAX_EXPANDED: Final = 50_000
 """How large a regular expression may be with its repetitions written out."""
 
+MAX_KEPT: Final = 300_000
+"""How large the compiled regular expressions may be that are kept, together: about 25 MB."""
+
+MAX_SUBJECT: Final = 2**17
+"""How many characters a text may have in which a regular expression is searched."""
+
 SECONDS: Final = 0.5
 """How long all regular expressions of one evaluation may take together."""
+
+RECURSION: Final = 0.05
+"""How long one that calls itself may take: it takes a megabyte a millisecond."""
 
 FOUR: Final = 2
 """The shift that divides a length by the characters of a step."""
@@ -42,6 +52,20 @@ LONG: Final = 1024
 
 class OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
+
+
+TOO_MANY_STEPS: Final = f"evaluation took more than {MAX_STEPS} steps"
+TOO_MANY_SECONDS: Final = f"patterns took the evaluation more than {SECONDS} seconds"
+
+
+def exhausted(value: Value) -> bool:
+    """Whether a value is the ERROR of an evaluation that used up its steps or its seconds.
+
+    >>> from matchmaker.classad.values import ErrorType
+    >>> exhausted(ErrorType(TOO_MANY_STEPS)), exhausted(ErrorType("division by zero"))
+    (True, False)
+    """
+    return is_error(value) and value.reason.endswith((TOO_MANY_STEPS, TOO_MANY_SECONDS))
 
 
 class Budget:
@@ -55,7 +79,7 @@ class Budget:
         """Counts work. Raises OutOfBoundsError once it is too much."""
         self.steps += steps
         if self.steps > MAX_STEPS:
-            raise OutOfBoundsError(f"evaluation took more than {MAX_STEPS} steps")
+            raise OutOfBoundsError(TOO_MANY_STEPS)
 
 
 def bulk(value: Value) -> int:
@@ -71,11 +95,15 @@ def bulk(value: Value) -> int:
     return 0
 
 
+CALL: Final = 8
+"""The steps of a call: about what most functions take beside the operators of an expression."""
+
+
 def cost(values: list[Value]) -> int:
     """The steps that a call costs for its arguments' sake: their text once for each list element.
 
     >>> cost(["x" * 40]), cost(["x" * 40, [1, 2, 3]]), cost([1, 2])
-    (11, 44, 1)
+    (18, 51, 8)
     """
     text, items = 1, 0
     for value in values:
@@ -83,4 +111,4 @@ def cost(values: list[Value]) -> int:
             text += len(value) >> FOUR
         elif isinstance(value, list):
             items += len(value)
-    return text + text * items if items else text
+    return CALL - 1 + text * (1 + items)

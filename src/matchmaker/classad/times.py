@@ -12,10 +12,12 @@ from typing import Final
 _ABSOLUTE: Final = re.compile(
     r"\s*(?P<year>\d{4})[-/]?(?P<month>\d\d)[-/]?(?P<day>\d\d)"
     r"(?:(?:\s*T\s*|\s+)(?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)"
-    r"(?:\.(?P<fraction>\d{1,6})\d*)?)?)?)?"
+    r"(?:\.(?P<fraction>\d{1,6}+)\d*+)?)?)?)?"
     r"\s*(?P<zone>Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)(?::?(?P<seconds>\d\d))?)?\s*",
     re.IGNORECASE | re.ASCII,
 )
+# White space counts as one space: without that, runs of it would be tried in every way.
+_BLANKS: Final = re.compile(r"\s+", re.ASCII)
 _CLOCK: Final = re.compile(
     r"\s*([+-])?\s*(?:(\d{1,10})\+)?(?:(?:(\d{1,10}):)?(\d{1,10}):)?(\d{1,15}(?:\.\d+)?)s?\s*",
     re.IGNORECASE | re.ASCII,
@@ -36,7 +38,7 @@ def parse_absolute(text: str) -> datetime | None:
     >>> parse_absolute("2004-02-30 12:00Z").isoformat()
     '2004-03-01T12:00:00+00:00'
     """
-    match = _ABSOLUTE.fullmatch(text)
+    match = _ABSOLUTE.fullmatch(_BLANKS.sub(" ", text))
     if match is None:
         return None
     part = {name: int(digits) for name, digits in match.groupdict("0").items() if digits.isdigit()}
@@ -51,7 +53,9 @@ def parse_absolute(text: str) -> datetime | None:
             hours=part["hour"],
         )
         if not match["zone"]:
-            return time.astimezone()
+            # For the offset Python looks a day back, which the first of all days does not have.
+            later = timedelta(days=2 * (time.year == 1))
+            return (time + later).astimezone() - later
         offset = timedelta(
             hours=part["hours"], minutes=part["minutes"], seconds=part["seconds"]
         ) * (-1 if match["sign"] == "-" else 1)
@@ -68,13 +72,15 @@ def parse_relative(text: str) -> timedelta | None:
     >>> parse_relative("soon") is None
     True
     """
+    text = _BLANKS.sub(" ", text)
     match = _CLOCK.fullmatch(text) or _UNITS.fullmatch(text)
     if match is None:
         return None
     sign, days, hours, minutes, seconds = match.groups("0")
     whole, _, fraction = seconds.partition(".")
     try:
-        span = timedelta(
+        # Signed here, because the longest spans have no negative.
+        return (-1 if sign == "-" else 1) * timedelta(
             days=int(days),
             hours=int(hours),
             minutes=int(minutes),
@@ -83,7 +89,6 @@ def parse_relative(text: str) -> timedelta | None:
         )
     except OverflowError:
         return None
-    return -span if sign == "-" else span
 
 
 def format_time(value: datetime | timedelta) -> str:
@@ -94,7 +99,7 @@ def format_time(value: datetime | timedelta) -> str:
     """
     if isinstance(value, datetime):
         return f'absTime("{value.isoformat()}")'
-    span = abs(value) if value > timedelta.min else timedelta.max
+    span = abs(value)
     minutes, seconds = divmod(span.seconds, 60)
     fraction = f".{span.microseconds:06}".rstrip("0") if span.microseconds else ""
     sign = "-" if value < timedelta() else ""

@@ -1,4 +1,7 @@
-"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files."""
+"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files.
+
+What reads queues is imported only by those who ask for them.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,11 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 import attrs
 import click
 
-from matchmaker import ClassAd, broker, read_ads
-from matchmaker.batch import NoFlagsError
+from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
-from matchmaker.glue import Glue, Issue, read_ldap, read_ldif
 
 if TYPE_CHECKING:
-    from matchmaker import Pool
+    from matchmaker.glue import Glue, Issue
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -54,23 +55,10 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 def ads(path: str) -> list[ClassAd]:
     """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
     with opened(path) as file:
-        return list(_held(path, file))
+        return list(held(path, file))
 
 
-def pool(paths: tuple[str, ...], key: str | None) -> Pool:
-    """The ads of files together as a pool, by a saved pool's own key, or Name, if none is given."""
-    from matchmaker import Pool
-
-    if len(paths) > 1:
-        return Pool((ad for path in paths for ad in ads(path)), key or "Name")
-    with opened(paths[0]) as file:
-        held = _held(paths[0], file)
-        if isinstance(held, Pool) and key in (None, held.key):
-            return held
-        return Pool(held, key or "Name")
-
-
-def _held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
+def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
     """The ads of a file, or the pool that it is, by how it begins."""
     beginning = _beginning(file)
     if beginning.startswith(_ARCHIVE):
@@ -159,6 +147,9 @@ def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, 
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
+    from matchmaker import broker
+    from matchmaker.glue import Issue, read_ldap, read_ldif
+
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
@@ -207,6 +198,8 @@ def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None
     Raises UsageError for an unknown name and NoMatchError where the broker chooses none.
     """
     if name is None:
+        from matchmaker import broker
+
         chosen = broker.choose(job, found.ads, at=at).chosen
         if chosen is None:
             raise NoMatchError("no queue matches the job; classad broker says why")
@@ -221,4 +214,6 @@ def check_lrms(queue: Queue, lrms: str) -> None:
     """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
     runs = queue.ad.eval("LRMSType")
     if isinstance(runs, str) and runs.lower() != lrms.lower():
+        from matchmaker.batch import NoFlagsError
+
         raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

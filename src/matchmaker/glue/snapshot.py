@@ -184,9 +184,18 @@ def build(
             continue
         seen.add(name)
         found = values(entry, report, rules)
-        ident = found.get(_KEYS[kind]) or _rdns(entry.dn).get(_KEYS[kind].lower(), "")
-        kinds[kind].append(_Record(entry, ident if isinstance(ident, str) else "", found))
+        kinds[kind].append(_Record(entry, _ident(entry, found.get(_KEYS[kind]), kind), found))
     return _linked(kinds, report)
+
+
+def _ident(entry: Entry, published: Value | None, kind: str) -> str:
+    """The id of an entry: the attribute's text or, without one, from its name.
+
+    An id that no ad can hold counts as none.
+    """
+    named = _rdns(entry.dn).get(_KEYS[kind].lower(), "")
+    ident = published if isinstance(published, str) and published else named
+    return "" if "\0" in ident else ident
 
 
 def _kind(entry: Entry) -> str | None:

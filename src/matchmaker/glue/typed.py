@@ -27,6 +27,8 @@ _BARE: Mapping[str, Value] = {"true": True, "false": False, "undefined": UNDEFIN
 def typed(known: Attribute | None, text: str) -> Value | None:
     """The value of one published text; None where it does not fit the attribute's type.
 
+    A string of an ad cannot hold the character NUL.
+
     Args:
         known: the attribute, or None for one that the schema does not have, taken for a string.
         text: as published, without surrounding space.
@@ -45,7 +47,7 @@ def typed(known: Attribute | None, text: str) -> Value | None:
     if kind in ("integer", "real"):
         return _number(text, kind)
     bare = _BARE.get(text.lower())
-    if kind == "boolean":
+    if kind == "boolean" or "\0" in text:
         return bare
     return text if bare is None else bare
 
@@ -91,7 +93,7 @@ def values(entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES) 
             cleaned = clean_text(name, text, rules, say)
             value = UNDEFINED if cleaned is None else typed(known, cleaned)
             if value is None:
-                what = "" if known is None else known.classad
+                what = "string" if known is None else known.classad
                 say(Finding("typed.mismatch", f"not of type {what}, taken as undefined", name, raw))
                 value = UNDEFINED
             kept.append(value)

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 from matchmaker.matching.pair import Clause, Match, clauses, match, refusal
 
 if TYPE_CHECKING:
-    from matchmaker.matching.explanation import Explanation
+    from matchmaker.matching.assignment import Assignment, Placement, Policy
+    from matchmaker.matching.explanation import Explanation, PairExplanation
+    from matchmaker.matching.idle import Outcome
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
 __all__ = [
+    "Assignment",
     "Clause",
     "Explanation",
     "Match",
     "Matches",
+    "Outcome",
+    "PairExplanation",
+    "Placement",
     "Plan",
+    "Policy",
     "Pool",
     "Snapshot",
     "clauses",
@@ -26,9 +33,14 @@ __all__ = [
 ]
 
 _LATER: Final = {
+    "Assignment": "assignment",
     "Explanation": "explanation",
     "Matches": "snapshot",
+    "Outcome": "idle",
+    "Placement": "assignment",
+    "PairExplanation": "explanation",
     "Plan": "snapshot",
+    "Policy": "assignment",
     "Pool": "pool",
     "Snapshot": "snapshot",
 }

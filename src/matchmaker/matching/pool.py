@@ -9,16 +9,17 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, overload
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.matching.assignment import Assignment, Policy
 from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.explanation import Explanation, explain
+from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.pair import shorten
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
@@ -214,6 +215,14 @@ class Pool:
         """
         yield from self.snapshot().match_many(jobs)
 
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """One negotiation cycle: each job its best free slot, the jobs in a fair order.
+
+        The pool stays as it is. The rules are those of ``matching.assignment``, their terms those
+        of a ``Policy``. Jobs that get no slot are told why; no ad raises.
+        """
+        return self.snapshot().assign(jobs, policy)
+
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """Evaluates an expression of a job on all ads, and tells which way each part went.
 
@@ -229,8 +238,19 @@ class Pool:
         """
         return self.snapshot().plan(expression, job)
 
-    def explain(self, job: ClassAd) -> Explanation:
-        """How many ads each clause of the job's requirements leaves, alone and cumulatively."""
+    @overload
+    def explain(self, job: ClassAd) -> Explanation: ...
+
+    @overload
+    def explain(self, job: ClassAd, key: str) -> PairExplanation: ...
+
+    def explain(self, job: ClassAd, key: str | None = None) -> Explanation | PairExplanation:
+        """Why the job matches as few ads as it does; with a key, all about that ad and the job.
+
+        Raises KeyError where there is no ad with the key.
+        """
+        if key is not None:
+            return explain_pair(key, job, self[key])
         return explain(self.snapshot(), job)
 
 

@@ -30,6 +30,7 @@ from matchmaker.matching.ranking import best_of_many, fuzzy
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from matchmaker.matching.assignment import Assignment, Policy
 
 MOST_KEPT: Final = 1 << 24
 """How many rows the matches of clusters may have together that are kept for jobs to come."""
@@ -50,6 +51,8 @@ class Matches:
     rank_array: npt.NDArray[np.float64]
     _names: Keys
     _unranked: npt.NDArray[np.bool_]
+    error: str | None = None
+    """Why the job's requirements are ERROR for some ads, where their evaluation took too much."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -89,8 +92,9 @@ class Matches:
         """Some of the matches, in the order of their places."""
         index = np.array(places, np.intp)
         return Matches(
-            self.row_array[index], self.rank_array[index], self._names, self._unranked[index]
-        )
+            self.row_array[index], self.rank_array[index], self._names, self._unranked[index],
+            self.error,
+        )  # fmt: skip
 
 
 @attrs.frozen(slots=True)
@@ -162,7 +166,7 @@ class Snapshot:
         found[none] = 0.0
         if RANK not in job.content:
             none[:] = False
-        return Matches(rows, found, self.view.keys, none)
+        return Matches(rows, found, self.view.keys, none, masks.problem)
 
     def top(
         self,
@@ -201,6 +205,12 @@ class Snapshot:
                 while held > MOST_KEPT and len(known) > 1:
                     held -= len(known.popitem(last=False)[1])
             yield found
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """See :meth:`Pool.assign`."""
+        from matchmaker.matching.assignment import assign
+
+        return assign(self, jobs, policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""

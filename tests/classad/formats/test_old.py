@@ -166,3 +166,9 @@ def test_the_talks_ce_reads_back() -> None:
     text = dumps(ce, "old")
     assert old(text) == ce
     assert "name = gridftp05.cern.ch" in text
+
+
+def test_a_name_holds_no_nul() -> None:
+    for line in ("'a\0b' = 1", "'\\\0' = 1", "a\0 = 1"):
+        with pytest.raises(ParseError, match="not an assignment"):
+            old(line)

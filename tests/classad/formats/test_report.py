@@ -47,21 +47,22 @@ def test_a_bad_line_of_the_old_format_is_left_out() -> None:
         # Ads within a bad ad are none of the stream's.
         ("[a = {\n[ a = 5 ] };\nb = ]\n[a = 3]", [3], [3]),
         # Where no bracket closes an ad the next one begins a line.
-        ("[a = 1\n[a = 2]\n[a = 3]", [2, 3], [1]),
+        ("[a = 1\n[a = 2]\n[a = 3]", [2, 3], [2]),
         ('[a = 1]\n[a = "2]\n[a = 3]\n[a = 4]', [1, 3, 4], [2]),
         ("[a = 1; b = /* ]\n[a = 2]\n[a = 3]", [2, 3], [1]),
         ("[a = 1]\njunk\n[a = 3] junk", [1, 3], [2, 3]),
         ("[a = 1] ]\n[a = 2]", [1, 2], [1]),
         ("{ [a = 1],\n[a = 2]", [1, 2], [1]),
         ("[a = 1] }\n[a = 2]", [1, 2], [1]),
+        ("[a = 1] /* { */ // {\n}\n[a = 2]", [1, 2], [2]),
+        ("[a = 1] {}}}\n}{\n[a = 2] }", [1, 2], [1, 2]),
+        ("// {\n\n{ [a = 1]", [1], [3]),
     ],
 )
 def test_a_bad_ad_of_the_new_format_is_left_out(
     text: str, values: list[object], lines: list[int]
 ) -> None:
-    assert found(text, "new")[0] == values
-    assert len(found(text, "new")[1]) == len(lines)
-    assert all(abs(a - b) <= 1 for a, b in zip(found(text, "new")[1], lines, strict=True))
+    assert found(text, "new") == (values, lines)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,22 @@ def test_a_bad_ad_of_xml_is_left_out() -> None:
 <c><a n="a"><i>2</i></a></c>
 </classads>"""
     assert found(text) == ([1, 2], [3, 4, 5, 6, 7])
+
+
+def test_text_of_xml_that_is_none_of_an_ad_is_told_with_its_line() -> None:
+    assert found("<classads>\n\ntext\n<c><a n='a'><i>1</i></a></c></classads>") == ([], [3])
+
+
+def test_ads_of_xml_before_a_bad_byte_are_read() -> None:
+    data = b"\n<classads><c><a n='a'><i>1</i></a></c>\n<c>\xff</c></classads>"
+    wrong: list[ParseError] = []
+    ads = list(read_ads(io.BytesIO(data), errors="report", report=wrong.append))
+    assert ads == [ClassAd({"a": 1})]
+    assert [error.summary() for error in wrong] == ["line 3: byte 0xff is not UTF-8 text"]
+
+
+def test_a_byte_order_mark_may_come_alone() -> None:
+    assert list(read_ads(Trickle("\ufeff[ a = 1 ]"))) == [ClassAd({"a": 1})]
 
 
 def test_behind_broken_xml_nothing_is_read_and_that_is_reported() -> None:

@@ -54,10 +54,17 @@ def pieces_at(path: str | os.PathLike[str]) -> Iterator[str]:
         yield from pieces_of(file)
 
 
+def pieces_in(text: str) -> Iterator[str]:
+    """A text, piece by piece."""
+    return (text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK))
+
+
 def without_mark(pieces: Iterator[str]) -> Iterator[str]:
     """The same text without a byte order mark at its beginning."""
     for piece in pieces:
-        yield piece.removeprefix("\ufeff")
+        # A piece of nothing would count as the end.
+        if piece != "\ufeff":
+            yield piece.removeprefix("\ufeff")
         break
     yield from pieces
 
@@ -171,6 +178,8 @@ class Syntax:
             rf"""{opening}(?:[^{nest}"'/]++|{hiding}|/(?![/*]))*+{closing}""", re.DOTALL
         )
         self.token = re.compile(rf"{hiding}|(?P<begun>{begun})|(?P<bracket>[{nest}])", re.DOTALL)
+        # Brackets of lists, and what stands around them: comments and the ends of lines.
+        self.listed = re.compile(rf"{_COMMENT}|\n|[{re.escape(lists)}]", re.DOTALL)
         self.between = re.compile(rf"(?:[\s,;{re.escape(lists)}]++|{_COMMENT})*+", re.DOTALL)
         self.junk = re.compile(rf"[^{opening}\n]*+(?=[{opening}\n])")
         self.restart = re.compile(rf"\n([ \t]*+)(?:,[ \t]*+)?{opening}")
@@ -198,6 +207,8 @@ class _Window:
     lists: int = 0
     opened: int = 0
     """How many lists are open, and the line on which the first of them began."""
+    stray: int = 0
+    """The last line on which a list was closed that was not open."""
 
     def more(self) -> bool:
         """Brings as much again into sight; False at the end of the stream.
@@ -281,12 +292,18 @@ def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
     window.advance(match.end())
     opening, closing = syntax.lists[0], syntax.lists[1]
     passed = match[0]
-    if opening in passed or closing in passed:
-        passed = re.sub(_COMMENT, "", passed, flags=re.DOTALL)
-        window.opened = window.opened if window.lists else line
-        window.lists += passed.count(opening) - passed.count(closing)
-        if window.lists < 0:
-            window.lists = 0
+    if opening not in passed and closing not in passed:
+        return
+    for found in syntax.listed.finditer(passed):
+        if found[0] == opening:
+            window.opened = window.opened if window.lists else line
+            window.lists += 1
+        elif found[0] != closing:
+            line += found[0].count("\n")
+        elif window.lists:
+            window.lists -= 1
+        elif window.stray < line:
+            window.stray = line
             report(ParseError(f"a list is closed that was not opened: {closing}", line=line))
 
 

@@ -40,8 +40,14 @@ PROLOGUE: Final = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dt
 _DEEPEST: Final = 3 * MAX_NESTING
 """How many elements may be open: an ad within an ad opens two of them."""
 
+_BROKEN: Final = re.compile("[\ud800-\udfff]")
+"""What stands for a byte that is no UTF-8."""
+
 _SIZE: Final = 16
 """What an element counts as in an ad's length, above its text."""
+
+_PIECE: Final = 8
+"""What a piece of text counts as above its characters: each line, each entity is one."""
 
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
@@ -64,8 +70,8 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
             begun = bool(text)
         fatal = None
         try:
-            check_text(text, line)
-            reader.parser.Parse(text, not piece)
+            reader.parser.Parse(_BROKEN.split(text, 1)[0], not piece)
+            check_text(piece, line)
         except ParseError as error:
             fatal = error
         except ExpatError as error:
@@ -113,7 +119,6 @@ class _Reader:
         self._wrong: ParseError | None = None
         self._told = False
         self.parser: XMLParserType = ParserCreate("utf-8")
-        self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
@@ -144,7 +149,7 @@ class _Reader:
             return
         element = self._open[-1]
         if element.tag in _LEAVES:
-            self._size += len(text)
+            self._size += len(text) + _PIECE
             element.text.append(text)
         elif not text.isspace():
             shown = repr(shorten(text.strip()))

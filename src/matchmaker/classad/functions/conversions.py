@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from matchmaker.classad.bounds import MAX_TEXT
+from matchmaker.classad.bounds import MAX_TEXT, Budget
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.operators import ascii_fold
@@ -95,8 +95,10 @@ def to_integer(value: Value) -> int | None:
     return saturated(number) if number is not None else None
 
 
-def to_text(value: Value) -> str | UndefinedType | ErrorType:
+def to_text(value: Value, budget: Budget | None = None) -> str | UndefinedType | ErrorType:
     """A value as strcat and string() write it: strings bare, reals with 16 digits.
+
+    The text of lists and ads counts against the budget, since it may be much longer than they cost.
 
     >>> to_text(1.5), to_text([1, "a"]), to_text(timedelta(seconds=100))
     ('1.500000000000000E+00', '{ 1,"a" }', '01:40')
@@ -106,7 +108,10 @@ def to_text(value: Value) -> str | UndefinedType | ErrorType:
     if isinstance(value, (UndefinedType, ErrorType)):
         return value
     if not isinstance(value, list):
-        return _plain_text(value)
+        text = _plain_text(value)
+        if budget is not None and _is_ad(value):
+            budget.spend(len(text))
+        return text
     parts: list[str] = []
     length = 0
     for part in _list_text(value):
@@ -114,6 +119,8 @@ def to_text(value: Value) -> str | UndefinedType | ErrorType:
         if length > MAX_TEXT:
             return ErrorType(f"a list takes over {MAX_TEXT} characters as text")
         parts.append(part)
+    if budget is not None:
+        budget.spend(length)
     return "".join(parts)
 
 
@@ -207,14 +214,16 @@ def real(value: Value) -> Value:
     return number
 
 
-@function("string", 1)
-def string(value: Value) -> Value:
+@function("string", 1, budgeted=True)
+def string(value: Value, *, budget: Budget | None = None) -> Value:
     """string(x): any value as text; undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> string(1.5), string(True), string("a")
     ('1.500000000000000E+00', 'true', 'a')
     """
-    return to_text(value)
+    return to_text(value, budget)
 
 
 @function("bool", 1)

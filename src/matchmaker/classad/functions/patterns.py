@@ -12,12 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad import bounds
-from matchmaker.classad.bounds import MAX_EXPANDED, MAX_PATTERN, SECONDS, Budget
+from matchmaker.classad.bounds import (
+    MAX_EXPANDED,
+    MAX_KEPT,
+    MAX_PATTERN,
+    MAX_SUBJECT,
+    RECURSION,
+    SECONDS,
+    TOO_MANY_SECONDS,
+    Budget,
+)
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
@@ -121,12 +129,35 @@ def _translated_token(match: re.Match[str]) -> str:
     return match["other"] or ""
 
 
-@lru_cache(maxsize=512)
 def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
-    import regex
-
     if len(pattern) > MAX_PATTERN:
         return ErrorType(f"the pattern has {len(pattern)} characters, at most {MAX_PATTERN}")
+    return _patterns[pattern, options]
+
+
+class _Patterns(dict[tuple[str, str], "regex.Pattern[str] | ErrorType"]):
+    """Compiled patterns, filled as they are asked for, and emptied when they are too large."""
+
+    size = 0
+
+    def __missing__(self, key: tuple[str, str]) -> regex.Pattern[str] | ErrorType:
+        size = _SMALLEST + min(expanded(key[0]), MAX_EXPANDED)
+        made = _compile(*key)
+        self.size += size
+        if self.size > MAX_KEPT:
+            self.clear()
+            self.size = size
+        self[key] = made
+        return made
+
+
+_SMALLEST: Final = 20
+_patterns: Final = _Patterns()
+
+
+def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
+    import regex
+
     size = expanded(pattern)
     if size > MAX_EXPANDED:
         return ErrorType(f"the pattern repeats itself to a size of {size}, at most {MAX_EXPANDED}")
@@ -142,9 +173,8 @@ def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
         return ErrorType(f"{pattern[:60]!r} is no regular expression: {error}")
 
 
-def _known(options: str) -> str:
-    """The options that decide how a pattern is compiled; unknown ones are passed over."""
-    return "".join(letter for letter in "imsx" if letter in options)
+_CALL: Final = re.compile(r"\(\?(?:R|[+-]?\d|P?&|P>)")
+"""Where a pattern calls itself or one of its groups."""
 
 
 def _timed(
@@ -154,14 +184,16 @@ def _timed(
     """What `run` makes of a compiled pattern in the seconds that the evaluation has left."""
     left = SECONDS - budget.searched
     if left <= 0:
-        return ErrorType(f"{name}(): patterns took the evaluation more than {SECONDS} seconds")
+        return ErrorType(f"{name}(): {TOO_MANY_SECONDS}")
+    if _CALL.search(pattern):
+        left = min(left, RECURSION)
     # The time of this thread alone: that others are busy makes no pattern slow.
     start = thread_time()
     try:
         compiled = _compiled(pattern, "".join(letter for letter in "imsx" if letter in options))
         return compiled if isinstance(compiled, ErrorType) else run(compiled, left)
     except TimeoutError:
-        budget.searched = SECONDS
+        budget.searched += left
         return ErrorType(f"{name}() gave up on {pattern[:60]!r}: it takes too long to match")
     except MemoryError:
         return ErrorType(f"{name}() gave up on {pattern[:60]!r}: it takes too much memory")
@@ -176,10 +208,16 @@ def search(
 
     `budget` is the evaluation's; without it the search has all the time to itself.
     """
+    if len(text) > MAX_SUBJECT:
+        return _too_long(name, text)
     return _timed(  # type: ignore[no-any-return] # a boolean or ERROR
         name, pattern, options, budget or Budget(),
         lambda compiled, left: compiled.search(text, timeout=left) is not None,
     )  # fmt: skip
+
+
+def _too_long(name: str, text: str) -> ErrorType:
+    return ErrorType(f"{name}() searches at most {MAX_SUBJECT} characters, not {len(text)}")
 
 
 def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> Value | None:
@@ -254,7 +292,8 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 
     ``\0`` stands for the whole match, ``\1`` for the first group. Without a match the result is
     empty. Options as in regexp(), and f: the whole of s with the match replaced; g: all matches.
-    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+    Undefined where an argument is; another type, a broken pattern and a group that the match has
+    not are errors. (HTCondor manual, ClassAd functions.)
 
     >>> regexps("(b+)", "abba", r"<\1>"), regexps("b", "abba", "x", "fg")
     ('<bb>', 'axxa')
@@ -264,19 +303,23 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 
 @function("replace", 3, 4, budgeted=True)
 def replace(*values: Value, budget: Budget | None = None) -> Value:
-    """replace(p, s, substitute[, options]): s with the first match of p replaced; see regexps().
+    """replace(p, s, substitute[, options]): s with the first match of p replaced.
 
-    >>> replace("b", "abba", "x")
-    'axba'
+    Arguments, and what gives undefined or error, as in regexps(). (HTCondor manual, ClassAd
+    functions.)
+
+    >>> replace("b", "abba", "x"), replace("x", "abba", "y"), replace("b", UNDEFINED, "x")
+    ('axba', 'abba', UNDEFINED)
     """
     return _substituted("replace", values, "f", budget)
 
 
 @function("replaceAll", 3, 4, budgeted=True)
 def replace_all(*values: Value, budget: Budget | None = None) -> Value:
-    """replaceAll(p, s, substitute[, options]): s with all matches of p replaced; see regexps().
+    """replaceAll(p, s, substitute[, options]): s with all matches of p replaced.
 
-    A pattern that matches nothing at the end of s is an error.
+    Arguments, and what gives undefined or error, as in regexps(); a pattern that matches nothing at
+    the end of s is an error too. (HTCondor manual, ClassAd functions.)
 
     >>> replace_all("b", "abba", "x")
     'axxa'
@@ -289,6 +332,8 @@ def _substituted(name: str, values: tuple[Value, ...], always: str, budget: Budg
     if answer is not None:
         return answer
     pattern, text, substitute, *more = (str(value) for value in values)
+    if len(text) > MAX_SUBJECT:
+        return _too_long(name, text)
     options = "".join(more) + always
     pieces = re.split(r"(\\[0-9])", substitute)
     budget = budget or Budget()
@@ -313,10 +358,14 @@ def _replaced(
     whole = "f" in options
     parts: list[str] = []
     done = length = 0
+    passed = ""
     for match in matches:
-        budget.spend(4)
+        # Groups and pieces may be thousands, and give not one character.
+        budget.spend(4 + match.re.groups + len(pieces))
         if match.start() == match.end() == len(text) and "g" in options:
             return ErrorType(f"{name}(): the pattern matches nothing at the end of the text")
+        if passed and match.start() > done:
+            parts.append(passed)
         put_in = _filled_in(name, pieces, match)
         if not isinstance(put_in, str):
             return put_in
@@ -325,11 +374,12 @@ def _replaced(
         parts.append(put_in)
         length += len(put_in)
         done = match.end()
+        # After a match of nothing one character is passed over, and stays in any case.
+        passed = text[done : done + 1] if match.start() == done and not whole else ""
         # Looked at in every round: the parts alone could fill the memory.
         if "g" not in options or length > bounds.MAX_TEXT:
             break
-    if whole:
-        parts.append(text[done:])
+    parts.append(text[done:] if whole else passed if "g" in options else "")
     return joined(name, parts)
 
 

@@ -16,6 +16,7 @@ from matchmaker.classad.functions.conversions import leading_number
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.functions.strings import alike
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error, wrap
 
@@ -24,14 +25,22 @@ _MORE_DELIMITERS: Final = ", \t\r\n"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-def elements(text: str, delimiters: str = _DELIMITERS) -> list[str]:
-    """The elements of a list written as a string.
+def elements(
+    text: str, delimiters: str = _DELIMITERS, *, budget: Budget | None = None
+) -> list[str]:
+    """The elements of a list written as a string. They count against the budget.
 
     >>> elements("a, b,,c"), elements("x y; z", ";")
     (['a', 'b', 'c'], ['x y', 'z'])
     """
-    parts = re.split(f"[{re.escape(delimiters)}]", text) if delimiters else [text]
-    return [stripped for part in parts if (stripped := part.strip())]
+    return [stripped for part in _cut(text, delimiters, budget) if (stripped := part.strip())]
+
+
+def _cut(text: str, delimiters: str, budget: Budget | None) -> list[str]:
+    if budget is not None:
+        # There may be as many elements as every other character.
+        budget.spend(len(text))
+    return alike(text, delimiters).split(delimiters[0]) if delimiters else [text]
 
 
 def _strings(name: str, values: tuple[Value, ...]) -> list[str] | ErrorType:
@@ -42,12 +51,14 @@ def _strings(name: str, values: tuple[Value, ...]) -> list[str] | ErrorType:
     return wrong(name, "strings", next(value for value in values if not isinstance(value, str)))
 
 
-def _numbers(name: str, values: tuple[Value, ...]) -> list[int | float] | ErrorType:
+def _numbers(
+    name: str, values: tuple[Value, ...], budget: Budget | None
+) -> list[int | float] | ErrorType:
     texts = _strings(name, values)
     if isinstance(texts, ErrorType):
         return texts
     numbers: list[int | float] = []
-    for element in elements(*texts):
+    for element in elements(*texts, budget=budget):
         number = leading_number(element)
         if number is None:
             return ErrorType(f"{name}() takes a list of numbers, not of {element[:40]!r}")
@@ -55,8 +66,8 @@ def _numbers(name: str, values: tuple[Value, ...]) -> list[int | float] | ErrorT
     return numbers
 
 
-@function("stringListSize", 1, 2)
-def string_list_size(*values: Value) -> Value:
+@function("stringListSize", 1, 2, budgeted=True)
+def string_list_size(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSize(s[, delimiters]): the number of elements of a list written as a string.
 
     An argument that is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
@@ -65,32 +76,34 @@ def string_list_size(*values: Value) -> Value:
     (3, 2)
     """
     texts = _strings("stringListSize", values)
-    return texts if isinstance(texts, ErrorType) else len(elements(*texts))
+    return texts if isinstance(texts, ErrorType) else len(elements(*texts, budget=budget))
 
 
-@function("stringListSum", 1, 2)
-def string_list_sum(*values: Value) -> Value:
+@function("stringListSum", 1, 2, budgeted=True)
+def string_list_sum(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSum(s[, delimiters]): the sum of the numbers in a list written as a string.
 
-    An integer if all are, else a real; 0.0 of none. An element that is no number is an error.
-    (HTCondor manual, ClassAd functions.)
+    An integer if all are, else a real; 0.0 of none. An argument that is no string, undefined too,
+    is an error, and so is an element that is no number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_sum("1,2"), string_list_sum("1,2.5"), string_list_sum("")
     (3, 3.5, 0.0)
     """
-    return _combined("stringListSum", values, sum)
+    return _combined("stringListSum", values, budget, sum)
 
 
-@function("stringListAvg", 1, 2)
-def string_list_avg(*values: Value) -> Value:
+@function("stringListAvg", 1, 2, budgeted=True)
+def string_list_avg(*values: Value, budget: Budget | None = None) -> Value:
     """stringListAvg(s[, delimiters]): the mean of the numbers in a list written as a string.
 
-    Of integers an integer, the fraction dropped; the rest as in stringListSum().
+    Of integers an integer, the fraction dropped; 0.0 of none. An argument that is no string,
+    undefined too, is an error, and so is an element that is no number. (HTCondor manual, ClassAd
+    functions.)
 
     >>> string_list_avg("1,2.0"), string_list_avg("1,2")
     (1.5, 1)
     """
-    return _combined("stringListAvg", values, _mean)
+    return _combined("stringListAvg", values, budget, _mean)
 
 
 def _mean(numbers: list[int | float]) -> int | float:
@@ -100,33 +113,40 @@ def _mean(numbers: list[int | float]) -> int | float:
     return abs(total) // len(numbers) * (-1 if total < 0 else 1)
 
 
-@function("stringListMin", 1, 2)
-def string_list_min(*values: Value) -> Value:
+@function("stringListMin", 1, 2, budgeted=True)
+def string_list_min(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMin(s[, delimiters]): the smallest number in a list; undefined of none.
+
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_min("3,1,2"), string_list_min("")
     (1, UNDEFINED)
     """
-    return _combined("stringListMin", values, min, UNDEFINED)
+    return _combined("stringListMin", values, budget, min, UNDEFINED)
 
 
-@function("stringListMax", 1, 2)
-def string_list_max(*values: Value) -> Value:
+@function("stringListMax", 1, 2, budgeted=True)
+def string_list_max(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMax(s[, delimiters]): the largest number in a list; undefined of none.
+
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_max("3,1,2"), string_list_max("-1,-2")
     (3, -1)
     """
-    return _combined("stringListMax", values, max, UNDEFINED)
+    return _combined("stringListMax", values, budget, max, UNDEFINED)
 
 
 def _combined(
     name: str,
     values: tuple[Value, ...],
+    budget: Budget | None,
     combine: Callable[[list[int | float]], int | float],
     of_none: Value = 0.0,
 ) -> Value:
-    numbers = _numbers(name, values)
+    numbers = _numbers(name, values, budget)
     if not isinstance(numbers, list):
         return numbers
     if not numbers:
@@ -137,27 +157,29 @@ def _combined(
     return wrap(result) if isinstance(result, int) else result
 
 
-@function("stringListMember", 2, 3)
-def string_list_member(*values: Value) -> Value:
+@function("stringListMember", 2, 3, budgeted=True)
+def string_list_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMember(x, s[, delimiters]): whether the string x is an element of the list s.
 
-    Undefined counts as an empty string, unless both are; any other argument that is no string is an
-    error. (HTCondor manual, ClassAd functions.)
+    Undefined counts as an empty string, unless both are: then the result is undefined. Any other
+    argument that is no string is an error. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_member("b", "a, b"), string_list_member("B", "a, b")
     (True, False)
     """
-    return _member("stringListMember", values, str)
+    return _member("stringListMember", values, str, budget)
 
 
-@function("stringListIMember", 2, 3)
-def string_list_imember(*values: Value) -> Value:
+@function("stringListIMember", 2, 3, budgeted=True)
+def string_list_imember(*values: Value, budget: Budget | None = None) -> Value:
     """stringListIMember(x, s[, delimiters]): stringListMember() without regard to letter case.
+
+    Undefined and error as there. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_imember("B", "a, b")
     True
     """
-    return _member("stringListIMember", values, ascii_fold)
+    return _member("stringListIMember", values, ascii_fold, budget)
 
 
 def _texts(name: str, values: tuple[Value, ...]) -> list[str] | UndefinedType | ErrorType:
@@ -176,46 +198,56 @@ def _texts(name: str, values: tuple[Value, ...]) -> list[str] | UndefinedType | 
     return texts
 
 
-def _member(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) -> Value:
+def _member(
+    name: str, values: tuple[Value, ...], fold: Callable[[str], str], budget: Budget | None
+) -> Value:
     texts = _texts(name, values)
     if not isinstance(texts, list):
         return texts
     wanted, text, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    return fold(wanted) in map(fold, elements(text, delimiters))
+    return fold(wanted) in map(fold, elements(text, delimiters, budget=budget))
 
 
-@function("stringListSubsetMatch", 2, 3)
-def string_list_subset_match(*values: Value) -> Value:
+@function("stringListSubsetMatch", 2, 3, budgeted=True)
+def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
 
-    Arguments as in stringListMember(). (HTCondor manual, ClassAd functions.)
+    An empty a is true, but one of nothing but delimiters is false. Undefined and error as in
+    stringListMember(). (HTCondor manual, ClassAd functions.)
 
-    >>> string_list_subset_match("a,b", "c,b,a")
-    True
+    >>> string_list_subset_match("a,b", "c,b,a"), string_list_subset_match("", "a")
+    (True, True)
     """
-    return _subset("stringListSubsetMatch", values, str)
+    return _subset("stringListSubsetMatch", values, str, budget)
 
 
-@function("stringListISubsetMatch", 2, 3)
-def string_list_isubset_match(*values: Value) -> Value:
+@function("stringListISubsetMatch", 2, 3, budgeted=True)
+def string_list_isubset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListISubsetMatch(a, b[, delimiters]): the same without regard to letter case.
+
+    Undefined and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
 
     >>> string_list_isubset_match("A", "c,b,a")
     True
     """
-    return _subset("stringListISubsetMatch", values, ascii_fold)
+    return _subset("stringListISubsetMatch", values, ascii_fold, budget)
 
 
-def _subset(name: str, values: tuple[Value, ...], fold: Callable[[str], str]) -> Value:
+def _subset(
+    name: str, values: tuple[Value, ...], fold: Callable[[str], str], budget: Budget | None
+) -> Value:
     texts = _texts(name, values)
     if not isinstance(texts, list):
         return texts
     part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    return set(map(fold, elements(part, delimiters))) <= set(map(fold, elements(whole, delimiters)))
+    wanted = elements(part, delimiters, budget=budget)
+    if not wanted:
+        return not part
+    return set(map(fold, elements(whole, delimiters, budget=budget))).issuperset(map(fold, wanted))
 
 
-@function("stringListsIntersect", 2, 3)
-def string_lists_intersect(*values: Value) -> Value:
+@function("stringListsIntersect", 2, 3, budgeted=True)
+def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Value:
     """stringListsIntersect(a, b[, delimiters]): whether the lists have an element in common.
 
     Undefined where an argument is; one that is no string is an error. White space belongs to the
@@ -234,8 +266,9 @@ def string_lists_intersect(*values: Value) -> Value:
     if isinstance(texts, ErrorType):
         return texts
     left, right, *rest = texts
-    cut = re.compile(f"[{re.escape(rest[0] if rest and rest[0] else ' ,')}]")
-    return bool((set(cut.split(left)) & set(cut.split(right))) - {""})
+    delimiters = rest[0] if rest and rest[0] else _DELIMITERS
+    found = {part for part in _cut(left, delimiters, budget) if part}
+    return not found.isdisjoint(_cut(right, delimiters, budget))
 
 
 @function("stringList_regexpMember", 2, 4, budgeted=True)
@@ -258,7 +291,7 @@ def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> V
     if is_error(found):
         return found
     found = UNDEFINED
-    for element in elements(text, delimiters):
+    for element in elements(text, delimiters, budget=budget):
         found = search(name, pattern, element, options, budget)
         if found is not False:
             return found

@@ -8,20 +8,19 @@ Strings are counted in characters, not in bytes. Letter case is ASCII's. Pattern
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from collections.abc import Sequence
+from itertools import dropwhile
 
+from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
-_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
-
-@function("strcat", 0, None)
-def strcat(*values: Value) -> Value:
+@function("strcat", 0, None, budgeted=True)
+def strcat(*values: Value, budget: Budget | None = None) -> Value:
     """strcat(x, …): the values as text, one after the other; any type.
 
     The first undefined or error argument is the result. (HTCondor manual, ClassAd functions.)
@@ -31,15 +30,15 @@ def strcat(*values: Value) -> Value:
     """
     parts: list[str] = []
     for value in values:
-        text = to_text(value)
+        text = to_text(value, budget)
         if not isinstance(text, str):
             return text
         parts.append(text)
     return joined("strcat", parts)
 
 
-@function("join", 0, None)
-def join(*values: Value) -> Value:
+@function("join", 0, None, budgeted=True)
+def join(*values: Value, budget: Budget | None = None) -> Value:
     """join(sep, x, …), join(sep, L), join(L): the values as text, with sep between them.
 
     Undefined values are left out; if nothing else is there, the result is undefined. An error is
@@ -50,7 +49,7 @@ def join(*values: Value) -> Value:
     """
     if len(values) in (1, 2) and isinstance(values[-1], list):
         values = ((values[0] if len(values) == 2 else ""), *values[-1])
-    texts = [to_text(value) for value in values]
+    texts = [to_text(value, budget) for value in values]
     for text in texts:
         if is_error(text):
             return text
@@ -59,32 +58,36 @@ def join(*values: Value) -> Value:
     if not parts and UNDEFINED in texts:
         return UNDEFINED
     # What is empty so far gets no separator after it.
-    while parts and not parts[0]:
-        parts.pop(0)
-    return joined("join", parts, separator)
+    return joined("join", list(dropwhile(lambda part: not part, parts)), separator)
 
 
-@function("toUpper", 1)
-def to_upper(value: Value) -> Value:
-    """toUpper(x): the text of x with a-z made large; undefined and error stay.
+@function("toUpper", 1, budgeted=True)
+def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
+    """toUpper(x): the text of x with a-z made large; any type. Undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> to_upper("abc1")
     'ABC1'
     """
-    text = to_text(value)
+    text = to_text(value, budget)
     if not isinstance(text, str):
         return text
-    return text.upper() if text.isascii() else text.translate(_UPPER)
+    if text.isascii():
+        return text.upper()
+    return text.encode("utf-8", "surrogatepass").upper().decode("utf-8", "surrogatepass")
 
 
-@function("toLower", 1)
-def to_lower(value: Value) -> Value:
-    """toLower(x): the text of x with A-Z made small; undefined and error stay.
+@function("toLower", 1, budgeted=True)
+def to_lower(value: Value, *, budget: Budget | None = None) -> Value:
+    """toLower(x): the text of x with A-Z made small; any type. Undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> to_lower("ABC1")
     'abc1'
     """
-    text = to_text(value)
+    text = to_text(value, budget)
     return ascii_fold(text) if isinstance(text, str) else text
 
 
@@ -114,36 +117,41 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
     return text[start : max(start, end)]
 
 
-@function("strcmp", 2)
-def strcmp(left: Value, right: Value) -> Value:
+@function("strcmp", 2, budgeted=True)
+def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
 
-    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+    Values of other types are compared as text. Undefined where an argument is, else error where one
+    is. (HTCondor manual, ClassAd functions.)
 
-    >>> strcmp("a", "B"), strcmp("a", "a")
-    (1, 0)
+    >>> strcmp("a", "B"), strcmp("a", "a"), strcmp("a", UNDEFINED)
+    (1, 0, UNDEFINED)
     """
-    texts = _two_texts(left, right)
+    texts = _two_texts(left, right, budget)
     return _order(*texts) if isinstance(texts, tuple) else texts
 
 
-@function("stricmp", 2)
-def stricmp(left: Value, right: Value) -> Value:
+@function("stricmp", 2, budgeted=True)
+def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """stricmp(a, b): as strcmp(), without regard to letter case.
+
+    Undefined where an argument is, else error where one is. (HTCondor manual, ClassAd functions.)
 
     >>> stricmp("a", "B"), stricmp("a", "A")
     (-1, 0)
     """
-    texts = _two_texts(left, right)
+    texts = _two_texts(left, right, budget)
     if not isinstance(texts, tuple):
         return texts
     return _order(ascii_fold(texts[0]), ascii_fold(texts[1]))
 
 
-def _two_texts(left: Value, right: Value) -> tuple[str, str] | UndefinedType | ErrorType:
+def _two_texts(
+    left: Value, right: Value, budget: Budget | None
+) -> tuple[str, str] | UndefinedType | ErrorType:
     if left is UNDEFINED or right is UNDEFINED:
         return UNDEFINED
-    one, other = to_text(left), to_text(right)
+    one, other = to_text(left, budget), to_text(right, budget)
     if not isinstance(one, str):
         return one
     return (one, other) if isinstance(other, str) else other
@@ -153,46 +161,60 @@ def _order(left: str, right: str) -> int:
     return (left > right) - (left < right)
 
 
-@function("split", 1, 2)
-def split(text: Value, delimiters: Value = ", \t") -> Value:
+@function("split", 1, 2, budgeted=True)
+def split(text: Value, delimiters: Value = ", \t", *, budget: Budget | None = None) -> Value:
     """split(s[, delimiters]): the words of a string as a list; by default at spaces and commas.
 
-    delimiters is a string of characters that each end a word. Spaces next to a delimiter belong to
-    it where the space is one itself. Any other type, undefined too, is an error. (HTCondor manual,
-    ClassAd functions.)
+    delimiters is a string of characters that each end a word. Words are not empty, except between
+    two of the same delimiter, and white space next to another delimiter counts with it. Any other
+    type, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
-    >>> split("a, b c")
-    ['a', 'b', 'c']
+    >>> split("a, b c"), split("a,,b"), split("a;,b", ";,")
+    (['a', 'b', 'c'], ['a', '', 'b'], ['a', 'b'])
     """
     if not isinstance(text, str):
         return wrong("split", "a string", text)
     if not isinstance(delimiters, str):
         return wrong("split", "delimiters as a string", delimiters)
+    if budget is not None:
+        budget.spend(len(text) + 4 * len(delimiters))
     return listed("split", words(text, delimiters))
 
 
 def words(text: str, delimiters: str) -> list[str]:
-    """The words of a text; blank delimiters around another one count with it as one.
+    """The words of a text; see split()."""
+    marks = frozenset(delimiters)
+    found: list[str] = []
+    start, last = 0, ""
+    for place, char in enumerate(text):
+        if char not in marks:
+            continue
+        if place > start:
+            found.append(text[start:place])
+        elif char == last:
+            found.append("")
+        if not char.isspace():
+            last = char
+        start = place + 1
+    return [*found, text[start:]] if start < len(text) else found
 
-    A delimiter at the beginning is passed over, and one at the end begins no further word.
+
+def alike(text: str, chars: Sequence[str]) -> str:
+    """A text with the first of some characters in the place of all of them.
+
+    So no pattern is made, and kept, of delimiters that are a stranger's.
+
+    >>> alike("a,b;c", ",;")
+    'a,b,c'
     """
-    if not delimiters:
-        return [text] if text else []
-    blank = _one_of("".join(char for char in delimiters if char.isspace()))
-    other = _one_of("".join(char for char in delimiters if not char.isspace()))
-    delimiter = re.compile(f"{blank}*{other}{blank}*|{blank}+")
-    first = delimiter.match(text)
-    found = delimiter.split(text[first.end() :] if first else text)
-    return found[:-1] if found[-1] == "" else found
-
-
-def _one_of(chars: str) -> str:
-    return f"[{re.escape(chars)}]" if chars else "(?!)"
+    return text.translate(dict.fromkeys(map(ord, chars[1:]), chars[0])) if chars[1:] else text
 
 
 @function("splitUserName", 1)
 def split_user_name(name: Value) -> Value:
     """splitUserName(s): {user, domain} of ``user@domain``; without an ``@`` the domain is empty.
+
+    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
     >>> split_user_name("alice@example.org"), split_user_name("alice")
     (['alice', 'example.org'], ['alice', ''])
@@ -206,6 +228,8 @@ def split_user_name(name: Value) -> Value:
 @function("splitSlotName", 1)
 def split_slot_name(name: Value) -> Value:
     """splitSlotName(s): {slot, host} of ``slot@host``; without an ``@`` the slot is empty.
+
+    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
     >>> split_slot_name("slot1@wn7"), split_slot_name("wn7")
     (['slot1', 'wn7'], ['', 'wn7'])

@@ -6,7 +6,7 @@ and rank, the rows' requirements, and what these lead to on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -28,10 +28,15 @@ class _Leads:
 
 
 class Clusters:
-    """Tells the jobs apart that one set of columns can tell apart."""
+    """Tells the jobs apart that one set of columns can tell apart.
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    By their requirements and rank, and by the values of any other expressions of the job that are
+    given as ``also``.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], also: Iterable[Expr] = ()) -> None:
         self._columns = columns
+        self._also = [names_in(expression) for expression in also]
         self._leads: dict[str, _Leads] = {}
         self._expressions: dict[Expr, Names] = {}
 
@@ -51,6 +56,9 @@ class Clusters:
         theirs = self._lead("requirements")
         anything = theirs.anything
         pending += theirs.names
+        for names in self._also:
+            anything |= names.opaque or names.random
+            pending += names.mentioned
         for name in _BEGIN:
             anything |= self._expand(job.content.get(name), pending)
         while pending and not anything:

@@ -15,28 +15,28 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import exhausted
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Attr, Binary, Expr, Ternary, Unary
 from matchmaker.classad.operators import BINARY
-from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, Value, is_error
 from matchmaker.matching.columns import kernels
 from matchmaker.matching.columns.column import (
-    ABSENT,
     ERROR_KIND,
     FALSE,
-    INTEGER,
     MISSING,
-    OTHER,
-    REAL,
     TRUE,
     UNDEFINED_KIND,
-    Bits,
     Coded,
-    Codes,
     Column,
-    Kinds,
     Numeric,
     Rows,
+)
+from matchmaker.matching.columns.groups import (
+    Groups,
+    grouped_codes,
+    grouped_numbers,
+    table_by_code,
 )
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.reach import Reach, Reaches, Side
@@ -45,15 +45,13 @@ from matchmaker.matching.columns.vectors import (
     Chosen,
     Objects,
     Same,
-    Scalars,
     Vector,
     connect,
-    gathered,
     merged,
     negate,
+    part,
     scalars,
     table_of,
-    tabled,
     truths,
     uniform,
     values,
@@ -64,9 +62,9 @@ FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""
 
 FEW_ROWS: Final = 16
-MOST_EXPRESSIONS: Final = 32
-SHARED: Final = 64
-"""More distinct expressions than that are grouped only where so many rows share each of them."""
+TRIES: Final = 3
+"""After so many evaluations of a part that used up their steps, it is ERROR for all other rows."""
+
 _CONNECTIVES: Final = ("&&", "||")
 
 
@@ -105,6 +103,9 @@ class Evaluator:
         self._root = root
         self._steps = steps
         self._depth = 0
+        self._exhausted: dict[Expr, int] = {}
+        # Why a part is ERROR that used up what an evaluation may, if one did.
+        self.problem: str | None = None
 
     def vector(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
         """The values of an expression that stands on a side, on some rows or on all."""
@@ -168,13 +169,21 @@ class Evaluator:
 
     def _value(self, node: Expr, side: Side, content: dict[str, Any]) -> Value:
         """The value with a row that has this content."""
-        return self._scalar(node, side, ClassAd.of(content, None))
+        return self._scalar(node, side, ClassAd.of(content))
 
     def _scalar(self, node: Expr, side: Side, row: ClassAd) -> Value:
+        tried = self._exhausted.get(node, 0)
+        if tried == TRIES:
+            return ErrorType(self.problem or "")
         inside = self._root[1] if side is self._root[0] else ""
         if side is Side.JOB:
-            return evaluate(node, self.job, row, inside)
-        return evaluate(node, row, self.job, inside)
+            value = evaluate(node, self.job, row, inside)
+        else:
+            value = evaluate(node, row, self.job, inside)
+        if is_error(value) and exhausted(value):
+            self._exhausted[node] = tried + 1
+            self.problem = value.reason
+        return value
 
     def _by_value(
         self, node: Expr, side: Side, rows: Rows | None, size: int, name: str
@@ -189,7 +198,7 @@ class Evaluator:
         for code in used:
             content = table[code]
             found[code] = self._value(node, side, {} if content is MISSING else {name: content})
-        return "by value", len(used), Chosen(codes, _table(found, len(table)))
+        return "by value", len(used), Chosen(codes, table_by_code(found, len(table)))
 
     def _by_table(
         self, node: Expr, side: Side, rows: Rows | None, name: str
@@ -235,7 +244,7 @@ class Evaluator:
                     content[name] = table[code]
             found[place] = self._value(node, side, content)
         length = combinations if codes is key else len(used)
-        return "by combination", len(used), Chosen(codes, _table(found, length))
+        return "by combination", len(used), Chosen(codes, table_by_code(found, length))
 
     def _by_row(
         self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...] | None
@@ -337,7 +346,7 @@ class Evaluator:
             return self.vector(right, side, rows)
         kept, others = np.flatnonzero(~undefined), np.flatnonzero(undefined)
         chosen = others if rows is None else rows[others]
-        return merged([(kept, _part(left, kept)), (others, self.vector(right, side, chosen))], size)
+        return merged([(kept, part(left, kept)), (others, self.vector(right, side, chosen))], size)
 
     def _ternary(self, node: Ternary, side: Side, rows: Rows | None) -> Vector:
         size = self.view.size if rows is None else len(rows)
@@ -386,13 +395,13 @@ class Evaluator:
         """
         size = self.view.size if rows is None else len(rows)
         if isinstance(column, Coded):
-            found = self._grouped_codes(column, absent, self._codes(column, rows))
+            found = grouped_codes(column, absent, self._codes(column, rows))
         elif isinstance(column, Numeric):
             some = slice(self.view.size) if rows is None else rows
-            found = _grouped_numbers(column, column.kinds[some], column.bits[some])
+            found = grouped_numbers(column, column.kinds[some], column.bits[some])
         else:
             return self._loose(column, absent, rows)
-        if not isinstance(found, _Groups):
+        if not isinstance(found, Groups):
             return found
         parts: list[tuple[Rows, Vector]] = [(found.plain, found.values)] if len(found.plain) else []
         for places, content in found.groups:
@@ -408,29 +417,6 @@ class Evaluator:
                 parts.append((places, vector))
         return merged(parts, size)
 
-    def _grouped_codes(self, column: Coded, absent: Any, codes: Any) -> Vector | _Groups | None:
-        kinds, bits = column.plain()
-        if kinds[1:].max(initial=0) <= REAL and (absent is UNDEFINED or codes.all()):
-            return _numbers(kinds, bits, codes)
-        table = column.table[:]
-        special = [i for i, content in enumerate(table) if isinstance(content, Expr) or not i]
-        if len(special) > max(MOST_EXPRESSIONS, len(codes) // SHARED):
-            return None
-        if len(special) <= MOST_EXPRESSIONS:
-            groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
-        else:
-            ends = np.cumsum(np.bincount(codes, minlength=len(table)))
-            each = np.split(np.argsort(codes, kind="stable"), ends[:-1])
-            groups = [(each[code], table[code]) for code in special]
-        known = _table({i: _value_or_none(c) for i, c in enumerate(table) if i}, len(table))
-        other = np.ones(len(codes), np.bool_)
-        for places, _ in groups:
-            other[places] = False
-        if other.all():
-            return Chosen(codes, known)
-        plain = np.flatnonzero(other)
-        return _Groups(plain, Chosen(codes[plain], known), groups)
-
     def _loose(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         found = column.contents(range(self.view.size) if rows is None else rows.tolist())
         if any(isinstance(content, Expr) for content in found):
@@ -438,56 +424,3 @@ class Evaluator:
         if isinstance(absent, Expr):
             return None if MISSING in found else Objects(found)
         return Objects([absent if content is MISSING else content for content in found])
-
-
-def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> Scalars:
-    """Scalars by code, of a table whose first entry is UNDEFINED and whose others are plain."""
-    present = uniform(kinds[1:])
-    if len(present) == 1 and present[0] >= INTEGER and codes.all():
-        return Scalars(present, bits[codes])
-    kinds = kinds.copy()
-    kinds[0] = UNDEFINED_KIND
-    return Scalars(kinds[codes], bits[codes])
-
-
-@attrs.frozen(slots=True)
-class _Groups:
-    """Rows that hold values, and those that hold the same expression, or nothing."""
-
-    plain: Rows
-    values: Vector
-    groups: list[tuple[Rows, Any]]
-
-
-def _grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | _Groups | None:
-    if kinds.max(initial=0) <= REAL:
-        return Scalars(uniform(kinds), bits)
-    codes = np.where(kinds == OTHER, bits, -1)
-    found = [code for code in np.unique(codes).tolist() if code >= 0]
-    if len(found) > MOST_EXPRESSIONS:
-        return None
-    plain = np.flatnonzero(kinds <= REAL)
-    groups = [(np.flatnonzero(codes == code), column.others[code]) for code in found]
-    groups.append((np.flatnonzero(kinds == ABSENT), MISSING))
-    return _Groups(plain, Scalars(kinds[plain], bits[plain]), groups)
-
-
-def _table(found: dict[int, Value], size: int) -> Scalars | Objects:
-    """The values by code. A code that no row has gets one of the others, so that they agree."""
-    filler = next(iter(found.values()), UNDEFINED)
-    return tabled([found.get(code, filler) for code in range(size)])
-
-
-def _value_or_none(content: Any) -> Value:
-    return UNDEFINED if content is MISSING or isinstance(content, Expr) else content
-
-
-def _part(vector: Vector, places: Rows) -> Vector:
-    """The values of some of the rows of a vector."""
-    if isinstance(vector, Same):
-        return vector
-    if isinstance(vector, Chosen):
-        return Chosen(vector.codes[places], vector.table)
-    if isinstance(vector, Objects):
-        return Objects([vector.values[place] for place in places.tolist()])
-    return gathered(vector, places)

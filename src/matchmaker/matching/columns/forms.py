@@ -50,6 +50,11 @@ def settled(column: Column, size: int) -> Column:
     return fresh
 
 
+def unshared(column: Column) -> Column:
+    """A copy in which numbers may be put at any time, without regard to who reads the original."""
+    return _numeric(column) if isinstance(column, Coded) else column.take(np.arange(len(column)))
+
+
 def _recoded(column: Coded, size: int, many: int) -> Column:
     table = column.table
     used = np.flatnonzero(np.bincount(column.codes[:size], minlength=len(table)))

@@ -20,7 +20,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.columns.column import MISSING, Coded, Rows, identity
+from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, identity
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
@@ -95,6 +95,11 @@ class Masks:
         self._mine = Evaluator(view, job, (Side.JOB, REQUIREMENTS), steps)
         self._theirs = Evaluator(view, job, (Side.ROW, REQUIREMENTS), steps)
 
+    @property
+    def problem(self) -> str | None:
+        """Why a part of the job's requirements is ERROR that used up its steps, if one did."""
+        return self._mine.problem
+
     def clause(self, node: Expr) -> Mask:
         """Where a part of the job's requirements is true."""
         return self._mask(self._mine, node, Side.JOB)
@@ -116,18 +121,33 @@ class Masks:
         if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
             return self._groups(self._theirs, column, self._all(True))
         rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
-        found = self._theirs.follow(column, True, rows)
-        if found is None:
-            # Too many distinct requirements to group: each row by itself.
-            whole = Evaluator(self.view, self.job, (Side.ROW, ""), self._steps)
-            node = Attr(Attr(None, "MY", False), "Requirements", False)
-            found = whole.vector(node, Side.ROW, rows)
-            accepted = is_true(found, len(rows)) | column.missing(self.view.size)[rows]
-        else:
-            accepted = is_true(found, len(rows))
         mask = np.zeros(self.view.size, np.bool_)
-        mask[rows] = accepted
+        mask[rows] = self._accepting(column, rows)
         return mask
+
+    def at(self, rows: Rows) -> Mask:
+        """Which of some rows match, both ways. Nothing is kept, and nothing kept is used."""
+        content = self.job.content.get(REQUIREMENTS, True)
+        if isinstance(content, Expr):
+            mask = is_true(self._mine.vector(content, Side.JOB, rows), len(rows)).copy()
+        else:
+            mask = np.full(len(rows), truth(content) is True)
+        column = self.view.columns.get(REQUIREMENTS)
+        if column is not None:
+            left = np.flatnonzero(mask)
+            mask[left] = self._accepting(column, rows[left])
+        return mask
+
+    def _accepting(self, column: Column, rows: Rows) -> Mask:
+        """Which of some rows have requirements that are true of the job, or none."""
+        found = self._theirs.follow(column, True, rows)
+        if found is not None:
+            return is_true(found, len(rows))
+        # Too many distinct requirements to group: each row by itself.
+        whole = Evaluator(self.view, self.job, (Side.ROW, ""), self._steps)
+        node = Attr(Attr(None, "MY", False), "Requirements", False)
+        found = whole.vector(node, Side.ROW, rows)
+        return is_true(found, len(rows)) | column.missing(self.view.size)[rows]
 
     def _all(self, value: bool) -> Mask:
         return np.broadcast_to(np.bool_(value), (self.view.size,))
@@ -170,7 +190,9 @@ class Masks:
         mask: Mask | None = self._cache.get(key, stamps, self.view.size)
         if mask is None:
             mask = self._evaluated(evaluator, node, side)
-            self._cache.put(key, stamps, mask)
+            # What ran out of steps is to say so the next time too.
+            if evaluator.problem is None:
+                self._cache.put(key, stamps, mask)
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:

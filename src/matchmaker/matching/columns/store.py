@@ -52,7 +52,8 @@ class Layout:
 
     def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
         """An ad with this layout and what a row holds."""
-        return ClassAd.of({name: columns[name].get(row) for name in self.folded}, self.spellings)
+        spellings = self.spellings.copy() if self.spellings is not None else None
+        return ClassAd.of({name: columns[name].get(row) for name in self.folded}, spellings)
 
 
 @attrs.frozen(slots=True, eq=False, weakref_slot=True)

@@ -104,9 +104,8 @@ def table_of(vector: Scalars | Objects | Chosen, size: int) -> Scalars | Objects
     """A vector of full length."""
     if not isinstance(vector, Scalars):
         return tabled(values(vector, size))
-    if len(vector.kinds) == size:
-        return vector
-    return Scalars(np.broadcast_to(vector.kinds, (size,)), vector.bits)
+    bits = np.broadcast_to(vector.bits, (size,)) if vector.bits is not None else None
+    return Scalars(np.broadcast_to(vector.kinds, (size,)), bits)
 
 
 def tabled(held: Sequence[Value]) -> Scalars | Objects:
@@ -210,6 +209,17 @@ def where_undefined(vector: Vector, size: int) -> Mask:
         held = [vector.value] if isinstance(vector, Same) else vector.values
         found = np.array([value is UNDEFINED for value in held], np.bool_)
     return np.broadcast_to(found, (size,))
+
+
+def part(vector: Vector, places: Rows) -> Vector:
+    """The values of some of the rows of a vector."""
+    if isinstance(vector, Same):
+        return vector
+    if isinstance(vector, Chosen):
+        return Chosen(vector.codes[places], vector.table)
+    if isinstance(vector, Objects):
+        return Objects([vector.values[place] for place in places.tolist()])
+    return gathered(vector, places)
 
 
 def merged(parts: Sequence[tuple[Rows, Vector]], size: int) -> Vector:

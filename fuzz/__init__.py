@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of the parser, the readers, the evaluator and what builds on them."""

@@ -1,0 +1,319 @@
+"""What is fuzzed: each target takes any bytes and raises only where the library has a defect.
+
+A target reads the bytes as a stranger's text and holds the library to its laws: nothing but a
+ParseError for text that is wrong, the same tree from both tiers of reading, the same ads from any
+cut of a stream and from what was written, the same value from both forms of evaluation. ``run``
+drives the targets with a fuzzer; ``tests/test_fuzz_corpus.py`` replays the corpus without one.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import IO, Any, Final, cast
+from unittest.mock import patch
+from zlib import crc32
+
+import matchmaker as mm
+from matchmaker import glue
+from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
+from matchmaker.classad.formats.old import _read_lines
+from matchmaker.classad.functions import patterns
+from matchmaker.classad.lint import FORMATS as LINTED
+from matchmaker.classad.lint import lint
+from matchmaker.classad.nodes import Expr, Literal, literal, weight
+from matchmaker.classad.operators import truth
+from matchmaker.classad.parser import parse_ad_expr, parse_expr
+from matchmaker.classad.places import place_ad, place_expr
+from matchmaker.classad.scanner import read_flat_ad, read_value
+from matchmaker.classad.trace import trace
+from matchmaker.classad.values import Value, is_error
+from matchmaker.reduction import ReductionError, reduce
+
+TRIES: Final = 3
+"""How often two values may differ before that counts: clocks go on, and time limits are close."""
+
+FEW: Final = 4
+"""How many ads of an input are looked at more closely."""
+
+
+def decoded(data: bytes) -> str:
+    """The text of an input, as readers decode a file."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def canonical(value: Any) -> Any:
+    """A value as something that ``==`` compares exactly: by type, reals by their bits."""
+    if is_error(value):
+        return "error"
+    if isinstance(value, float):
+        return "real", "nan" if math.isnan(value) else value.hex()
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    if isinstance(value, mm.ClassAd):
+        return {name.lower(): str(value[name]) for name in value}
+    if isinstance(value, Expr):
+        return value
+    return type(value), value
+
+
+def read(reader: Callable[[str], Any], text: str) -> Any:
+    """What a reader makes of a text; None after a ParseError, whose message must fit the text."""
+    try:
+        return reader(text)
+    except ParseError as error:
+        told(error, text)
+        return None
+
+
+def told(error: ParseError, text: str) -> None:
+    """Checks that an error can be shown and that its place is one of the text."""
+    assert str(error).startswith(error.summary()), "the summary comes first"
+    assert error.message, "an error says what is wrong"
+    lines = text.split("\n")
+    if "\r" in text:
+        # In XML a carriage return ends a line.
+        assert 0 <= error.line <= len(lines) + text.count("\r")
+        return
+    assert 0 <= error.line <= len(lines), f"line {error.line} of {len(lines)}"
+    if error.line:
+        length = len(lines[error.line - 1])
+        assert 0 <= error.column <= length + 1, f"column {error.column} of {length}"
+
+
+# --- text and trees -------------------------------------------------------------------------------
+
+
+def parser(data: bytes) -> None:
+    """Expressions and ads: both tiers agree, and what is printed reads back as the same tree."""
+    text = decoded(data)
+    node = read(parse_expr, text)
+    if node is not None:
+        looked_at(node)
+        assert place_expr(text).node is node, "places are those of the same tree"
+    try:
+        value = read_value(text)
+    except ParseError:
+        value = None
+    held = node.value if isinstance(node, Literal) else node
+    assert canonical(value) == canonical(held), "both tiers read a value alike"
+
+    ad = read(parse_ad_expr, text)
+    if ad is not None:
+        looked_at(ad)
+        assert place_ad(text).node is ad, "places are those of the same tree"
+    flat = read_flat_ad(text)
+    if flat is not None:
+        assert ad is not None, "what the first tier takes, the grammar takes"
+        assert flat.expression() is ad, "both tiers read an ad alike"
+
+    # Readers have found bytes that are no UTF-8 before.
+    if text == data.decode("utf-8", "replace"):
+        quick = read(lambda whole: list(parse_ads(whole, "old")), text)
+        slow = read(lambda whole: list(_read_lines(whole.split("\n"), 1)), text)
+        assert quick == slow, "both tiers read old lines alike"
+        assert [list(ad) for ad in quick or ()] == [list(ad) for ad in slow or ()], "names alike"
+
+
+def looked_at(node: Expr) -> None:
+    """Checks what every tree must stand: printing, reading back, walks."""
+    assert parse_again(node) is node, "what is printed reads back as the same tree"
+    assert weight(node) >= 1
+    node.references()
+    repr(node)
+
+
+def parse_again(node: Expr) -> Expr:
+    """The tree of a tree's text."""
+    return parse_expr(str(node))
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+class Trickle(io.RawIOBase):
+    """A file that gives a few bytes at a time, so that everything is cut somewhere."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+        # Large files in larger pieces, for reading them by the byte takes its time.
+        self._most = 1 + crc32(data) % 7 + len(data) // 64
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most as many bytes as the file gives at once."""
+        return self._data.read(self._most if size < 0 else min(size, self._most))
+
+
+def reader(name: str, data: bytes) -> None:
+    """A file in a format, told or not: what is wrong is reported, what is read can be written."""
+    text = decoded(data)
+    ads: list[mm.ClassAd] = []
+    for form in ("auto", name):
+        wrong: list[ParseError] = []
+        found = list(parse_ads(text, form, errors="report", report=wrong.append))
+        for error in wrong:
+            told(error, text)
+        strictly(text, form, found, wrong)
+        again: list[ParseError] = []
+        file = cast("IO[bytes]", Trickle(data))
+        trickled = list(read_ads(file, form, errors="report", report=again.append))
+        assert trickled == found, f"{form}: the same ads however the stream is cut"
+        places = [[(e.line, e.column) for e in errors] for errors in (again, wrong)]
+        assert places[0] == places[1], f"{form}: the same errors however the stream is cut"
+        ads += [ad for ad in found[:FEW] if ad not in ads]
+    for ad in ads:
+        written(ad)
+
+
+def strictly(text: str, form: str, found: list[mm.ClassAd], wrong: list[ParseError]) -> None:
+    """Checks that without a report the first error is raised, and before it the same ads come."""
+    reader = parse_ads(text, form)
+    ads: list[mm.ClassAd] = []
+    try:
+        ads.extend(reader)
+    except ParseError as error:
+        told(error, text)
+        assert wrong, f"{form}: an error that is raised is also reported"
+    else:
+        assert not wrong, f"{form}: an error that is reported is also raised"
+        assert ads == found, form
+
+
+def written(ad: mm.ClassAd) -> None:
+    """Checks that an ad reads back equal from every format that can hold it."""
+    for form in FORMATS:
+        try:
+            text = dumps(ad, form)
+        except ValueError as error:
+            if "deep" not in str(error):
+                raise
+            continue
+        again = parse_ad(text, form)
+        assert again == ad, f"{form}: reads back equal"
+        assert list(again) == list(ad), f"{form}: spelled alike and in the same order"
+
+
+def ldif(data: bytes) -> None:
+    """Dumps of information systems: nothing is an error; queues become ads that can be written."""
+    site = glue.read_ldif(io.BytesIO(data))
+    assert all(str(issue) for issue in site.issues)
+    for ad in islice(site.computing_elements(), FEW):
+        written(ad)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def evaluator(data: bytes) -> None:
+    """An ad, or two that meet: both forms of evaluation agree, and values can be written."""
+    text = decoded(data)
+    node = read(parse_expr, text)
+    if node is not None:
+        evaluated(node, None, None)
+    ads = whole_ads(text)
+    mine, target = next(ads, None), next(ads, None)
+    if mine is None:
+        return
+    for name in islice(mine, 16):
+        evaluated(mine[name], mine, target)
+        shown(seeded(partial(mine.eval, name, target)))
+    if target is not None:
+        found = mm.match(mine, target)
+        assert found.matched == (found.left is True and found.right is True)
+        assert all(str(clause) for clause in mm.clauses(mine, target))
+
+
+def whole_ads(text: str) -> Iterator[mm.ClassAd]:
+    """The ads of a text in the new format or, failing that, in the old one."""
+    form = "new" if text.lstrip().startswith("[") else "old"
+    return parse_ads(text, form, errors="report", report=lambda _: None)
+
+
+def evaluated(node: Expr, my: mm.ClassAd | None, target: mm.ClassAd | None) -> None:
+    """Checks that an expression has one value, watched, by reference and as a function."""
+    for tried in range(TRIES):
+        watched = seeded(lambda: trace(node, my, target).value)
+        others = [seeded(lambda: node.eval(my, target)) for _ in range(3)]
+        if all(canonical(other) == canonical(watched) for other in others):
+            break
+        assert tried + 1 < TRIES, f"{node} has one value, not {[watched, *others]!r}"
+    shown(seeded(lambda: node.eval(my, target)))
+
+
+def seeded(evaluate: Callable[[], Value | None]) -> Value | None:
+    """A value, with the same chance each time, functions made at once, and little time."""
+    random.seed(0)
+    with patch.object(evaluation, "COMPILE_AFTER", 2), patch.object(patterns, "SECONDS", 0.02):
+        return evaluate()
+
+
+def shown(value: Value | None) -> None:
+    """Checks that a value can be written as an expression that has it."""
+    node = literal(value)
+    if node.depth <= DEEPEST:
+        assert parse_again(node) is node, "a value reads back as itself"
+    repr(value)
+
+
+DEEPEST: Final = 190
+"""Values may nest as deep as evaluation lets them; what is read back may not."""
+
+
+def linter(data: bytes) -> None:
+    """Any text can be linted, as anything; each finding stands somewhere in the text."""
+    text = decoded(data)
+    lines = text.split("\n")
+    for form in ("auto", *LINTED):
+        for found in lint(text, format=form):
+            assert found.message
+            assert 1 <= found.line <= found.end_line <= len(lines), found
+            assert 1 <= found.column <= len(lines[found.line - 1]) + 1, found
+            assert 1 <= found.end_column <= len(lines[found.end_line - 1]) + 1, found
+            assert found.text in text, found
+
+
+# --- reduction ------------------------------------------------------------------------------------
+
+
+def reduction(data: bytes) -> None:
+    """A job, a queue and hosts: the residual is true of a host exactly when the requirement is."""
+    ads = list(islice(whole_ads(decoded(data)), 4))
+    if len(ads) < 2:
+        return
+    job, queue, *hosts = ads
+    try:
+        reduced = reduce(job, queue, scope)
+    except ReductionError:
+        return
+    assert reduced.explain()
+    assert parse_again(reduced.residual) is reduced.residual
+    for host in hosts:
+        plain = mm.ClassAd(
+            (n, e) for n, e in host.items() if scope(n) == "host" and isinstance(e, Literal)
+        )
+        met = mm.ClassAd((n, e) for n, e in queue.items() if scope(n) != "host")
+        met.update(plain)
+        wanted, given = job.eval("Requirements", met), reduced.residual.eval(job, plain)
+        if "Requirements" in job:
+            assert (truth(wanted) is True) == (truth(given) is True), reduced.explain()
+
+
+def scope(name: str) -> str:
+    """Whether an attribute is one of a host's own: here those named so."""
+    return "host" if name.lower().startswith("host") else "policy"
+
+
+TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
+    "parser": parser,
+    **{form: partial(reader, form) for form in FORMATS},
+    "evaluator": evaluator,
+    "linter": linter,
+    "ldif": ldif,
+    "reduction": reduction,
+}
