@@ -38,7 +38,9 @@ TOP = {PACKAGE, "cli", "__main__"}
 MAX_LINES = 500
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
-HEAVY = {"click", "hypothesis", "ldap3", "numpy", "rich"}
+HEAVY = {
+    "click", "hypothesis", "lark", "ldap3", "numpy", "prompt_toolkit", "pyarrow", "regex", "rich",
+}  # fmt: skip
 
 
 def module_name(path: Path, source: Path = SOURCE) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad.bounds import FOUR, LONG, bulk, cost
+from matchmaker.classad.bounds import CALL, FOUR, LONG, bulk, cost
 from matchmaker.classad.fastpaths import RELATIONS, Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
@@ -284,13 +284,13 @@ class _Coder:
     def _count_arguments(self, arguments: list[Operand]) -> None:
         """What ``bounds.cost`` gives for the arguments, those that are constants counted here."""
         constants = [argument.value for argument in arguments if argument.is_constant]
-        self._line(f"text, items = {cost(constants)}, 0")
+        self._line(f"text, items = {cost(constants) - CALL + 1}, 0")
         for argument in arguments:
             if argument.may_be_long and not argument.is_constant:
                 name = argument.name
                 self._line(f"if {name}.__class__ is str: text += len({name}) >> {FOUR}")
                 self._line(f"elif {name}.__class__ is list: items += len({name})")
-        self._charge("text + text * items")
+        self._charge(f"{CALL - 1} + text + text * items")
 
     def _binary(self, node: Binary) -> Operand:
         # The left spine in a loop, as in the reference.

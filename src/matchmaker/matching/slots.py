@@ -23,6 +23,7 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.forms import unshared
 from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Mask,
@@ -80,11 +81,11 @@ class Slots:
         self.snapshot = snapshot
         self.resources = resources
         self._folded = {name: ascii_fold(name) for name in resources}
-        columns = dict(view.columns)
+        columns = dict(view.held)
         for folded in self._folded.values():
             if folded in columns:
-                columns[folded] = unshared(columns[folded])
-        self.now: View = attrs.evolve(view, columns=columns)
+                columns[folded] = unshared(view.columns[folded])
+        self.now: View = attrs.evolve(view, columns=Shown(columns))
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
         ask = Evaluator(view, _NOBODY, (Side.ROW, ""))

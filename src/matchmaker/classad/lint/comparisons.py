@@ -25,7 +25,6 @@ from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, is_error
 
 _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
-_VERSION: Final = re.compile(r"\d+(?:\.\d+)+\w*", re.ASCII)
 _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}
 
 

@@ -14,7 +14,7 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Column, identity
-from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, Names, names_in
+from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, Names, hides, names_in
 
 _BEGIN: Final = ("requirements", "rank")
 
@@ -37,6 +37,7 @@ class Clusters:
     def __init__(self, columns: Mapping[str, Column], also: Iterable[Expr] = ()) -> None:
         self._columns = columns
         self._also = [names_in(expression) for expression in also]
+        self._hidden = hides(columns)
         self._leads: dict[str, _Leads] = {}
         self._expressions: dict[Expr, Names] = {}
 
@@ -51,6 +52,8 @@ class Clusters:
 
     def significant(self, job: ClassAd) -> set[str] | None:
         """The folded names that matter, of which the job may lack some; None for all it has."""
+        if hides(job.content) or self._hidden:
+            return None
         found = set(_BEGIN)
         pending: list[str] = []
         theirs = self._lead("requirements")

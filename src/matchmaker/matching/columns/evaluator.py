@@ -9,6 +9,7 @@ row for the rest. The scalar form is applied to ads of just the columns that are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import thread_time
 from typing import Any, Final
 
 import attrs
@@ -62,6 +63,12 @@ FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""
 
 FEW_ROWS: Final = 16
+SECONDS: Final = 5.0
+EACH: Final = 0.0001
+"""How long the scalar form may take for all rows together, and more for each row: ads come from
+strangers, and what is within the bounds of one evaluation may be too much a thousand times."""
+
+TOO_LONG: Final = "evaluation on all ads together took too long"
 TRIES: Final = 3
 """After so many evaluations of a part that used up their steps, it is ERROR for all other rows."""
 
@@ -72,8 +79,9 @@ _CONNECTIVES: Final = ("&&", "||")
 class Step:
     """How a part of an expression was evaluated.
 
-    ``way`` is ``once``, ``by value``, ``by combination``, ``by column`` or ``by row``; ``count`` is
-    how often the scalar form was applied. ``side`` says in whose ad the part stands.
+    ``way`` is ``once``, ``by value``, ``by combination``, ``by table`` (of a column's contents, as
+    if they were rows), ``by column`` or ``by row``; ``count`` is how often the scalar form was
+    applied. ``side`` says in whose ad the part stands.
     """
 
     depth: int
@@ -85,7 +93,7 @@ class Step:
     count: int
 
     def __str__(self) -> str:
-        times = f", {self.count} evaluations" if self.way != "by column" else ""
+        times = f", {self.count} evaluations" if self.count else ""
         of = f" of {', '.join(self.columns)}" if self.columns else ""
         return f"{'  ' * self.depth}{self.text}: {self.way}{of} ({self.rows} rows{times})"
 
@@ -104,6 +112,7 @@ class Evaluator:
         self._steps = steps
         self._depth = 0
         self._exhausted: dict[Expr, int] = {}
+        self._seconds = 0.0
         # Why a part is ERROR that used up what an evaluation may, if one did.
         self.problem: str | None = None
 
@@ -173,13 +182,16 @@ class Evaluator:
 
     def _scalar(self, node: Expr, side: Side, row: ClassAd) -> Value:
         tried = self._exhausted.get(node, 0)
-        if tried == TRIES:
-            return ErrorType(self.problem or "")
+        if tried == TRIES or self._seconds > SECONDS + EACH * self.view.size:
+            self.problem = self.problem or TOO_LONG
+            return ErrorType(self.problem)
+        begin = thread_time()
         inside = self._root[1] if side is self._root[0] else ""
         if side is Side.JOB:
             value = evaluate(node, self.job, row, inside)
         else:
             value = evaluate(node, row, self.job, inside)
+        self._seconds += thread_time() - begin
         if is_error(value) and exhausted(value):
             self._exhausted[node] = tried + 1
             self.problem = value.reason

@@ -8,7 +8,7 @@ that agree on what it reaches does right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -47,6 +47,15 @@ class Side(Enum):
 
 SCOPES: Final = MY_SCOPES | TARGET_SCOPES
 AROUND: Final = frozenset({"parent", "root", "toplevel"})
+
+CLOCK: Final = "currenttime"
+"""A name that means the seconds since 1970 where no ad has it."""
+
+
+def hides(names: Iterable[str]) -> bool:
+    """Whether an attribute is named like a scope, which it hides."""
+    return any(name in SCOPES or name in AROUND for name in names)
+
 
 OPAQUE_FUNCTIONS: Final = frozenset({"eval", "evalineachcontext", "countmatches", "unresolved"})
 """These can lead to names that the expression does not show."""
@@ -110,8 +119,10 @@ def names_in(root: Expr) -> Names:
                 (my if scope in MY_SCOPES else target).add(node.folded)
                 scopes.add(node.base)
                 opaque = opaque or node.folded in SCOPES | AROUND
+                volatile = volatile or node.folded == CLOCK
             elif node.base is not None or node.absolute:
                 anywhere.add(node.folded)
+                volatile = volatile or node.folded == CLOCK
             else:
                 mentioned.append(node)
         elif isinstance(node, Call):
@@ -123,7 +134,7 @@ def names_in(root: Expr) -> Names:
         if node not in scopes:
             bare.add(node.folded)
             opaque = opaque or node.folded in SCOPES | AROUND
-            volatile = volatile or node.folded == "currenttime"
+            volatile = volatile or node.folded == CLOCK
     # A scope word is one node wherever it stands, so that one used as an ad hides among the others.
     if scopes and _stands_alone(root, scopes):
         opaque = True
@@ -159,10 +170,8 @@ class Reaches:
         self._size = size
         self._known: dict[tuple[Side, Expr], Reach] = {}
         self._attributes: dict[tuple[Side, str], Reach] = {}
-        hidden = SCOPES | AROUND
-        self._hidden = any(name in hidden for name in job.content) or any(
-            name in hidden for name in columns
-        )
+        self._hidden = hides(job.content) or hides(columns)
+        self._clock = CLOCK in job.content or CLOCK in columns
 
     def of(self, node: Expr, side: Side) -> Reach:
         """What an expression reaches that stands on a side."""
@@ -195,7 +204,7 @@ class Reaches:
 
     def _of(self, node: Expr, side: Side, path: dict[tuple[Side, str], int]) -> Reach:
         names = names_in(node)
-        if names.opaque or names.random:
+        if names.opaque or names.random or (self._clock and CLOCK in names.mentioned):
             return Reach(opaque=True, volatile=True)
         reached = Reach(volatile=names.volatile)
         for edge in self._edges(names, side):

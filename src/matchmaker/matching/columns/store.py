@@ -48,7 +48,8 @@ class Layout:
     @classmethod
     def of(cls, names: tuple[str, ...]) -> Layout:
         """The layout of an ad with these names."""
-        return cls(names, tuple(map(ascii_fold, names)), canonical_names(names))
+        folded = tuple(map(ascii_fold, names))
+        return cls(names, folded, canonical_names(dict(zip(folded, names, strict=True))))
 
     def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
         """An ad with this layout and what a row holds."""

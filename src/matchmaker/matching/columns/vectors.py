@@ -97,7 +97,8 @@ def gathered(table: Scalars, places: Any) -> Scalars:
     kinds = uniform(table.kinds)
     if len(kinds) > 1:
         kinds = kinds[places]
-    return Scalars(kinds, table.bits[places] if table.bits is not None else None)
+    bits = table.bits
+    return Scalars(kinds, bits[places] if bits is not None and len(bits) > 1 else bits)
 
 
 def table_of(vector: Scalars | Objects | Chosen, size: int) -> Scalars | Objects:

@@ -202,7 +202,9 @@ def limits(
     if operator in EQUALITIES:
         whole = np.round(bound)
         if integer:
-            none = np.abs(bound - whole) > 1e-9 * np.maximum(1, np.abs(bound))
+            with np.errstate(all="ignore"):
+                none = np.abs(bound - whole) > 1e-9 * np.maximum(1, np.abs(bound))
+            none |= ~np.isfinite(bound)
             return np.where(none, np.inf, whole), np.where(none, -np.inf, whole)
         return bound, bound
     strict = operator in ("<", ">")
