@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def test_each_kind_of_pool_is_explained(classad: Run, files: dict[str, Path], kind: str) -> None:
     done = classad("explain", "-", files[kind], stdin=JOB)
     assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines()[-1] == "2 of 3 match"
+    assert "2 of 3 match" in done.out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,7 +68,7 @@ def test_pools_of_different_kinds_are_one(classad: Run, files: dict[str, Path]) 
     more = files["ads"].parent / "more"
     more.write_text('[ Name = "z"; Cpus = 8 ]')
     done = classad("explain", "-", files["saved"], more, stdin=JOB)
-    assert done.out.splitlines()[-1] == "3 of 4 match"
+    assert "3 of 4 match" in done.out
     done = classad("explain", "-", *files.values(), stdin=JOB)
     assert done.status == 2
     assert "several ads have the same Name: 'a', 'b', 'c'" in done.err
