@@ -14,7 +14,7 @@ import pytest
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads, parse_expr
 from matchmaker.classad.nodes import Attr
-from matchmaker.matching.columns.saved import PoolFileError, is_saved
+from matchmaker.matching.columns.saved import PoolFileError
 
 ADS = """
 [ Name = "a"; Cpus = 2; Load = 0.5; Tags = { "x", 1 }; START = TARGET.Owner != "eve" ]
@@ -126,16 +126,6 @@ def test_saving_puts_the_file_in_place_as_a_whole(pool: Pool, tmp_path: Path) ->
 def test_loading_tells_of_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Pool.load(tmp_path / "none")
-
-
-def test_saved_pools_are_recognized(pool: Pool) -> None:
-    assert is_saved(saved(pool)[:64])
-    other = io.BytesIO()
-    with zipfile.ZipFile(other, "w") as archive:
-        archive.writestr("other.json", "{}")
-    assert not is_saved(other.getvalue()[:64])
-    assert not is_saved(b"")
-    assert not is_saved(b"[ Name = 1 ]")
 
 
 # --- files that are damaged, or meant to do damage ------------------------------------------------

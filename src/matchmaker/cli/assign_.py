@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from matchmaker import Assignment, Placement, Policy, Pool
-from matchmaker.cli import sources
+from matchmaker import Assignment, Placement, Policy
+from matchmaker.cli import pools, sources
 from matchmaker.cli.output import count, number, plain, print_json, table
 from matchmaker.cli.reports import Page
 
@@ -17,7 +17,7 @@ from matchmaker.cli.reports import Page
 @click.argument("job_files", metavar="JOBS…", nargs=-1, required=True)
 @click.option("--pool", "pool_files", multiple=True, required=True, metavar="FILE", help="Slots.")
 @click.option(
-    "--key", default="Name", show_default=True, help="The attribute that tells slots apart."
+    "--key", help="The attribute that tells slots apart. [default: Name, or a saved pool's own]"
 )
 @click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
 @click.option("--group", metavar="EXPR", help="Of a job. [default: AccountingGroup, or else Owner]")
@@ -29,7 +29,7 @@ def command(
     *,
     job_files: tuple[str, ...],
     pool_files: tuple[str, ...],
-    key: str,
+    key: str | None,
     priority: str | None,
     group: str | None,
     shares: tuple[str, ...],
@@ -45,7 +45,7 @@ def command(
     terms |= {} if group is None else {"group": group}
     policy = Policy(**terms)
     jobs = [ad for path in job_files for ad in sources.ads(path)]
-    pool = Pool((ad for path in pool_files for ad in sources.ads(path)), key)
+    pool = pools.read(pool_files, key)
     found = pool.assign(jobs, policy)
     if as_json:
         print_json(_data(found))

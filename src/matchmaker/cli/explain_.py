@@ -21,7 +21,7 @@ BAR = 20
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option(
-    "--key", default="Name", show_default=True, help="The attribute that tells ads apart."
+    "--key", help="The attribute that tells ads apart. [default: Name, or a saved pool's own]"
 )
 @click.option("--with", "name", metavar="KEY", help="All about one ad of the pool, with values.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
@@ -30,7 +30,7 @@ def command(
     *,
     job_file: str,
     pool_files: tuple[str, ...],
-    key: str,
+    key: str | None,
     name: str | None,
     as_json: bool,
     html_file: str | None,
@@ -47,7 +47,7 @@ def command(
     job = sources.one_ad(job_file)
     pool = pools.read(pool_files, key)
     if name is not None and name not in pool:
-        raise click.UsageError(f"no ad of the pool has {key} = {name}")
+        raise click.UsageError(f"no ad of the pool has {pool.key} = {name}")
     explained = pool.explain(job) if name is None else pool.explain(job, name)
     if html_file is not None:
         _write(html_file, explained.html())

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from matchmaker import ClassAd, Pool, nodes
-from matchmaker.cli import reports, sources
+from matchmaker.cli import pools, reports, sources
 from matchmaker.cli.output import number, plain, print_json, table
 from matchmaker.matching.selection import Selection, select
 
@@ -34,9 +34,11 @@ def command(
     the rest.
     """
     job = sources.one_ad(job_file)
-    ads = [ad for path in pool_files for ad in sources.ads(path)]
-    if len(ads) > MANY:
-        return _among_many(job, Pool(ads, key or "Name"), top, as_json)
+    held = pools.held(pool_files, key)
+    if len(held) > MANY:
+        pool = held if isinstance(held, Pool) else Pool(held, key or "Name")
+        return _among_many(job, pool, top, as_json)
+    ads = list(held)
     named = nodes.named(ads) if key is None else zip(Pool(ads, key).keys(), ads, strict=True)
     found = select(job, named, default_rank=0.0)
     shown = Selection(found.ranked[:top], found.refused)

@@ -6,11 +6,12 @@ What reads queues is imported only by those who ask for them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import click
@@ -52,9 +53,44 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def ads(path: str) -> list[ClassAd]:
-    """All ads of a file, in any format."""
+    """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
     with opened(path) as file:
-        return list(read_ads(file))
+        return list(held(path, file))
+
+
+def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
+    """The ads of a file, or the pool that it is, by how it begins."""
+    beginning = _beginning(file)
+    if beginning.startswith(_ARCHIVE):
+        from matchmaker import Pool
+
+        return Pool.load(file)
+    if beginning.startswith(_PARQUET):
+        from matchmaker import Pool
+
+        try:
+            return Pool.read_parquet(BytesIO(file.read()))
+        except ImportError as error:
+            raise click.ClickException(f"{path}: {error}") from None
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: {error}") from None
+    return read_ads(file)
+
+
+_ARCHIVE: Final = b"PK\x03\x04"
+_PARQUET: Final = b"PAR1"
+
+
+def _beginning(file: IO[bytes]) -> bytes:
+    """The first bytes of a file, which are then still to be read."""
+    if isinstance(file, BufferedReader):
+        return file.peek(4)
+    if not file.seekable():
+        return b""
+    place = file.tell()
+    beginning = file.read(4)
+    file.seek(place)
+    return beginning
 
 
 def one_ad(path: str) -> ClassAd:

@@ -177,6 +177,8 @@ def _readable(kind: Type) -> Type:
         return pa.timestamp("us", getattr(kind, "tz", None))
     if types.is_duration(kind):
         return pa.duration("us")
+    if types.is_dictionary(kind):
+        return _readable(kind.value_type)
     if types.is_struct(kind):
         return pa.struct([field.with_type(_readable(field.type)) for field in kind])
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):

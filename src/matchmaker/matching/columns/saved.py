@@ -45,7 +45,6 @@ from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
 FORMAT: Final = "matchmaker pool"
 VERSION: Final = 1
 _INDEX: Final = "pool.json"
-_MAGIC: Final = b"PK\x03\x04"
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Arrays: TypeAlias = "dict[str, Array]"
@@ -61,11 +60,6 @@ _UNSIGNED: Final = ("<u1", "<u2", "<u4", "<u8")
 
 class PoolFileError(ValueError):
     """A file that is not a saved pool, or no longer a whole one."""
-
-
-def is_saved(beginning: bytes) -> bool:
-    """Whether a file that begins so is a saved pool; 64 bytes are enough to tell."""
-    return beginning.startswith(_MAGIC) and beginning[30:].startswith(_INDEX.encode())
 
 
 # --- writing --------------------------------------------------------------------------------------
