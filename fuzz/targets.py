@@ -23,6 +23,7 @@ from matchmaker import glue
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
+from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.functions import patterns
 from matchmaker.classad.lint import FORMATS as LINTED
 from matchmaker.classad.lint import lint
