@@ -122,7 +122,7 @@ _SIGNS: Final = (
     (re.compile(r"[\[{]"), "new"),
 )
 # What may turn out to be the one or the other when more of it has come.
-_UNDECIDED: Final = re.compile(r"(?:[/#].*|[\[{]\s*(?:/.*)?)?\Z", re.DOTALL)
+_UNDECIDED: Final = re.compile(rf"(?:[/#].*|[\[{{](?:\s|{_COMMENT})*+(?:[/#].*)?)?\Z", re.DOTALL)
 
 
 def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
