@@ -158,9 +158,10 @@ def read_flat_ad(text: str) -> ClassAd | None:
     text = text.strip(_SPACES)
     if text[:1] != "[" or text[1:][-1:] != "]":
         return None
-    body = text[1:-1].strip(_SPACES).removesuffix(";")
+    body = text[1:-1].strip(_SPACES)
     if not body:
         return ClassAd()
+    body = body.removesuffix(";")
     parts = body.split(";")
     try:
         # A semicolon in a string leaves quotes without their ends, which are not plain.
