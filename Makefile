@@ -20,7 +20,7 @@ PYTEST_ARGS ?=
 SECONDS ?= 600
 TARGETS ?=
 
-SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge
+SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge chromium
 
 # A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
 DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \
@@ -37,6 +37,14 @@ demo: $(VENV)/.installed ## Broker the example job, down to the flags for the ba
 .PHONY: test
 test: $(VENV)/.installed-dev system-packages ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+# How many random cases, and which: a seed that was printed gives the same cases again.
+CASES ?= 1000000
+SEED ?=
+
+.PHONY: nightly
+nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor's own library
+	$(BIN)/python -m tests.oracle.nightly --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Check style and likely bugs
@@ -69,6 +77,7 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/pools.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600
@@ -116,7 +125,7 @@ $(VENV)/.installed-fuzz: $(VENV)/.installed-dev
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[fuzz]'
 	@touch $@
 
-# --- the servers that service tests start --------------------------------------------------------
+# --- the servers and the browser that service tests start ----------------------------------------
 
 # Only what is missing is installed, and nothing is started: where no policy stands yet, one that
 # refuses every start holds during the installation. Without root or apt the tests that need a server

@@ -37,7 +37,7 @@ def main() -> int:
     chosen = given.targets or list(TARGETS)
     for target in chosen:
         print(f"=== {target}", flush=True)
-        status = launched(target, given.seconds // len(chosen), merge=given.merge)
+        status = launched(target, max(1, given.seconds // len(chosen)), merge=given.merge)
         if status:
             return status
     return 0

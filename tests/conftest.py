@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.oracle import figures
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
@@ -46,9 +47,16 @@ def pytest_runtest_makereport(
         IN_CI
         and report.skipped
         and not hasattr(report, "wasxfail")
-        and item.get_closest_marker("service") is not None
+        and (item.get_closest_marker("service") is not None or "oracle" in item.path.parts)
     ):
         reason = str(call.excinfo.value) if call.excinfo is not None else "no reason given"
         report.outcome = "failed"
-        report.longrepr = f"a service test may not be skipped when CI is set: {reason}"
+        report.longrepr = f"this test may not be skipped when CI is set: {reason}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many cases agreed with the reference implementation, in all processes together."""
+    line = figures.line(terminalreporter.stats)
+    if line is not None:
+        terminalreporter.write_line(line)

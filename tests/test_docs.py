@@ -20,7 +20,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from matchmaker import parse_expr
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.nodes import literal
 from tests.oracle.differences import DIFFERENCES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -204,6 +206,26 @@ def test_language_lists_every_function() -> None:
     table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
     named = set(re.findall(r"`(\w+)\(", table))
     assert named == {function.name for function in FUNCTIONS.values()}
+
+
+def equations(text: str) -> list[tuple[str, str]]:
+    """What the tables of a text say of values: "`7 / 2` is `3`"."""
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    found = re.findall(r"`([^`]+)` is `([^`]+)`", rows)
+    return [(one.replace(r"\|", "|"), other.replace(r"\|", "|")) for one, other in found]
+
+
+@pytest.mark.parametrize(("expression", "result"), equations(text_of("docs/language.md")))
+def test_values_in_tables(expression: str, result: str) -> None:
+    value, expected = (literal(parse_expr(text).eval()) for text in (expression, result))
+    # One object for one value; NaN is one too, and every error.
+    assert value is expected
+
+
+def test_language_has_an_example_of_every_function() -> None:
+    section = text_of("docs/language.md").partition("## Functions")[2].partition("\n## ")[0]
+    shown = " ".join(expression for expression, _ in equations(section)).lower()
+    assert [name for name in FUNCTIONS if f"{name}(" not in shown] == []
 
 
 def test_every_difference_is_described() -> None:

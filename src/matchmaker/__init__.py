@@ -29,7 +29,7 @@ from matchmaker.classad import (
     read_ads,
     write_ads,
 )
-from matchmaker.matching import Clause, Explanation, Match, Matches, Pool, clauses, match, refusal
+from matchmaker.matching import Clause, Match, clauses, match, refusal
 from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce
 
 if TYPE_CHECKING:
@@ -39,12 +39,25 @@ if TYPE_CHECKING:
     import matchmaker.nodes as nodes  # noqa: PLR0402
     from matchmaker.classad.lint import Finding, lint
     from matchmaker.classad.trace import Trace, trace
+    from matchmaker.matching import (
+        Assignment,
+        Explanation,
+        Matches,
+        Outcome,
+        PairExplanation,
+        Placement,
+        Plan,
+        Policy,
+        Pool,
+        Snapshot,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ERROR",
     "UNDEFINED",
+    "Assignment",
     "ClassAd",
     "Clause",
     "Explanation",
@@ -52,11 +65,17 @@ __all__ = [
     "Finding",
     "Match",
     "Matches",
+    "Outcome",
+    "PairExplanation",
     "ParseError",
+    "Placement",
+    "Plan",
+    "Policy",
     "Pool",
     "Reduction",
     "ReductionError",
     "References",
+    "Snapshot",
     "Trace",
     "Value",
     "Verdict",
@@ -80,14 +99,27 @@ __all__ = [
 ]
 
 _ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
-_LATER = frozenset({"Trace", "trace"})
+_LATER = {
+    "Assignment": "matching",
+    "Explanation": "matching",
+    "Finding": "classad.lint",
+    "Matches": "matching",
+    "Outcome": "matching",
+    "Placement": "matching",
+    "PairExplanation": "matching",
+    "Plan": "matching",
+    "Policy": "matching",
+    "Pool": "matching",
+    "Snapshot": "matching",
+    "Trace": "classad.trace",
+    "lint": "classad.lint",
+    "trace": "classad.trace",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"matchmaker.{name}")
     if name in _LATER:
-        return getattr(import_module("matchmaker.classad.trace"), name)
-    if name in ("Finding", "lint"):
-        return getattr(import_module("matchmaker.classad.lint"), name)
+        return getattr(import_module(f"matchmaker.{_LATER[name]}"), name)
     raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")

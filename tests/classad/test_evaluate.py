@@ -221,3 +221,12 @@ def test_current_time_is_known_to_every_ad(text: str) -> None:
 
 def test_an_ads_own_current_time_goes_before() -> None:
     assert parse_expr("CurrentTime").eval(ClassAd({"CurrentTime": 5})) == 5
+
+
+def test_a_list_belongs_to_who_got_it() -> None:
+    ad = parse_ad('[ Tags = {"a", "b"}; Same = Tags ]')
+    for _ in range(40):
+        for name in ("Tags", "Same"):
+            tags: Any = ad.eval(name)
+            assert tags == ["a", "b"]
+            tags.append("c")

@@ -4,9 +4,10 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import matchmaker as mm
 from matchmaker import ClassAd, Expr, parse_ad, parse_expr, read_ads
 from matchmaker.classad.lint import RULES, Finding, lint
 from matchmaker.classad.lint.bounds import bound_of, contradictions, coverings
@@ -50,7 +51,7 @@ FOUND = [
     ("CA001", "a b", "b", ""),
     ("CA002", "a > 1 && b = 5", "=", "=="),
     ("CA003", "a ?: -x", "-x", "(-x)"),
-    ("CA003", "a ?: !f(b, (c))[1].d && e", "!f(b, (c))[1].d", "(!f(b, (c))[1].d)"),
+    ("CA003", "a ?: !real((b))[1].d && e", "!real((b))[1].d", "(!real((b))[1].d)"),
     ("CA003", "a ?: - (b + 1) + 2", "- (b + 1)", "(- (b + 1))"),
     ("CA004", "x and y", "and", "&&"),
     ("CA004", "x OR y", "OR", "||"),
@@ -70,6 +71,9 @@ FOUND = [
     ("CA201", '(Cpus > 1) == "true"', '(Cpus > 1) == "true"', "(Cpus > 1) == true"),
     ("CA201", "{1} == {1}", "{1} == {1}", ""),
     ("CA201", "TARGET.OpSys > 5", "TARGET.OpSys > 5", ""),
+    ("CA201", "8 == TARGET.OpSys", "8 == TARGET.OpSys", '"8" == TARGET.OpSys'),
+    ("CA201", "Any == {1, 2}", "Any == {1, 2}", "member(Any, {1, 2})"),
+    ("CA201", "{1} != (Cpus + 1)", "{1} != (Cpus + 1)", "!member((Cpus + 1), {1})"),
     ("CA202", '"1" == 1', '"1" == 1', "1 == 1"),
     ("CA202", '"4096" > 5', '"4096" > 5', "4096 > 5"),
     ("CA202", 'size(Any) > "5"', 'size(Any) > "5"', "size(Any) > 5"),
@@ -93,17 +97,39 @@ FOUND = [
     ("CA301", "4 == Cpus & 4", "4 == Cpus & 4", "4 == (Cpus & 4)"),
     ("CA301", "1 & 2 == 2", "1 & 2 == 2", "(1 & 2) == 2"),
     ("CA301", "Cpus > 1 & Memory & Any", "Cpus > 1 & Memory & Any", "Cpus > 1 && Memory && Any"),
-    ("CA302", "Cpus > 5 && Cpus < 3", "Cpus < 3", ""),
+    ("CA302", "Cpus > 5 && Cpus < 3", "Cpus > 5 && Cpus < 3", "Cpus > 5 || Cpus < 3"),
     ("CA302", "Cpus > 5 && (Memory > 1 && 5 >= Cpus)", "5 >= Cpus", ""),
-    ("CA302", 'OpSys == "a" && OpSys == "b"', 'OpSys == "b"', ""),
+    ("CA302", "Memory > 1 && (Cpus > 5) && Cpus < 3", "(Cpus > 5) && Cpus < 3",
+     "((Cpus > 5) || Cpus < 3)"),
+    ("CA302", "Memory > 1 && (Any && Cpus > 5) && Cpus < 3", "Cpus < 3", ""),
+    ("CA302", 'OpSys == "a" && OpSys == "b"', 'OpSys == "a" && OpSys == "b"',
+     'OpSys == "a" || OpSys == "b"'),
     ("CA302", 'Any == "a" && Any > 3', "Any > 3", ""),
+    ("CA302", "Any is 1 && Any is 1.0", "Any is 1 && Any is 1.0", "Any is 1 || Any is 1.0"),
+    ("CA302", "Any is true && Any > 1", "Any is true && Any > 1", "Any is true || Any > 1"),
+    ("CA302", "isUndefined(Any) && Any > 5", "isUndefined(Any) && Any > 5",
+     "isUndefined(Any) || Any > 5"),
+    ("CA302", "Any is undefined && Any isnt undefined", "Any isnt undefined", ""),
+    ("CA302", "HasDocker && !HasDocker", "!HasDocker", ""),
+    ("CA302", "Cpus > Memory && Any && !(Cpus > Memory)", "!(Cpus > Memory)", ""),
     ("CA302", "Cpus > 1 && 1 > 2", "1 > 2", ""),
     ("CA302", "Cpus > 1 && false", "false", ""),
-    ("CA302", "Cpus > 1 || undefined", "undefined", ""),
+    ("CA302", "Cpus > 1 || undefined", "Cpus > 1 || undefined", "Cpus > 1"),
+    ("CA302", "false || (Cpus > 1 || HasDocker)", "false || (Cpus > 1 || HasDocker)",
+     "(Cpus > 1 || HasDocker)"),
     ("CA302", "!(1 == 1)", "!(1 == 1)", ""),
+    ("CA302", "Cpus != Cpus", "Cpus != Cpus", "MY.Cpus != TARGET.Cpus"),
+    ("CA302", "TARGET.Cpus<TARGET.Cpus", "TARGET.Cpus<TARGET.Cpus", "MY.Cpus<TARGET.Cpus"),
+    ("CA302", "Any.x > Any.x", "Any.x > Any.x", ""),
+    ("CA303", "Cpus == Cpus", "Cpus == Cpus", "MY.Cpus == TARGET.Cpus"),
     ("CA303", "Cpus > 5 || Cpus <= 5", "Cpus <= 5", ""),
-    ("CA303", 'OpSys != "a" || OpSys != "b"', 'OpSys != "b"', ""),
-    ("CA303", "true && Cpus > 1", "true", ""),
+    ("CA303", 'OpSys != "a" || OpSys != "b"', 'OpSys != "a" || OpSys != "b"',
+     'OpSys != "a" && OpSys != "b"'),
+    ("CA303", "HasDocker || Any isnt 1 || Any isnt 2", "Any isnt 1 || Any isnt 2",
+     "Any isnt 1 && Any isnt 2"),
+    ("CA303", "Any isnt undefined || Any is undefined", "Any is undefined", ""),
+    ("CA303", "HasDocker || !HasDocker", "!HasDocker", ""),
+    ("CA303", "true && Cpus > 1", "true && Cpus > 1", "Cpus > 1"),
     ("CA303", "2 > 1", "2 > 1", ""),
     ("CA304", "1 == 1 ? Cpus : Memory", "1 == 1 ? Cpus : Memory", "Cpus"),
     ("CA304", "2 * (false ? 1 : Cpus + 1)", "false ? 1 : Cpus + 1", "Cpus + 1"),
@@ -195,8 +221,34 @@ def test_nothing_is_said_of_the_other_side_where_nothing_is_known_of_it() -> Non
 def test_duplicate_in_either_format() -> None:
     [new] = lint("[ a = 1;\n  b = 2;\n  A = 3 ]")
     [old] = lint("a = 1\nb = 2\nA = 3\n\na = 1\n")
-    assert (new.code, new.line, new.column, new.text) == ("CA104", 1, 3, "a")
-    assert (old.code, old.line, old.column, old.text) == ("CA104", 1, 1, "a")
+    assert (new.code, new.line, new.column, new.text) == ("CA104", 1, 3, "a = 1;")
+    assert (old.code, old.line, old.column, old.text) == ("CA104", 1, 1, "a = 1")
+    assert (new.fix, old.fix) == ("/* a = 1; */", "# a = 1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ a = 1;\n  b = 2;\n  A = 3 ]",
+        '[ x = [ a = 1 ;a = { "]" } ] ]',
+        "[ a = (1 // one\n); a = 2 ]",
+        "a = 1\nb = 2\nA = 3\n",
+        'a = "C:\\x" \r\na = 3',
+    ],
+)
+def test_duplicate_is_mended_by_a_comment(text: str) -> None:
+    [finding] = lint(text)
+    start, end = span(text, finding)
+    assert text[start:end] == finding.text
+    mended = text[:start] + finding.fix + text[end:]
+    assert lint(mended) == []
+    [before], [after] = mm.parse_ads(text), mm.parse_ads(mended)
+    assert before == after
+
+
+def test_duplicate_around_a_comment_is_told_without_a_fix() -> None:
+    [finding] = lint("[ a = 1 /* one */ + 1; a = 2 ]")
+    assert (finding.code, finding.fix) == ("CA104", "")
 
 
 @pytest.mark.parametrize(
@@ -272,6 +324,24 @@ def test_places_in_the_old_format() -> None:
         ("CA001", 6, 8, ""),
         ("CA002", 7, 5, "="),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = 1 && b = 2", [("CA002", 3, "="), ("CA002", 12, "=")]),
+        ('a = 1 and c > "5" & d < 2', [("CA002", 3, "="), ("CA004", 7, "and"),
+                                       ("CA301", 11, 'c > "5" & d < 2'), ("CA202", 11, 'c > "5"')]),
+        ("[ a = b = 1; a = 2 ]", [("CA104", 3, "a = b = 1;"), ("CA002", 9, "=")]),
+        ('A = "C:\\x" = b not c', [("CA002", 12, "="), ("CA004", 16, "not ")]),
+        ('A = x = "C:\\x" && y == 1.', [("CA002", 7, "="), ("CA001", 24, "1.")]),
+        ("a = 1 b", [("CA002", 3, "="), ("CA001", 7, "b")]),
+    ],
+)  # fmt: skip
+def test_what_can_be_mended_hides_nothing(text: str, expected: list[tuple[str, int, str]]) -> None:
+    kind = "new" if text[0] == "[" else "old" if text[0] == "A" else "expression"
+    found = lint(text, format=kind)
+    assert {(one.code, one.column, one.text) for one in found} == set(expected)
 
 
 def test_fix_in_the_old_format_has_its_strings() -> None:
@@ -391,26 +461,37 @@ def test_kinds_are_never_too_few(expression: Expr, my: ClassAd, target: ClassAd)
         assert value == fact.value or value != value or is_exceptional(value)  # noqa: PLR0124
 
 
-RELATIONS = st.sampled_from(("<", "<=", ">", ">=", "==", "!="))
-CONSTANTS = st.sampled_from(("-1", "0", "1", "1.5", "2", "2.0", '"a"', '"A"', '"b"', '"1"'))
-VALUES = (-2, -1, 0, 0.5, 1, 1.5, 1.7, 2, 2.0, 3, True, False, "", "a", "B", "1", "c")
+RELATIONS = st.sampled_from(("<", "<=", ">", ">=", "==", "!=", "is", "isnt"))
+CONSTANTS = st.sampled_from(("-1", "0", "1", "1.5", "2", "2.0", '"a"', '"A"', '"b"', '"1"', "true"))
+VALUES = (-2, -1, 0, 0.5, 1, 1.0, 1.5, 1.7, 2, 2.0, 3, True, False, "", "a", "A", "B", "1", "c")
+OTHERS = (mm.UNDEFINED, mm.ERROR, [1], ClassAd())
 
 
-@given(st.lists(st.tuples(RELATIONS, CONSTANTS, st.booleans()), min_size=2, max_size=4))
-def test_bounds_are_right(clauses: list[tuple[str, str, bool]]) -> None:
-    texts = [
-        f"{value} {sign} x" if turned else f"x {sign} {value}" for sign, value, turned in clauses
-    ]
+def bound_text(clause: tuple[str, str, bool]) -> str:
+    sign, value, turned = clause
+    return f"{value} {sign} x" if turned else f"x {sign} {value}"
+
+
+CLAUSES = st.tuples(RELATIONS, CONSTANTS, st.booleans()).map(bound_text) | st.sampled_from(
+    ("x is undefined", "undefined isnt x", "isUndefined(x)", "!isUndefined(x)")
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(CLAUSES, min_size=2, max_size=4))
+def test_bounds_are_right(texts: list[str]) -> None:
     bounds = [bound for text in texts if (bound := bound_of(place_expr(text)))]
-    assert len(bounds) == len(texts)
-    if any(contradictions(bounds)):
-        never = parse_expr(" && ".join(texts))
-        assert all(never.eval(ClassAd({"x": value})) is not True for value in VALUES)
+    # Of true and false only that they are themselves is looked at.
+    assert all("true" in text for text in texts if bound_of(place_expr(text)) is None)
+    for first, second in contradictions(bounds):
+        never = parse_expr(f"{first} && {second}")
+        assert all(never.eval(ClassAd({"x": value})) is not True for value in (*VALUES, *OTHERS))
     for first, second in coverings(bounds):
         always = parse_expr(f"{first} || {second}")
-        kind = str if isinstance(first.value, str) else (int, float)
-        for value in VALUES:
-            if isinstance(value, kind):
+        exact = first.is_exact and second.is_exact
+        kind = str if (first if second.is_exact else second).is_text else (int, float)
+        for value in (*VALUES, *OTHERS[:2]):
+            if exact or isinstance(value, kind):
                 assert always.eval(ClassAd({"x": value})) is True
 
 

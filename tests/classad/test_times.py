@@ -83,7 +83,10 @@ def test_relative(text: str, seconds: float) -> None:
     assert parse_relative(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "-", "soon", "1x", "1:2:3:4", "1d1d", "1++2", "9" * 12 + "d"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", "soon", "1x", "1:2:3:4", "1d1d", "1++2", "9" * 12 + "d", "-999999999+00:00:01"],
+)
 def test_no_relative_time(text: str) -> None:
     assert parse_relative(text) is None
 
@@ -98,6 +101,7 @@ def test_no_relative_time(text: str) -> None:
         (timedelta(microseconds=1), 'relTime("0+00:00:00.000001")'),
         (timedelta(seconds=1.5), 'relTime("0+00:00:01.5")'),
         (timedelta.max, 'relTime("999999999+23:59:59.999999")'),
+        (timedelta.min, 'relTime("-999999999+00:00:00")'),
         (datetime(2004, 1, 1, tzinfo=UTC), 'absTime("2004-01-01T00:00:00+00:00")'),
         (
             datetime(2004, 1, 1, 1, 2, 3, 5, tzinfo=timezone(timedelta(hours=-1))),

@@ -52,6 +52,12 @@ def test_several_expressions_without_an_ad() -> None:
     assert printed("1 + 1", "x", "1 / 0") == "2\nundefined\nerror: integer division by zero\n"
 
 
+def test_expression_that_begins_with_a_minus() -> None:
+    assert "come after --" in refused("-1 + 2")
+    assert printed("--", "-1 + 2", "1") == "1\n1\n"
+    assert "come after" not in refused("--targte", "[ ]", "1")
+
+
 def test_each_expression_for_each_ad(slots: str) -> None:
     assert printed("Cpus", "Cpus > 5", "--ad", slots, "--my", "[ Cpus = 1 ]") == (
         "ad   Cpus  Cpus > 5\nwn1  4     false\n2    8     true\n3    1     false\n"

@@ -114,7 +114,7 @@ def test_convert_to_standard_output_by_name(classad: Run) -> None:
     assert classad("convert", "-", "-", stdin="a = 1").out == "[ a = 1 ]\n"
 
 
-# --- match, explain, nodes ------------------------------------------------------------------------
+# --- match, nodes ---------------------------------------------------------------------------------
 
 JOB = '[ Requirements = other.Cpus >= 4; Rank = other.Cpus; Owner = "ben" ]'
 POOL = (
@@ -156,26 +156,6 @@ def test_match_of_nothing_is_status_one(classad: Run, pool: Path) -> None:
     done = classad("match", "-", pool, stdin="[ Requirements = false ]")
     assert (done.status, done.err) == (1, "")
     assert "0 of 4 match" in done.out
-
-
-def test_explain_counts_clauses(classad: Run, pool: Path) -> None:
-    job = '[ Owner = "ben"; Requirements = other.Cpus >= 4 && other.Cpus < 16 ]'
-    done = classad("explain", "-", pool, stdin=job)
-    assert done.status == 0
-    rows = [line.split(None, 2) for line in done.out.splitlines()]
-    assert ["3", "3", "other.Cpus >= 4"] in rows
-    assert ["3", "2", "other.Cpus < 16"] in rows
-    data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
-    assert (data["total"], data["matched"], data["refused_by_ads"]) == (4, 1, 1)
-    assert [clause["cumulative"] for clause in data["clauses"]] == [3, 2]
-
-
-def test_explain_by_another_key(classad: Run, tmp_path: Path) -> None:
-    pool = tmp_path / "pool.ad"
-    pool.write_text("[ Id = 7 ] [ Id = 8 ]")
-    done = classad("explain", "-", pool, "--key", "Id", stdin="[ Requirements = other.Id > 7 ]")
-    assert done.status == 0
-    assert done.out.splitlines()[-1] == "1 of 2 match"
 
 
 def test_nodes_as_they_stand(classad: Run, pool: Path) -> None:

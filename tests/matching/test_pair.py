@@ -4,7 +4,7 @@ import pytest
 
 from matchmaker import ClassAd, clauses, is_error, match, parse_ad, refusal
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.pair import describe, requirements_value, shorten
+from matchmaker.matching.pair import describe, shorten
 
 
 def test_both_sides_must_agree() -> None:
@@ -29,7 +29,7 @@ def test_sides_are_named_from_the_left() -> None:
 
 def test_an_ad_without_requirements_accepts_everything() -> None:
     assert match(ClassAd(), ClassAd()).matched
-    assert requirements_value(ClassAd(), parse_ad("[ Requirements = false ]")) is True
+    assert match(ClassAd(), parse_ad("[ Requirements = false ]")).left is True
 
 
 @pytest.mark.parametrize("text", ["true", "1", "-3", "0.5", "!false", "2 > 1"])
@@ -134,6 +134,14 @@ def test_facts_name_each_attribute_once_in_any_case() -> None:
     job = parse_ad("[ Requirements = other.Cpus > 2 && other.x ]")
     clause = clauses(parse_ad("[ Requirements = other.Cpus < 2 || TARGET.cpus > 4 ]"), job)[0]
     assert [name for name, _ in clause.facts] == ["Cpus"]
+
+
+def test_facts_of_one_name_in_both_ads_are_told_apart() -> None:
+    job = parse_ad("[ Cpus = 4; Requirements = TARGET.Cpus >= MY.Cpus ]")
+    [clause] = clauses(job, parse_ad("[ Cpus = 2 ]"))
+    assert clause.facts == (("Cpus", 2), ("MY.Cpus", 4))
+    [clause] = clauses(job, parse_ad("[ Cpus = 4 ]"))
+    assert clause.facts == (("Cpus", 4),)
 
 
 def test_facts_are_of_whole_paths() -> None:

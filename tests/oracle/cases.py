@@ -1,6 +1,7 @@
-"""The cases that both sides are asked: every operator and function on values of all types.
+"""The fixed cases that both sides are asked: all operators and functions on values of all types.
 
-Random trees are made in ``test_trees``; expressions written by hand are in ``expressions.txt``.
+Scopes are tried in ``scopes``, random expressions are made in ``generate``, and those written by
+hand are in ``expressions.txt``.
 """
 
 from __future__ import annotations
@@ -36,11 +37,21 @@ PAIRED: Final = (
     "relTime(90)", "relTime(-1.5)",
 )  # fmt: skip
 
+# One of each type, for every pair of arguments.
+TYPES: Final = (
+    "undefined", "error", "true", "7", "-2.5", '"a"', '"1,2.5"', "{1,2}", '{"a",undefined}',
+    "[a=1]", 'absTime("2004-01-01T01:00:00+01:00")', "relTime(90)",
+)  # fmt: skip
+
 # What these give depends on the moment, on chance, or on the configuration of a pool.
 UNREPEATABLE: Final = frozenset({"time", "currenttime", "daytime", "random", "usermap"})
 
-SAMPLES: Final = {2: 60, 3: 40, 4: 20}
-"""How many combinations of arguments a function is asked, by the number of arguments."""
+# Of times beyond all calendars these give what happens to stand in HTCondor's memory.
+BEYOND: Final = ("9223372036854775807", "-9223372036854775808", "9007199254740993")
+CALENDARS: Final = frozenset({"splitTime", "formatTime"})
+
+SAMPLES: Final = {2: 60, 3: 120, 4: 60}
+"""How many further combinations a function is asked, by the number of arguments."""
 
 
 def operators() -> list[str]:
@@ -72,17 +83,21 @@ def functions() -> list[Function]:
 
 
 def function_cases(function: Function) -> Iterator[Case]:
-    """A function with none to four arguments: one is each value, more are a fixed sample."""
+    """A function with none to four arguments: each value, each pair of types, a fixed sample."""
     chance = random.Random(function.name)
+    values = [value for value in VALUES if value not in BEYOND or function.name not in CALENDARS]
     if function.name not in ("formatTime", "absTime"):
         # These two give the present where they have no argument.
         yield Case(f"{function.name}()")
-    for value in VALUES:
+    for value in values:
         yield Case(f"{function.name}({value})")
+    if function.accepts(2):
+        for pair in itertools.product(TYPES, repeat=2):
+            yield Case(f"{function.name}({', '.join(pair)})")
     for count, sample in SAMPLES.items():
-        for _ in range(sample if function.accepts(count) else 1):
-            values = [chance.choice(VALUES) for _ in range(count)]
-            yield Case(f"{function.name}({', '.join(values)})")
+        for _ in range(sample if function.accepts(count) else 2):
+            chosen = [chance.choice(values) for _ in range(count)]
+            yield Case(f"{function.name}({', '.join(chosen)})")
 
 
 def written_cases() -> list[Case]:

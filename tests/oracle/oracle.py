@@ -1,85 +1,113 @@
-"""The reference implementation as an object to ask, and our own answers in the same form."""
+"""The reference implementation as an object to ask. Our own answers are in ``answers``."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 import attrs
-
-from matchmaker import ClassAd, ParseError, parse_ad, parse_expr
-from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 WORKER: Final = Path(__file__).with_name("worker.py")
 
 SECONDS: Final = 10.0
 """How long the reference implementation may take for one expression before it counts as hanging."""
 
+BATCH: Final = 200
+"""How many cases are sent at once."""
+
+Answer: TypeAlias = "list[Any]"
+"""A value as plain data: a list that begins with its type, or with why there is no value."""
+
+HANGS: Final[Answer] = ["hangs"]
+CRASHES: Final[Answer] = ["crashes"]
+
 
 @attrs.frozen(slots=True)
 class Case:
-    """An expression, perhaps in an ad, perhaps matched with another ad."""
+    """An expression in an ad, perhaps matched with another ad. An empty text is no ad at all."""
 
     text: str
-    my: str = ""
+    my: str = "[ ]"
     target: str = ""
 
-
-@attrs.frozen(slots=True)
-class Compared:
-    """What both give for a case, as lists that begin with the type of the value."""
-
-    case: Case
-    ours: list[Any]
-    theirs: list[Any]
-
     def __str__(self) -> str:
-        where = f"  in {self.case.my}" if self.case.my else ""
-        match = f"  with {self.case.target}" if self.case.target else ""
-        return f"{self.case.text}{where}{match}: ours {self.ours}, HTCondor's {self.theirs}"
+        where = f"  in {self.my}" if self.my != "[ ]" else ""
+        match = f"  with {self.target}" if self.target else ""
+        return f"{self.text}{where}{match}"
 
 
 class Oracle:
     """A child process with the reference implementation, started again when it hangs or crashes."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: Path = WORKER, seconds: float = SECONDS) -> None:
+        self.worker = worker
+        self.seconds = seconds
+        self.starts = 0
+        """How many processes have been started so far."""
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
 
-    def ask(self, case: Case) -> list[Any]:
-        """The encoded value of a case, or ``["hangs"]``, ``["crashes"]``, ``["unreadable"]``."""
+    def ask(self, case: Case) -> Answer:
+        """The answer to one case; see :meth:`answers`."""
+        return self.answers([case])[0]
+
+    def answers(self, cases: list[Case]) -> list[Answer]:
+        """The encoded values of cases; else ``unreadable``, an ``exception``, HANGS or CRASHES.
+
+        A process that crashes is asked for the same case once more, in a fresh process and alone,
+        so that the case bears no blame for those before it.
+        """
+        answers: list[Answer] = []
+        suspect = -1
+        while len(answers) < len(cases):
+            alone = len(answers) == suspect
+            pending = cases[len(answers) :][: 1 if alone else None]
+            self._send(pending)
+            for _ in pending:
+                answer = self._receive()
+                if answer is None and not alone:
+                    suspect = len(answers)
+                    break
+                answers.append(CRASHES if answer is None else answer)
+                if answers[-1] in (CRASHES, HANGS):
+                    break
+        return answers
+
+    def _send(self, cases: list[Case]) -> None:
         process = self._running()
-        request = {"text": case.text, "my": case.my, "target": case.target}
-        try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(request) + "\n")
+        assert process.stdin is not None
+        # One line, which the worker reads to its end before it begins to answer.
+        with contextlib.suppress(OSError):
+            requests = [[case.text, case.my, case.target] for case in cases]
+            process.stdin.write(json.dumps(requests) + "\n")
             process.stdin.flush()
-            line = self._lines.get(timeout=SECONDS)
+
+    def _receive(self) -> Answer | None:
+        """The next answer; None, with the process ended, where there is none any more."""
+        try:
+            line = self._lines.get(timeout=self.seconds)
         except queue.Empty:
             self.close()
-            return ["hangs"]
-        except OSError:
-            line = ""
-        if not line:
+            return HANGS
+        if not line.endswith("\n"):
             self.close()
-            return ["crashes"]
-        answer: list[Any] = json.loads(line)
+            return None
+        answer: Answer = json.loads(line)
         return answer
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
+            self.starts += 1
             self._process = subprocess.Popen(
-                [sys.executable, str(WORKER)],
+                [sys.executable, str(self.worker)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -112,59 +140,8 @@ def _feed(lines: IO[str], into: queue.Queue[str]) -> None:
     into.put("")
 
 
-def encoded(value: Value) -> list[Any]:
-    """A value in the form in which the worker gives its own."""
-    if is_error(value):
-        return ["error"]
-    if value is UNDEFINED:
-        return ["undefined"]
-    if isinstance(value, bool):
-        return ["boolean", value]
-    if isinstance(value, int):
-        return ["integer", str(value)]
-    if isinstance(value, float):
-        return ["real", repr(value)]
-    if isinstance(value, str):
-        return ["string", value]
-    if isinstance(value, datetime):
-        return ["absolute time", to_text(value)]
-    if isinstance(value, timedelta):
-        return ["relative time", repr(value.total_seconds())]
-    if isinstance(value, list):
-        return ["list", [encoded(item) for item in value]]
-    assert isinstance(value, ClassAd)
-    return ["classad", sorted(name.lower() for name in value)]
-
-
-def ours(case: Case) -> list[Any]:
-    """Our own answer to a case."""
-    try:
-        expression = parse_expr(case.text)
-    except ParseError:
-        return ["unreadable"]
-    my = parse_ad(case.my) if case.my else None
-    target = parse_ad(case.target) if case.target else None
-    return encoded(expression.eval(my, target))
-
-
-def compared(oracle: Oracle, cases: Iterable[Case]) -> list[Compared]:
-    """Both answers to each of the cases."""
-    return [Compared(case, ours(case), oracle.ask(case)) for case in cases]
-
-
-def agree(one: Compared) -> bool:
-    """Whether both answers are the same. What HTCondor refuses to evaluate is an error with us."""
-    if one.theirs[0] == "exception":
-        return one.ours == ["error"]
-    return _same(one.ours, one.theirs)
-
-
-def _same(left: list[Any], right: list[Any]) -> bool:
-    if left[0] != right[0]:
-        return False
-    if left[0] == "list":
-        return len(left[1]) == len(right[1]) and all(map(_same, left[1], right[1]))
-    if left[0] == "relative time":
-        # A relative time has microseconds with us.
-        return math.isclose(float(left[1]), float(right[1]), rel_tol=1e-12, abs_tol=1e-6)
-    return left == right
+def batches(cases: Iterable[Case], size: int = BATCH) -> Iterator[list[Case]]:
+    """The cases in lists of at most `size`, as they come."""
+    remaining = iter(cases)
+    while batch := list(islice(remaining, size)):
+        yield batch

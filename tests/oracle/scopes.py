@@ -43,6 +43,8 @@ WRITTEN: Final = (
     "inner.deeper.parent.below", "[a = own; b = a + 1].b", "[own = 3; b = own].b",
     "[a = theirs].a", "[a = TARGET.theirs].a", "[a = MY.own].a", "[own = 1; a = MY.own].a",
     "evalInEachContext(both + own, ads)", "evalInEachContext(TARGET.theirs, ads)",
+    "evalInEachContext(theirs + at, ads)", "countMatches(theirs > both, ads)",
+    "evalInEachContext(missing, {[a = theirs]})", "evalInEachContext(asks, {[theirs = 1]})",
     "countMatches(both > 3, ads)", "size(ads.both)", "sum(evalInEachContext(1, ads))",
     "[MY = [own = 7]; a = MY.own].a", "[TARGET = [own = 7]; a = TARGET.own].a",
     "[self = 1; a = self].a", "[parent = 1; a = parent].a", "MY", "TARGET", "self", "other",
@@ -60,6 +62,5 @@ def scope_cases() -> Iterator[Case]:
     """Every name after every prefix, in either ad and in none, with and without a match."""
     texts = [prefix + name for prefix, name in itertools.product(PREFIXES, NAMES)]
     for text in (*texts, *WRITTEN):
-        yield Case(text)
-        for my, target in ((MY, ""), (MY, TARGET), (TARGET, MY), (TARGET, "")):
+        for my, target in (("", ""), (MY, ""), (MY, TARGET), (TARGET, MY), (TARGET, "")):
             yield Case(text, my, target)

@@ -1,70 +1,85 @@
-"""The same answer as HTCondor's own library, to thousands of expressions.
+"""The same answer as HTCondor's own library, to tens of thousands of expressions.
 
-What disagrees must be excused by ``differences``. Nothing is compared that depends on the moment.
+Each case is answered by the reference evaluation and by compiled expressions, and both are held to
+HTCondor's answer. What disagrees must be accounted for by ``differences``. Nothing is compared that
+depends on the moment. The figures of all tests together are printed at the end of a run.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr
 from matchmaker.classad.functions import Function
 from tests.oracle import cases, scopes
-from tests.oracle.differences import reason
-from tests.oracle.oracle import Case, Oracle, agree, compared
-from tests.strategies import ads, boolean_expressions, expressions, number_expressions
+from tests.oracle.answers import agree, compared
+from tests.oracle.differences import account
+from tests.oracle.figures import AGREEING, DIFFERING
+from tests.oracle.generate import Generator
+from tests.oracle.oracle import Case, Oracle, batches
 
 pytestmark = pytest.mark.oracle
 
+Record = pytest.FixtureRequest
 
-def assert_agreement(oracle: Oracle, asked: Iterable[Case]) -> None:
-    """Fails with the disagreements that nothing excuses."""
-    answers = compared(oracle, asked)
-    assert answers
-    faults = [one for one in answers if not agree(one) and reason(one) is None]
-    shown = "\n".join(map(str, faults[:20]))
-    assert not faults, f"{len(faults)} of {len(answers)} disagree:\n{shown}"
+CHUNKS = 24
+CHUNK = 1500
+"""The random cases: as many seeds, and as many cases from each."""
+
+SHARE = 0.95
+SHARE_OF_FUNCTION = 0.6
+"""The least part of the cases of a test that has to agree outright."""
+
+
+def assert_agreement(
+    oracle: Oracle, request: pytest.FixtureRequest, asked: Iterable[Case], share: float = SHARE
+) -> None:
+    """Fails with the disagreements that nothing accounts for, and where too many differ at all."""
+    agreeing, differing, faults = 0, 0, []
+    for batch in batches(asked):
+        for one in compared(oracle, batch):
+            if agree(one):
+                agreeing += 1
+            elif account(one):
+                differing += 1
+            else:
+                faults.append(str(one))
+    request.node.user_properties += [(AGREEING, agreeing), (DIFFERING, differing)]
+    total = agreeing + differing + len(faults)
+    shown = "\n".join(faults[:20])
+    assert not faults, f"{len(faults)} of {total} disagree:\n{shown}"
+    assert agreeing >= share * total > 0
 
 
 @pytest.mark.parametrize("pattern", cases.operators())
-def test_operator(oracle: Oracle, pattern: str) -> None:
-    assert_agreement(oracle, cases.operator_cases(pattern))
+def test_operator(oracle: Oracle, request: Record, pattern: str) -> None:
+    assert_agreement(oracle, request, cases.operator_cases(pattern))
 
 
 @pytest.mark.parametrize("function", cases.functions(), ids=lambda function: function.name)
-def test_function(oracle: Oracle, function: Function) -> None:
-    assert_agreement(oracle, cases.function_cases(function))
+def test_function(oracle: Oracle, request: Record, function: Function) -> None:
+    assert_agreement(oracle, request, cases.function_cases(function), SHARE_OF_FUNCTION)
 
 
-def test_written_expressions(oracle: Oracle) -> None:
-    assert_agreement(oracle, cases.written_cases())
+def test_written_expressions(oracle: Oracle, request: Record) -> None:
+    assert_agreement(oracle, request, cases.written_cases(), SHARE_OF_FUNCTION)
 
 
-def test_scopes(oracle: Oracle) -> None:
-    assert_agreement(oracle, scopes.scope_cases())
+@pytest.mark.parametrize("part", range(4))
+def test_scopes(oracle: Oracle, request: Record, part: int) -> None:
+    assert_agreement(oracle, request, itertools.islice(scopes.scope_cases(), part, None, 4))
 
 
-def test_process_is_started_again(oracle: Oracle) -> None:
-    oracle._running().kill()
-    assert oracle.ask(Case("1 + 1")) == ["crashes"]
-    assert oracle.ask(Case("1 + 1")) == ["integer", "2"]
+@pytest.mark.parametrize("seed", range(CHUNKS))
+def test_random(oracle: Oracle, request: Record, seed: int) -> None:
+    assert_agreement(oracle, request, itertools.islice(Generator(seed).cases(), CHUNK))
 
 
-@seed(25)
-@settings(max_examples=100, database=None)
-@given(trees=st.lists(boolean_expressions() | number_expressions(), min_size=10, max_size=15))
-def test_typed_trees(oracle: Oracle, trees: list[Expr]) -> None:
-    assert_agreement(oracle, [Case(str(tree)) for tree in trees])
-
-
-@seed(14)
-@settings(max_examples=100, database=None)
-@given(trees=st.lists(expressions(), min_size=10, max_size=15), my=ads(), target=ads())
-def test_any_trees_in_ads(oracle: Oracle, trees: list[Expr], my: ClassAd, target: ClassAd) -> None:
-    one, other = str(my), str(target)
-    assert_agreement(oracle, [Case(str(tree), one) for tree in trees])
-    assert_agreement(oracle, [Case(str(tree), one, other) for tree in trees])
+def test_at_least_50000_cases_agree() -> None:
+    """The tests above see to it that these parts agree; here they are added up."""
+    functions = sum(len(list(cases.function_cases(each))) for each in cases.functions())
+    operators = sum(len(list(cases.operator_cases(each))) for each in cases.operators())
+    least = SHARE * (operators + CHUNKS * CHUNK) + SHARE_OF_FUNCTION * functions
+    assert least > 50_000

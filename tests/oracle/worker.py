@@ -1,14 +1,15 @@
 """Evaluates expressions with HTCondor's own library: JSON requests in, JSON answers out.
 
 A script for a process of its own, because the library keeps state, can hang, and can crash. It uses
-nothing of the project. One line is one request; it holds ``text`` and perhaps ``my`` and
-``target``, ads as text. An answer is the value as a list that begins with its type; see
-``encoded``.
+nothing of the project. One line is a list of requests, each a list of the expression and the two
+ads as text, empty where there is none. One line for each request is its answer: the value as a list
+that begins with its type, see ``encoded``.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import os
 import sys
@@ -21,20 +22,35 @@ os.environ["CONDOR_CONFIG"] = "ONLY_ENV"
 import htcondor2  # noqa: F401 # isort: skip
 import classad2  # isort: skip
 
+DEPTH = 3
+"""How deep the parts of a value are looked at: it may hold itself."""
+
+# What of an attribute's name would end the quotes around it.
+QUOTED = str.maketrans({"\\": "\\\\", "'": "\\'"})
+
+
+@functools.lru_cache(maxsize=64)
+def ad(text: str) -> Any:
+    """An ad, read once for all the expressions that are asked in it; None for no text."""
+    return classad2.ClassAd(text) if text else None
+
 
 class Question:
     """One expression between two ads."""
 
-    def __init__(self, request: dict[str, str]) -> None:
-        self.text = request["text"]
-        self.my = classad2.ClassAd(request["my"]) if request.get("my") else None
-        self.target = classad2.ClassAd(request["target"]) if request.get("target") else None
+    def __init__(self, my: str, target: str) -> None:
+        self.my = ad(my)
+        self.target = ad(target)
 
     def value(self, text: str) -> Any:
         return classad2.ExprTree(text).eval(self.my, self.target)
 
-    def encoded(self, value: Any, text: str) -> list[Any]:
-        """A value as plain data; `text` is an expression that gives it, to ask about its type."""
+    def encoded(self, text: str, depth: int = DEPTH) -> list[Any]:
+        """The value of an expression as plain data."""
+        return self.of(self.value(text), text, depth)
+
+    def of(self, value: Any, text: str, depth: int) -> list[Any]:
+        """A value as plain data; `text` is an expression that gives it, to ask about its parts."""
         if value is classad2.Value.Error:
             return ["error"]
         if value is classad2.Value.Undefined:
@@ -53,26 +69,37 @@ class Question:
             # The bindings forget the offset; the library's own text has it.
             return ["absolute time", self.value(f"string({text})")]
         if isinstance(value, list):
-            return ["list", [self.item(item, f"({text})[{i}]") for i, item in enumerate(value)]]
+            if not depth:
+                return ["list", len(value)]
+            return ["list", [self.item(item, f"({text})[{i}]", depth - 1)
+                             for i, item in enumerate(value)]]  # fmt: skip
         if isinstance(value, classad2.ClassAd):
-            return ["classad", sorted(name.lower() for name in value)]
+            names = sorted(value, key=str.lower)
+            if not depth:
+                return ["classad", [name.lower() for name in names]]
+            return ["classad", [[name.lower(),
+                                 self.encoded(f"({text}).'{name.translate(QUOTED)}'", depth - 1)]
+                                for name in names]]  # fmt: skip
         raise TypeError(type(value).__name__)
 
-    def item(self, value: Any, text: str) -> list[Any]:
-        if isinstance(value, classad2.ExprTree):
-            value = value.eval(self.my, self.target)
-        return self.encoded(value, text)
+    def item(self, value: Any, text: str, depth: int) -> list[Any]:
+        # What is taken out of a list has lost the ad in which it stood.
+        if isinstance(value, (classad2.ExprTree, classad2.ClassAd, list)):
+            return self.encoded(text, depth)
+        return self.of(value, text, depth)
 
 
-def answer(request: dict[str, str]) -> list[Any]:
-    """The encoded value, or why there is none: ``unreadable`` text, or an ``exception``."""
+def answer(text: str, my: str = "", target: str = "") -> list[Any]:
+    """The encoded value, or why there is none: text that is ``unreadable``, or an ``exception``."""
     try:
-        classad2.ExprTree(request["text"])
+        # The bindings set the text inside an ad, which it must not leave; alone, a bracket too many
+        # would not be noticed. They also want a comment to end with its line.
+        classad2.ExprTree(f"{text}\n"), classad2.ExprTree(f"({text}\n)")
+        ad(my), ad(target)
     except classad2.ClassAdException:
         return ["unreadable"]
     try:
-        question = Question(request)
-        return question.encoded(question.value(question.text), question.text)
+        return Question(my, target).encoded(f"{text}\n")
     except (classad2.ClassAdException, UnicodeDecodeError, OverflowError, ValueError) as error:
         return ["exception", type(error).__name__]
 
@@ -80,7 +107,8 @@ def answer(request: dict[str, str]) -> list[Any]:
 def main() -> None:
     """Answers until the input ends."""
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), flush=True)  # noqa: T201 - its output
+        for request in json.loads(line):
+            print(json.dumps(answer(*request)), flush=True)  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

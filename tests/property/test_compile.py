@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -11,14 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr
+from matchmaker import ClassAd, Expr, parse_ad, parse_expr, testing
 from matchmaker.classad import evaluate as module
 from matchmaker.classad.compile import compile_expression
+from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary, literal
-from matchmaker.classad.operators import BINARY
+from matchmaker.classad.operators import BINARY, ascii_fold
 from matchmaker.classad.state import State
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from tests import strategies
+from tests.classad.test_bounds import HOSTILE
 
 NAMES = (*strategies.NAMES, "target", "Requirements")
 
@@ -62,8 +65,10 @@ contents = st.one_of(
 ads = st.dictionaries(st.sampled_from(NAMES), contents, max_size=6).map(ClassAd)
 
 
-def reference(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
-    state = State(my, target)
+def reference(node: Expr, my: ClassAd, target: ClassAd | None, inside: str = "") -> Any:
+    """The value by the reference form alone: a watched evaluation runs no functions."""
+    state = State(my, target, my, inside)
+    state.watched = True
     return module.REFERENCE[type(node)](node, state, my)
 
 
@@ -77,13 +82,41 @@ def compiled(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
     assert run is not None or isinstance(node, Literal)
     if run is None:
         return reference(node, my, target)
-    return run(my, target, State(my, target))
+    return run(my, target)
+
+
+def with_functions(*ads: ClassAd | None) -> None:
+    """Makes functions of all that the ads hold."""
+    for ad in ads:
+        for held in ad.content.values() if ad is not None else ():
+            if isinstance(held, Expr):
+                object.__setattr__(held, "run", function_of(held))
 
 
 @settings(max_examples=1500)
-@given(strategies.expressions() | conditions(), ads, ads | st.none())
+@given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_compiled_is_reference(node: Expr, my: ClassAd, target: ClassAd | None) -> None:
     assert canonical(compiled(node, my, target)) == canonical(reference(node, my, target))
+
+
+@settings(max_examples=1000)
+@given(ads, ads | st.none())
+def test_compiled_attributes_are_reference(my: ClassAd, target: ClassAd | None) -> None:
+    """Attributes that lead to each other, in circles too."""
+    with_functions(my, target)
+    for name in my:
+        node, folded = my[name], ascii_fold(name)
+        expected = canonical(reference(node, my, target, folded))
+        assert canonical(evaluate_attribute(my, folded, target)) == expected
+
+
+@pytest.mark.parametrize(("text", "ad"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_too_much_is_an_error_in_functions_too(text: str, ad: str) -> None:
+    expression, my = parse_expr(text), parse_ad(ad)
+    with_functions(my, ClassAd({"expression": expression}))
+    start = time.thread_time()
+    assert is_error(expression.eval(my))
+    assert time.thread_time() - start < 20, "seconds, where without bounds it would be hours"
 
 
 @settings(max_examples=300)
@@ -125,3 +158,21 @@ def test_generated_source_holds_no_text_of_the_expression() -> None:
     run = compile_expression(evil, module._AROUND)
     assert run is not None
     assert all("os" not in name and "import" not in name for name in run.__code__.co_names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "member(5, l)", "size(split(s))", 'strcat("a", s)', 'join(",", l)', "sum(l)",
+        'stringListMember("x", s)', "member(size(l), l) && size(s) > 3",
+    ],
+)  # fmt: skip
+def test_both_forms_count_the_same_steps(text: str) -> None:
+    ad = ClassAd({"s": "a " * 4000, "l": list(range(1000))})
+    node = parse_expr(text)
+    run = compile_expression(node, module._AROUND)
+    assert run is not None
+    slow, fast = State(ad, None), State(ad, None)
+    module.REFERENCE[type(node)](node, slow, ad)
+    run(ad, None, fast)
+    assert slow.steps == fast.steps > 0

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr
+from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr, testing
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
     Binary,
@@ -49,7 +49,13 @@ from tests.strategies import (
 
 KINDS = (bool, int, float, str, list, ClassAd, datetime, timedelta, UndefinedType, ErrorType)
 
-any_trees = expressions() | number_expressions() | text_expressions() | boolean_expressions()
+any_trees = st.one_of(
+    testing.expressions(),
+    expressions(),
+    number_expressions(),
+    text_expressions(),
+    boolean_expressions(),
+)
 
 
 def same(left: Value, right: Value) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError
-from matchmaker.classad.formats.old import _read_lines
+from matchmaker.classad.formats.old import _read_lines, read
 from matchmaker.classad.parser import parse_ad_expr
-from matchmaker.classad.scanner import read_flat_ad, read_old_block
+from matchmaker.classad.scanner import PLAIN_LINES, read_flat_ad
 from tests import strategies
 
 spaces = st.sampled_from(["", " ", "\n", "\t ", " // no ]\n", "/* ; */"])
@@ -17,7 +20,8 @@ fragments = st.sampled_from(
     ["1", "-5", "007", "1.5", "1.", ".5", "1e3", "9223372036854775807", "9223372036854775808",
      '"x"', '"a;b"', '"a]b"', '"q\\"r"', '"\\\\"', '"\n"', '"open', "true", "FALSE", "undefined",
      "error", "a", "a + 1", 'b == "x;y" && c', "{1, 2}", "[z = 1]", "x[0]", "a ? b : c", "a/2",
-     "a//2", "a/*c*/b", "'q;r'", "= 1", "1 2", "", '"a" "b"', 'real("INF")', "\0", "é", "a ?: -1"]
+     "a//2", "a/*c*/b", "'q;r'", "= 1", "1 2", "", '"a" "b"', 'real("INF")', "\0", "é", "a ?: -1",
+     "0", "00", "٣", '"é"']
 )  # fmt: skip
 values = fragments | strategies.expressions(max_leaves=4).map(str)
 
@@ -55,6 +59,17 @@ def test_the_first_tier_takes_plain_ads() -> None:
     assert read_flat_ad("[ a = [ b = 1 ] ]") is None
 
 
+def test_the_first_tier_takes_any_spelling_and_semicolons_in_strings() -> None:
+    first, second = read_flat_ad('[ Spelled = 1; Also = "x" ]'), read_flat_ad("[ SPELLED = 2 ]")
+    assert first is not None
+    assert second is not None
+    assert (list(first), list(second)) == (["Spelled", "Also"], ["SPELLED"])
+    both = '[ spelled = 2; Also = "y;z"; e = "\\";" ]'
+    assert read_flat_ad(both) == by_grammar(both)
+    assert list(read_flat_ad(both) or ()) == ["spelled", "Also", "e"]
+    assert read_flat_ad('[ a = "x; b = 1 ]') is None
+
+
 old_values = values | st.sampled_from(['"x\\ty"', '"x\\"', '"x" // c', "1 # c"])
 
 
@@ -67,10 +82,26 @@ def old_blocks(draw: st.DrawFn) -> str:
     return "\n".join(draw(st.lists(lines | lines | odd, max_size=5)))
 
 
+def outcome(ads: Iterator[ClassAd]) -> list[tuple[str, list[str]]] | str:
+    """What is read, each ad as text and with its spellings, or the error that ends it."""
+    try:
+        return [(str(ad), list(ad)) for ad in ads]
+    except ParseError as error:
+        return str(error)
+
+
 @settings(max_examples=1500)
 @given(old_blocks())
-def test_a_block_of_old_lines_is_what_the_slow_way_reads(text: str) -> None:
-    ad = read_old_block(text)
-    if ad is not None:
-        assert list(_read_lines(text, 1)) == [ad]
-        assert list(ad) == list(next(_read_lines(text, 1)))
+def test_old_lines_are_what_the_slow_way_reads(text: str) -> None:
+    slow = outcome(_read_lines(text.split("\n"), 1))
+    assert outcome(read(iter([text]))) == slow
+    assert outcome(read(iter(text))) == slow
+
+
+def test_known_lines_are_taken_from_the_table() -> None:
+    read_ads = list(read(iter(['Some = 1\nText = "x"\n\nsome = 2\n'])))
+    assert [list(ad) for ad in read_ads] == [["Some", "Text"], ["some"]]
+    assert PLAIN_LINES["Some = 1"] == ("some", 1)
+    assert PLAIN_LINES['Text = "x"'] == ("text", "x")
+    with pytest.raises(ParseError):
+        PLAIN_LINES["some = 2"]

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import matchmaker as mm
-from matchmaker import ClassAd, Expr
+from matchmaker import ClassAd, Expr, testing
 from tests import strategies
 from tests.property.test_compile import ads, canonical, conditions
 
 
 @settings(max_examples=500)
-@given(strategies.expressions() | conditions(), ads, ads | st.none())
+@given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_the_whole_has_the_value_of_the_evaluation(
     node: Expr, my: ClassAd, target: ClassAd | None
 ) -> None:

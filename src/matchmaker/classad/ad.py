@@ -5,11 +5,13 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value
 
@@ -51,26 +53,35 @@ class ClassAd(MutableMapping[str, Expr]):
             self.update(attributes, **more)
 
     @classmethod
-    def of(cls, content: dict[str, Any], names: dict[str, str] | None) -> ClassAd:
-        """An ad around its content: values and expressions by folded names, and their spelling.
+    def of(cls, content: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
+        """An ad around its content: values and expressions by folded names.
 
-        ``names`` is what :func:`canonical_names` gives for the spellings.
+        ``names`` are the spellings, as :func:`canonical_names` gives them.
         """
-        ad = cls()
+        ad = _new(cls)
         ad.content = content
-        ad._names = names.copy() if names is not None else None
+        ad._names = names  # noqa: SLF001 - its own
+        ad.parent = None
         return ad
+
+    @classmethod
+    def of_assignments(cls, assignments: Sequence[tuple[str, Any]]) -> ClassAd:
+        """An ad of names and what it is to hold under them, values and expressions, in order."""
+        names, held = zip(*assignments, strict=True) if assignments else ((), ())
+        folded, spelled = _shape(names)
+        content = dict(zip(folded, held, strict=True))
+        return cls.of(content, spelled.copy() if spelled is not None else None)
 
     @classmethod
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
         """The ad that ``[…]`` denotes; ``parent`` is the ad in which it is written, if any."""
-        ad = cls()
+        ad = cls.of_assignments(
+            [
+                (name, expression.value if type(expression) is Literal else expression)
+                for name, expression in zip(node.names, node.expressions, strict=True)
+            ]
+        )
         ad.parent = parent
-        ad._names = canonical_names(node.names)
-        ad.content = {
-            ascii_fold(name): expression.value if type(expression) is Literal else expression
-            for name, expression in zip(node.names, node.expressions, strict=True)
-        }
         return ad
 
     def expression(self) -> AdExpr:
@@ -131,6 +142,7 @@ class ClassAd(MutableMapping[str, Expr]):
         expression = value if isinstance(value, Expr) else literal(value)
         folded = ascii_fold(name)
         if folded not in self.content:
+            folded = intern(folded)
             self._spell(folded, name)
         self.content[folded] = expression.value if type(expression) is Literal else expression
 
@@ -143,7 +155,7 @@ class ClassAd(MutableMapping[str, Expr]):
     def _spell(self, folded: str, name: str) -> None:
         """Notes the spelling of a new attribute."""
         if self._names is None:
-            if canonical_names((name,)) is None:
+            if canonical_names({folded: name}) is None:
                 return
             self._names = {known: _spelled[known] for known in self.content}
         self._names[folded] = name
@@ -178,6 +190,22 @@ class ClassAd(MutableMapping[str, Expr]):
         text = str(self)
         return f"<ClassAd {text if len(text) <= 200 else text[:197] + '...'}>"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # For IPython and Hypothesis: the whole ad, in Python that reads it back.
+        lines = [str(self)]
+        if len(lines[0]) > 60 and len(self) > 1:
+            # One attribute a line; strings that stand side by side are one.
+            lines = [f"{unparse_name(name)} = {held}; " for name, held in self.items()]
+            lines[0] = f"[ {lines[0]}"
+            lines[-1] += "]"
+        with printer.group(4, "parse_ad(", ")"):
+            for line in lines:
+                if len(lines) > 1:
+                    printer.break_()
+                printer.text(repr(line))
+
+
+_new: Final = object.__new__
 
 HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
 """The attributes that may name a machine, the first that it has."""
@@ -204,12 +232,35 @@ _spelled: Final[dict[str, str]] = {}
 _MOST_SPELLINGS: Final = 1 << 16
 
 
-def canonical_names(names: Iterable[str]) -> dict[str, str] | None:
-    """None where each name is spelled as it was first, else the names by their folded forms."""
-    for name in names:
-        folded = ascii_fold(name)
+def canonical_names(names: dict[str, str]) -> dict[str, str] | None:
+    """None where each name is spelled as it was first, else the same names, by their folded forms.
+
+    >>> canonical_names({"onlyhere": "OnlyHere"}), canonical_names({"onlyhere": "ONLYHERE"})
+    (None, {'onlyhere': 'ONLYHERE'})
+    """
+    for folded, name in names.items():
         if folded not in _spelled and len(_spelled) < _MOST_SPELLINGS and len(name) <= 200:
             _spelled.setdefault(folded, name)
         if _spelled.get(folded) != name:
-            return {ascii_fold(name): name for name in names}
+            return names
     return None
+
+
+# The names of ads, as they are spelled: their folded forms, and what `canonical_names` gives.
+_shapes: Final[dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, str] | None]]] = {}
+_MOST_SHAPES: Final = 1 << 12
+_LARGEST_SHAPE: Final = 500
+
+
+def _shape(names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str] | None]:
+    shape = _shapes.get(names)
+    if shape is None:
+        folded = tuple(intern(ascii_fold(name)) for name in names)
+        # Of a name that comes twice, the first spelling.
+        spelled = dict(zip(reversed(folded), reversed(names), strict=True))
+        shape = folded, canonical_names(spelled)
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        if len(names) <= _LARGEST_SHAPE:
+            _shapes[names] = shape
+    return shape

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import Value, is_error
 
 MAX_DEPTH: Final = 300
 """How deep attributes may lead into each other, counting the nesting of each expression."""
@@ -54,6 +54,20 @@ class OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
 
 
+TOO_MANY_STEPS: Final = f"evaluation took more than {MAX_STEPS} steps"
+TOO_MANY_SECONDS: Final = f"patterns took the evaluation more than {SECONDS} seconds"
+
+
+def exhausted(value: Value) -> bool:
+    """Whether a value is the ERROR of an evaluation that used up its steps or its seconds.
+
+    >>> from matchmaker.classad.values import ErrorType
+    >>> exhausted(ErrorType(TOO_MANY_STEPS)), exhausted(ErrorType("division by zero"))
+    (True, False)
+    """
+    return is_error(value) and value.reason.endswith((TOO_MANY_STEPS, TOO_MANY_SECONDS))
+
+
 class Budget:
     """What one evaluation has used up so far."""
 
@@ -65,7 +79,7 @@ class Budget:
         """Counts work. Raises OutOfBoundsError once it is too much."""
         self.steps += steps
         if self.steps > MAX_STEPS:
-            raise OutOfBoundsError(f"evaluation took more than {MAX_STEPS} steps")
+            raise OutOfBoundsError(TOO_MANY_STEPS)
 
 
 def bulk(value: Value) -> int:

@@ -2,12 +2,13 @@
 
 A function is made of an expression when it pays, and kept on the interned node. What is generated
 is the shape of the expression only: names and constants are arguments, so that no text of an ad is
-ever part of generated source. Plain operands (numbers, strings, booleans) take a fast path; the
-rest goes to the total operators of ``operators`` and, for the rarer kinds of nodes, to the
-reference evaluation itself.
+ever part of generated source. Plain operands take a fast path (``fastpaths``); the rest goes to the
+total operators of ``operators`` and, for the rarer kinds of nodes, to the reference evaluation.
 
-A function has the arguments ``ad``, ``other`` and ``state``: the ad in which the expression stands,
-which is nested in no other, the ad that it is matched with or None, and the evaluation's state.
+A function has the arguments ``ad``, ``other``, ``state`` and ``inside``: the ad in which the
+expression stands, which is nested in no other, the ad that it is matched with or None, the state of
+the evaluation, and the attribute with which it began. Most evaluations need no state: where it is
+None, one is begun when it is first needed. What calls cost is added up in ``steps`` until then.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad.bounds import LONG, bulk, cost
+from matchmaker.classad.bounds import CALL, FOUR, LONG, bulk, cost
+from matchmaker.classad.fastpaths import RELATIONS, Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -35,29 +37,26 @@ from matchmaker.classad.nodes import (
     weight,
 )
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, truth
-from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
+from matchmaker.classad.values import UNDEFINED, Value
 
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 500
 """Larger expressions are left to the reference evaluation: compiling them would not pay."""
 
-_EXACT: Final = 2**53
-"""Up to here an integer and a real compare in Python as they do after promotion."""
+_FEW: Final = 1000
+"""How many steps a function adds up before it tells them."""
 
 
 @attrs.frozen(slots=True)
 class Surroundings:
     """What generated code calls: ways to an attribute's value, and the reference evaluation.
 
-    ``own``, ``mine`` and ``theirs`` take what an ad holds under a name (a bare one, one after MY
-    and one after TARGET) and give its value. ``slow`` holds the classes of what is no value yet.
+    ``begin`` makes a state; ``follow`` gives the value of an expression that an ad holds under a
+    name. ``special`` are the names that mean something where no ad has them.
     """
 
-    missing: object
-    slow: frozenset[type]
-    own: Callable[..., Value]
-    mine: Callable[..., Value]
-    theirs: Callable[..., Value]
+    begin: Callable[..., Any]
+    follow: Callable[..., Value]
     reference: Mapping[type, Callable[..., Value]]
     special: frozenset[str]
 
@@ -68,60 +67,47 @@ def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value]
         return None
     if weight(node) > MAX_NODES:
         return None
-    return _Coder(around).function(node)
-
-
-@attrs.frozen(slots=True)
-class _Operand:
-    """A result in generated code: its variable, and what is known of it.
-
-    ``kind`` is ``raw`` for what an ad holds (not yet a value), ``logical`` for true, false,
-    undefined or error, ``constant`` for a literal whose value is ``value``, else ``value``.
-    """
-
-    name: str
-    kind: str
-    resolve: str = ""
-    value: Any = None
+    return _Coder(around, node).function()
 
 
 class _Coder:
     """Writes the source of one function, and collects what it refers to."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, node: Expr) -> None:
         self._around = around
+        self._node = node
+        self._begun = f"state = state or BEGIN(ad, other, inside, {node.depth})"
         self._lines: list[str] = []
         self._indent = 1
         self._count = 0
+        self._counting = False
         self._names: dict[str, Any] = {
-            "M": around.missing,
-            "SLOW": around.slow,
-            "OWN": around.own,
-            "MINE": around.mine,
-            "THEIRS": around.theirs,
+            "SLOW": frozenset(around.reference) | {type(None)},
+            "LIST": ListExpr,
+            "BEGIN": around.begin,
+            "FOLLOW": around.follow,
             "U": UNDEFINED,
             "TRUTH": truth,
             "FOLD": ascii_fold,
-            "MAX": MAX_INT,
-            "MIN": MIN_INT,
             "EMPTY": {},
             "INF": math.inf,
-            "LONG": LONG,
-            "COST": cost,
             "BULK": bulk,
         }
         self._known: dict[tuple[type, Any], str] = {}
         self._words: set[str] = set()
 
-    def function(self, node: Expr) -> Callable[..., Value]:
-        result = self._value(self._emit(node))
-        head = ["def run(ad, other, state):", " held = ad.content"]
+    def function(self) -> Callable[..., Value]:
+        result = self._value(self._emit(self._node))
+        head = ["def run(ad, other, state=None, inside=''):", " held = ad.content"]
         if self._words:
             # An attribute named like a scope hides the scope; rare enough for the slow way.
             hidden = " or ".join(f"{self._constant(word)} in held" for word in sorted(self._words))
-            self._names["REFERENCE"] = self._around.reference[type(node)]
-            head += [f" if {hidden}:", f"  return REFERENCE({self._constant(node)}, state, ad)"]
+            handler, node = self._handler(self._node)
+            head += [f" if {hidden}:", f"  {self._begun}", f"  return {handler}({node}, state, ad)"]
         head.append(" theirs = other.content if other is not None else EMPTY")
+        if self._counting:
+            head.append(" steps = 0")
+            self._line("if state is not None: state.spend(steps)")
         source = "\n".join([*head, *self._lines, f" return {result}"])
         # Made of the fixed words in this module and of numbered names, never of an ad's text.
         exec(compile(source, "<expression>", "exec"), self._names)  # noqa: S102
@@ -150,32 +136,59 @@ class _Coder:
             self._names[name] = value
         return name
 
-    def _value(self, operand: _Operand) -> str:
-        """The name of an operand once it is a value."""
-        if operand.kind == "raw":
-            self._line(f"if {operand.name}.__class__ in SLOW: {operand.resolve}")
-        return operand.name
+    def _handler(self, node: Expr) -> tuple[str, str]:
+        """The names of what evaluates a node in the reference form, and of the node."""
+        return self._constant(self._around.reference[type(node)]), self._constant(node)
 
-    def _logical(self, operand: _Operand) -> str:
-        """The name of an operand once it is true, false, undefined or error."""
-        if operand.kind == "logical":
-            return operand.name
-        if operand.kind == "constant":
-            return self._constant(truth(operand.value))
+    def _state(self) -> None:
+        """From here on there is a state, and it has been told of all steps."""
+        self._line(self._begun)
+        if self._counting:
+            self._line("state.spend(steps); steps = 0")
+
+    def _charge(self, steps: str) -> None:
+        """Counts steps, given as an expression."""
+        self._counting = True
+        self._line(f"steps += {steps}")
+        self._line(f"if steps > {_FEW}: {self._begun}; state.spend(steps); steps = 0")
+
+    def _value(self, operand: Operand, *, listed: bool = False) -> str:
+        """The name of an operand once it is a value; `listed` where that may well be a list."""
         name = operand.name
         if operand.kind == "raw":
-            self._line(f"if {name} is not True and {name} is not False:")
-            self._line(f" if {name}.__class__ in SLOW: {operand.resolve}")
-            self._line(f" {name} = TRUTH({name})")
-        else:
-            self._line(f"if {name} is not True and {name} is not False: {name} = TRUTH({name})")
+            self._line(f"if {name}.__class__ in SLOW:")
+            self._indent += 1
+            self._line(f"if {name} is None: {name} = U")
+            if listed:
+                # As plain as a string, and in many requirements.
+                self._line(f"elif {name}.__class__ is LIST and {name}.constants is not None:")
+                self._line(f" {name} = {name}.constants.copy()")
+            self._line("else:")
+            self._indent += 1
+            self._state()
+            self._line(f"{name} = {operand.follow}")
+            self._indent -= 2
+        return name
+
+    def _logical(self, operand: Operand) -> str:
+        """The name of an operand once it is true, false, undefined or error."""
+        name = operand.name
+        if operand.kind == "logical":
+            return name
+        if operand.is_constant:
+            return self._constant(truth(operand.value))
+        self._line(f"if {name} is not True and {name} is not False:")
+        self._indent += 1
+        self._value(operand)
+        self._line(f"{name} = TRUTH({name})")
+        self._indent -= 1
         return name
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def _emit(self, node: Expr) -> _Operand:
+    def _emit(self, node: Expr) -> Operand:
         if isinstance(node, Literal):
-            return _Operand(self._constant(node.value), "constant", value=node.value)
+            return Operand(self._constant(node.value), "constant", value=node.value)
         if isinstance(node, Attr):
             return self._attribute(node)
         if isinstance(node, Binary):
@@ -190,48 +203,56 @@ class _Coder:
             result = self._fresh()
             items = [self._value(self._emit(item)) for item in node.items]
             self._line(f"{result} = [{', '.join(items)}]")
-            self._line(f"state.spend(BULK({result}))")
-            return _Operand(result, "value")
+            self._charge(f"BULK({result})")
+            return Operand(result, "value")
         return self._refer(node)
 
-    def _refer(self, node: Expr) -> _Operand:
+    def _refer(self, node: Expr) -> Operand:
         """A node that the reference evaluation is asked for."""
         result = self._fresh()
-        handler = self._constant(self._around.reference[type(node)])
-        self._line(f"{result} = {handler}({self._constant(node)}, state, ad)")
-        return _Operand(result, "value")
+        handler, known = self._handler(node)
+        self._state()
+        self._line(f"{result} = {handler}({known}, state, ad)")
+        return Operand(result, "value")
 
-    def _attribute(self, node: Attr) -> _Operand:
+    def _attribute(self, node: Attr) -> Operand:
         scope = scope_of(node)
+        bare = node.base is None
         if node.absolute or node.folded in self._around.special:
             return self._refer(node)
-        if node.base is None:
-            held, way = "held", "OWN"
-        elif scope in MY_SCOPES:
-            held, way = "held", "MINE"
-        elif scope in TARGET_SCOPES:
-            held, way = "theirs", "THEIRS"
-        else:
+        if not bare and scope not in MY_SCOPES and scope not in TARGET_SCOPES:
             return self._refer(node)
         if scope is not None:
             self._words.add(scope)
         result, key = self._fresh(), self._constant(node.folded)
-        self._line(f"{result} = {held}.get({key}, M)")
-        return _Operand(result, "raw", f"{result} = {way}({result}, {key}, ad, other, state)")
+        mine = Operand(result, "raw", f"FOLLOW({result}, {key}, ad, other, state)")
+        theirs = Operand(result, "raw", f"FOLLOW({result}, {key}, other, ad, state)")
+        if scope in TARGET_SCOPES:
+            self._line(f"{result} = theirs.get({key})")
+            return theirs
+        self._line(f"{result} = held.get({key})")
+        if bare:
+            # What the ad lacks is looked up in the other one.
+            self._line(f"if {result} is None:")
+            self._indent += 1
+            self._line(f"{result} = theirs.get({key})")
+            self._value(theirs)
+            self._indent -= 1
+        return mine
 
-    def _unary(self, node: Unary) -> _Operand:
+    def _unary(self, node: Unary) -> Operand:
         result = self._fresh()
         if node.operator == "!":
             name = self._logical(self._emit(node.operand))
             self._line(
                 f"{result} = False if {name} is True else True if {name} is False else {name}"
             )
-            return _Operand(result, "logical")
+            return Operand(result, "logical")
         name = self._value(self._emit(node.operand))
         self._line(f"{result} = {self._constant(UNARY[node.operator])}({name})")
-        return _Operand(result, "value")
+        return Operand(result, "value")
 
-    def _ternary(self, node: Ternary) -> _Operand:
+    def _ternary(self, node: Ternary) -> Operand:
         result = self._fresh()
         condition = self._logical(self._emit(node.condition))
         for word, outcome, branch in (("if", "True", node.then), ("elif", "False", node.otherwise)):
@@ -240,23 +261,38 @@ class _Coder:
             self._line(f"{result} = {self._value(self._emit(branch))}")
             self._indent -= 1
         self._line(f"else: {result} = {condition}")
-        return _Operand(result, "value")
+        return Operand(result, "value")
 
-    def _call(self, node: Call) -> _Operand:
+    def _call(self, node: Call) -> Operand:
         function = FUNCTIONS.get(node.function.lower())
         if function is None or function.lazy or not function.accepts(len(node.arguments)):
             return self._refer(node)
         result = self._fresh()
-        arguments = [self._value(self._emit(argument)) for argument in node.arguments]
-        self._line(f"state.spend(COST([{', '.join(arguments)}]))")
+        arguments = [self._emit(argument) for argument in node.arguments]
+        names = [self._value(argument, listed=True) for argument in arguments]
+        self._count_arguments(arguments)
         if function.budgeted:
-            arguments.append("budget=state")
-        self._line(f"{result} = {self._constant(function.call)}({', '.join(arguments)})")
+            self._state()
+            names.append("budget=state")
+        self._line(f"{result} = {self._constant(function.call)}({', '.join(names)})")
         self._line(f"if {result}.__class__ is str or {result}.__class__ is list:")
-        self._line(f" state.spend(BULK({result}))")
-        return _Operand(result, "value")
+        self._indent += 1
+        self._charge(f"BULK({result})")
+        self._indent -= 1
+        return Operand(result, "value")
 
-    def _binary(self, node: Binary) -> _Operand:
+    def _count_arguments(self, arguments: list[Operand]) -> None:
+        """What ``bounds.cost`` gives for the arguments, those that are constants counted here."""
+        constants = [argument.value for argument in arguments if argument.is_constant]
+        self._line(f"text, items = {cost(constants) - CALL + 1}, 0")
+        for argument in arguments:
+            if argument.may_be_long and not argument.is_constant:
+                name = argument.name
+                self._line(f"if {name}.__class__ is str: text += len({name}) >> {FOUR}")
+                self._line(f"elif {name}.__class__ is list: items += len({name})")
+        self._charge(f"{CALL - 1} + text + text * items")
+
+    def _binary(self, node: Binary) -> Operand:
         # The left spine in a loop, as in the reference.
         spine = [node]
         while isinstance(spine[-1].left, Binary):
@@ -266,7 +302,7 @@ class _Coder:
             result = self._operation(link.operator, result, link.right)
         return result
 
-    def _operation(self, operator: str, left: _Operand, right: Expr) -> _Operand:
+    def _operation(self, operator: str, left: Operand, right: Expr) -> Operand:
         if operator in ("&&", "||"):
             return self._connective(operator, left, right)
         if operator == "?:":
@@ -274,114 +310,46 @@ class _Coder:
         other = self._emit(right)
         if operator in ("is", "isnt"):
             return self._identity(operator, left, other)
-        result = self._fresh()
-        fast = self._fast(operator, left, other, result)
-        if fast:
-            for test, statement in fast:
-                self._line(f"{test}: {statement}")
-            self._line("else:")
-            self._indent += 1
+        result, total = self._fresh(), self._constant(BINARY[operator])
+        found = ways(operator, left, other, result, self._constant)
+        word = "if"
+        for operand in (left, other) if found else ():
+            if not operand.is_constant:
+                self._line(f"{operand.type} = {operand.name}.__class__")
+        for way in found:
+            self._line(f"{word} {way.test}:")
+            self._line(f" {way.statement}")
+            if way.unless:
+                self._line(f" if {way.unless}: {result} = {total}({left.name}, {other.name})")
+            word = "elif"
+        self._line("else:" if found else "if True:")
+        self._indent += 1
         first, second = self._value(left), self._value(other)
         self._count_text(left, other)
-        self._line(f"{result} = {self._constant(BINARY[operator])}({first}, {second})")
-        if fast:
-            self._indent -= 1
-            if operator in ("+", "-", "*", "/"):
-                # What does not fit 64 bits, or a real's range, is the total operator's affair.
-                exact = self._constant(BINARY[operator])
-                self._line(f"if {result}.__class__ is int:")
-                self._line(
-                    f" if not MIN <= {result} <= MAX: {result} = {exact}({left.name}, {other.name})"
-                )
-                self._line(f"elif {result} == INF: {result} = {exact}({left.name}, {other.name})")
-        return _Operand(result, "logical" if operator in _RELATIONS else "value")
+        self._line(f"{result} = {total}({first}, {second})")
+        self._indent -= 1
+        kind = "logical" if operator in RELATIONS else "number"
+        return Operand(result, kind)
 
-    def _count_text(self, left: _Operand, right: _Operand) -> None:
+    def _count_text(self, left: Operand, right: Operand) -> None:
         """Counts long text that an operator is applied to."""
-        if left.kind == "logical" or right.kind == "logical":
-            return
-        a, b = left.name, right.name
-        self._line(f"if {a}.__class__ is str and {b}.__class__ is str:")
-        self._line(f" if len({a}) + len({b}) > LONG: state.spend((len({a}) + len({b})) >> 4)")
+        if left.may_be_long and right.may_be_long:
+            a, b = left.name, right.name
+            self._line(f"if {a}.__class__ is str and {b}.__class__ is str:")
+            self._indent += 1
+            self._charge(f"len({a}) + len({b}) >> 4 if len({a}) + len({b}) > {LONG} else 0")
+            self._indent -= 1
 
-    def _fast(
-        self, operator: str, left: _Operand, right: _Operand, result: str
-    ) -> list[tuple[str, str]]:
-        """Conditions under which Python's own operator gives the result, and that statement."""
-        if left.kind == "logical" or right.kind == "logical":
-            return []
-        a, b = left.name, right.name
-        plain = f"{result} = {a} {operator} {b}"
-        if operator in _RELATIONS:
-            if left.kind != "constant" and right.kind == "constant":
-                return self._against_constant(operator, a, right, result)
-            return [
-                (f"if {a}.__class__ is int and {b}.__class__ is int", plain),
-                (f"elif {a}.__class__ is float and {b}.__class__ is float", plain),
-            ]
-        if operator in ("+", "-", "*", "/"):
-            return self._arithmetic(operator, left, right, result)
-        return []
-
-    def _arithmetic(
-        self, operator: str, left: _Operand, right: _Operand, result: str
-    ) -> list[tuple[str, str]]:
-        """Integers as long as they fit, and reals with reals or integers."""
-        a, b = left.name, right.name
-        plain = f"{result} = {a} {operator} {b}"
-        integers, reals = _both(left, right, "int", "int"), []
-        for kinds in (("float", "float"), ("float", "int"), ("int", "float")):
-            test = _both(left, right, *kinds)
-            if test:
-                reals.append(f"({test})")
-        nonzero = f" and {b} != 0" if operator == "/" else ""
-        ways: list[tuple[str, str]] = []
-        if integers and operator == "/":
-            ways.append((f"{integers} and {a} >= 0 and {b} > 0", f"{result} = {a} // {b}"))
-        elif integers:
-            ways.append((integers, plain))
-        if reals:
-            ways.append((f"({' or '.join(reals)}){nonzero}", plain))
-        return [(f"{'el' if n else ''}if {test}", then) for n, (test, then) in enumerate(ways)]
-
-    def _against_constant(
-        self, operator: str, a: str, right: _Operand, result: str
-    ) -> list[tuple[str, str]]:
-        value = right.value
-        plain = f"{result} = {a} {operator} {right.name}"
-        if isinstance(value, bool):
-            return []
-        if isinstance(value, int) and abs(value) <= _EXACT:
-            return [(f"if {a}.__class__ is int or {a}.__class__ is float", plain)]
-        if isinstance(value, float):
-            return [
-                (f"if {a}.__class__ is float", plain),
-                (f"elif {a}.__class__ is int", f"{result} = float({a}) {operator} {right.name}"),
-            ]
-        if isinstance(value, str) and operator in ("==", "!="):
-            folded = self._constant(ascii_fold(value))
-            # Folding keeps the length.
-            equal = f"{a} == {right.name} or len({a}) == {len(value)} and FOLD({a}) == {folded}"
-            equal = equal if operator == "==" else f"not ({equal})"
-            return [(f"if {a}.__class__ is str", f"{result} = {equal}")]
-        return []
-
-    def _identity(self, operator: str, left: _Operand, right: _Operand) -> _Operand:
+    def _identity(self, operator: str, left: Operand, right: Operand) -> Operand:
         result = self._fresh()
         a, b = self._value(left), self._value(right)
-        if right.kind == "constant" and (right.value is UNDEFINED or isinstance(right.value, bool)):
-            negation = "" if operator == "is" else "not "
-            self._line(f"{result} = {a} is {negation}{b}")
-        elif right.kind == "constant" and isinstance(right.value, (str, int)):
-            kind = "str" if isinstance(right.value, str) else "int"
-            same = f"{a}.__class__ is {kind} and {a} == {b}"
-            self._line(f"{result} = {same if operator == 'is' else f'not ({same})'}")
-        else:
+        plain = identity(operator, a, right, result)
+        if plain is None:
             self._count_text(left, right)
-            self._line(f"{result} = {self._constant(BINARY[operator])}({a}, {b})")
-        return _Operand(result, "logical")
+        self._line(plain or f"{result} = {self._constant(BINARY[operator])}({a}, {b})")
+        return Operand(result, "logical")
 
-    def _connective(self, operator: str, left: _Operand, right: Expr) -> _Operand:
+    def _connective(self, operator: str, left: Operand, right: Expr) -> Operand:
         result = self._fresh()
         neutral = "True" if operator == "&&" else "False"
         first = self._logical(left)
@@ -392,27 +360,13 @@ class _Coder:
         self._line(f"{result} = {second} if {first} is {neutral} else {exact}({first}, {second})")
         self._indent -= 1
         self._line(f"else: {result} = {first}")
-        return _Operand(result, "logical")
+        return Operand(result, "logical")
 
-    def _elvis(self, left: _Operand, right: Expr) -> _Operand:
+    def _elvis(self, left: Operand, right: Expr) -> Operand:
         result = self._fresh()
         self._line(f"{result} = {self._value(left)}")
         self._line(f"if {result} is U:")
         self._indent += 1
         self._line(f"{result} = {self._value(self._emit(right))}")
         self._indent -= 1
-        return _Operand(result, "value")
-
-
-def _both(left: _Operand, right: _Operand, first: str, second: str) -> str:
-    """The test that two operands are of given classes; empty where a constant is not."""
-    tests = []
-    for operand, kind in ((left, first), (right, second)):
-        if operand.kind != "constant":
-            tests.append(f"{operand.name}.__class__ is {kind}")
-        elif type(operand.value).__name__ != kind:
-            return ""
-    return " and ".join(tests)
-
-
-_RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
+        return Operand(result, "value")

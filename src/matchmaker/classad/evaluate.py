@@ -49,8 +49,11 @@ from matchmaker.classad.values import (
     type_name,
 )
 
-COMPILE_AFTER: Final = 16
-"""How often an expression is evaluated before a function is made of it."""
+COMPILE_AFTER: Final = 32
+"""How often an expression is evaluated before a function is made of it.
+
+Making it takes as long as some 70 evaluations by the reference form.
+"""
 
 TOO_DEEP: Final = "evaluation nested too deep for the caller's stack"
 
@@ -70,37 +73,56 @@ def evaluate(
     >>> evaluate(parse_expr("[a = 1; b = [c = a]].b.c"))
     1
     """
-    state = State(my.root if my is not None else None, target, my if inside else None, inside)
+    run = node.run
+    # Functions of expressions are not for ads that stand in others.
+    if (
+        run is None
+        or my is None
+        or my.parent is not None
+        or (target is not None and target.parent is not None)
+    ):
+        return _evaluate(node, my, target, inside)
+    try:
+        return run(my, target, None, inside)
+    except _ENDS as end:
+        return _ended(end)
+
+
+def evaluate_attribute(
+    ad: ClassAd, folded: str, target: ClassAd | None = None, missing: Value = UNDEFINED
+) -> Value:
+    """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
+    held: Any = ad.content.get(folded, missing)
+    if held.__class__ not in _NODES:
+        return held  # type: ignore[no-any-return]
+    run = held.run
+    # As evaluate() does, whose call is saved here: this is most of what a match does.
+    if run is None or ad.parent is not None or (target is not None and target.parent is not None):
+        return _evaluate(held, ad, target, folded)
+    try:
+        return run(ad, target, None, folded)  # type: ignore[no-any-return]
+    except _ENDS as end:
+        return _ended(end)
+
+
+_ENDS: Final = (OutOfBoundsError, RecursionError)
+
+
+def _ended(end: Exception) -> ErrorType:
+    return ErrorType(TOO_DEEP if isinstance(end, RecursionError) else str(end))
+
+
+def _evaluate(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> Value:
+    """The value of an expression that has no function, or none that serves here."""
+    state = State(my.root if my is not None else None, target, my, inside)
+    if inside:
+        state.depth = node.depth
     try:
         if node.run is None:
             state.spend(weight(node))
         return _run(node, my, target, state)
-    except OutOfBoundsError as bound:
-        return ErrorType(str(bound))
-    except RecursionError:
-        return ErrorType(TOO_DEEP)
-
-
-def evaluate_attribute(ad: ClassAd, folded: str, target: ClassAd | None = None) -> Value:
-    """The value of an attribute of `ad` matched with `target`; UNDEFINED where it is missing."""
-    held: Any = ad.content.get(folded, UNDEFINED)
-    if held.__class__ not in _NODES:
-        return held  # type: ignore[no-any-return]
-    node: Expr = held
-    parent = ad.parent
-    state = State(ad if parent is None else ad.root, target, ad, folded)
-    try:
-        state.depth = node.depth
-        run = node.run
-        if run is None:
-            state.spend(weight(node))
-        elif parent is None and (target is None or target.parent is None):
-            return run(ad, target, state)
-        return _run(node, ad, target, state)
-    except OutOfBoundsError as bound:
-        return ErrorType(str(bound))
-    except RecursionError:
-        return ErrorType(TOO_DEEP)
+    except _ENDS as end:
+        return _ended(end)
 
 
 def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:
@@ -123,7 +145,7 @@ def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: 
     key = (id(ad), folded)
     active = state.active
     if active is None:
-        active = state.active = {(id(state.ad), state.folded)}
+        active = state.active = {(id(state.ad), state.folded)} if state.folded else set()
     if key in active:
         state.circular()
         return UNDEFINED
@@ -153,18 +175,28 @@ def _attribute(node: Attr, state: State, ad: ClassAd | None) -> Value:
     if node.base is not None:
         return _select(state.table[type(node.base)](node.base, state, ad), folded, state)
     if node.absolute:
-        return _attribute_of(ad.root, folded, state) if ad is not None else UNDEFINED
+        return _absolute(folded, state, ad)
     scope = _defining(ad, folded)
     if scope is not None:
         return _attribute_of(scope, folded, state)
     if folded in _SPECIAL:
         return _special(folded, state, ad)
-    if ad is None or ad.parent is None:
+    if ad is None or ad.parent is None or ad is state.context:
         # A bare name that the ad lacks is looked up in the other one (old ClassAd semantics).
         other = state.opposite(ad)
         if other is not None:
             return _attribute_of(other, folded, state)
     return UNDEFINED
+
+
+def _absolute(folded: str, state: State, ad: ClassAd | None) -> Value:
+    """An attribute of the root; in the root itself also what a name means without one."""
+    if ad is None:
+        return UNDEFINED
+    root = ad.root
+    if ad is root and folded in _SPECIAL and folded not in root.content:
+        return _special(folded, state, root)
+    return _attribute_of(root, folded, state)
 
 
 def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
@@ -326,45 +358,15 @@ REFERENCE: Final[Table] = {
     AdExpr: _ad,
 }
 State.table = REFERENCE
-
-
-class _Missing:
-    """The class of what an ad holds under a name that it does not have."""
-
-
-_MISSING: Final = _Missing()
 _NODES: Final[frozenset[Any]] = frozenset(REFERENCE)
 
 
-def _own(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
-    """What a bare name means to an ad in no other: its own attribute, else the other ad's."""
-    if held is not _MISSING:
-        return _follow(held, folded, ad, other, state)
-    return (
-        _theirs(other.content.get(folded, _MISSING), folded, ad, other, state)
-        if other is not None
-        else UNDEFINED
-    )
+def _begin(ad: ClassAd, other: ClassAd | None, inside: str, depth: int) -> State:
+    """The state of an evaluation that a function has begun, once it needs one."""
+    state = State(ad, other, ad, inside)
+    if inside:
+        state.depth = depth
+    return state
 
 
-def _mine(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
-    """What a name after MY means."""
-    return UNDEFINED if held is _MISSING else _follow(held, folded, ad, other, state)
-
-
-def _theirs(held: Any, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
-    """What a name after TARGET means."""
-    if held is _MISSING or other is None:
-        return UNDEFINED
-    return _follow(held, folded, other, ad, state) if held.__class__ in _NODES else held
-
-
-_AROUND: Final = Surroundings(
-    missing=_MISSING,
-    slow=_NODES | {_Missing},
-    own=_own,
-    mine=_mine,
-    theirs=_theirs,
-    reference=REFERENCE,
-    special=frozenset(_SPECIAL),
-)
+_AROUND: Final = Surroundings(_begin, _follow, REFERENCE, frozenset(_SPECIAL))

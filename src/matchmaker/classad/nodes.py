@@ -8,6 +8,7 @@ node evaluates to is in ``evaluate``; how it prints is in ``unparse``.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -83,6 +84,10 @@ class Expr(metaclass=_Interned):
     def __repr__(self) -> str:
         return f"Expr({str(self)!r})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # For IPython and Hypothesis, which would print a node field by field.
+        printer.text(f"parse_expr({str(self)!r})")
+
     def __reduce__(self) -> tuple[Any, ...]:
         # As text, because a long chain is deeper than pickle can follow.
         return _from_text, (str(self),)
@@ -139,6 +144,10 @@ class References:
     unscoped: tuple[str, ...] = ()
 
 
+_SHORT: Final = 32
+"""Up to this length, making a list of constants is no more work than other nodes are."""
+
+
 def _over(*children: Expr) -> int:
     return 1 + max((child.depth for child in children), default=0)
 
@@ -160,7 +169,8 @@ class Attr(Expr):
     folded: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "folded", ascii_fold(self.name))
+        # Interned, as in ads: a string that is the same object is found at once.
+        object.__setattr__(self, "folded", sys.intern(ascii_fold(self.name)))
         object.__setattr__(self, "depth", _over(self.base) if self.base else 1)
 
 
@@ -230,12 +240,16 @@ class Subscript(Expr):
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
 class ListExpr(Expr):
-    """``{a, b, c}``."""
+    """``{a, b, c}``. Of a short list of literals ``constants`` are the values, to be copied."""
 
     items: tuple[Expr, ...]
+    constants: list[Value] | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "depth", _over(*self.items))
+        values = [item.value for item in self.items if isinstance(item, Literal)]
+        if len(values) == len(self.items) <= _SHORT:
+            object.__setattr__(self, "constants", values)
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)

@@ -1,20 +1,24 @@
-"""The first tier of reading: plain assignments at the speed of one regular expression.
+"""The first tier of reading: plain assignments, each looked up by its text.
 
-Most of what stands in ads is ``name = literal``, and most literals and expressions come again and
-again. Here a flat ad, or a line of the old format, is taken apart by a pattern, and each value is
-looked up by its text. What the patterns do not cover gives None or goes to the grammar, which
-decides and which alone tells errors: both tiers give equal ads, by a property.
+Most of what stands in ads is ``name = literal``, and most assignments come again and again. Here a
+flat ad is cut at its semicolons, an ad of the old format at its lines, and what each part assigns
+is taken from a table or, the first time, found by patterns. What the patterns do not cover gives
+None or goes to the grammar, which decides and which alone tells errors: both tiers give equal ads,
+by a property.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeAlias
+import sys
+from typing import Any, Final, TypeVar
 
 from matchmaker.classad.ad import ClassAd, canonical_names
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import parse_expr
+
+_T = TypeVar("_T")
 
 _KEEP: Final = 1 << 14
 """How many texts each table remembers before it starts anew: what comes often is soon back."""
@@ -22,21 +26,12 @@ _KEEP: Final = 1 << 14
 _LONG: Final = 500
 """Longer texts are not remembered: they do not come again."""
 
-# One assignment of a flat ad, or (second alternative) a character that belongs to none. The text of
-# an expression has no brackets, comments or quoted names; its strings may hold anything. What was
-# taken is not given back (`+` after a quantifier), so that the time is linear in the text.
-_ASSIGNMENT: Final = re.compile(
-    r"""(?<!\w)([A-Za-z_]\w*+)\s*+="""
-    r"""((?:[^;"'\[\]/]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|/(?![/*]))*+)(?:;\s*+)?|(.)""",
-    re.DOTALL | re.ASCII,
-)
-_FLAT: Final = re.compile(r"\s*\[(.*)\]\s*", re.DOTALL)
+_SPACES: Final = " \t\r\n\f\v"
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _REAL: Final = re.compile(r"-?[0-9]+\.[0-9]+")
 _STRING: Final = re.compile(r'"[^"\\\0]*"')
 _WORDS: Final = {"true": True, "false": False}
-_RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
 
 
 def read_value(text: str) -> Any:
@@ -47,7 +42,7 @@ def read_value(text: str) -> Any:
     >>> read_value(" 42 "), read_value('"x"'), read_value("TRUE"), read_value("a+1")
     (42, 'x', True, Expr('a + 1'))
     """
-    text = text.strip(" \t\r\n\f\v")
+    text = text.strip(_SPACES)
     if _INTEGER.fullmatch(text):
         return int(text)
     if _STRING.fullmatch(text):
@@ -65,64 +60,138 @@ class _Values(dict[str, Any]):
     """What expressions' texts are, filled as they are asked for."""
 
     def __missing__(self, text: str) -> Any:
-        value = read_value(text)
-        if len(self) >= _KEEP:
-            self.clear()
-        if len(text) <= _LONG:
-            self[text] = value
-        return value
+        return _remember(self, text, read_value(text))
+
+
+def _remember(table: dict[str, _T], text: str, found: _T) -> _T:
+    """What was found for a text, now in the table too."""
+    if len(text) <= _LONG:
+        if len(table) >= _KEEP:
+            table.clear()
+        table[text] = found
+    return found
 
 
 _values: Final = _Values()
-_Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None] | None"
-_UNKNOWN: Final[Any] = object()
-_shapes: Final[dict[tuple[str, ...], _Shape]] = {}
+
+
+class _Assignments(dict[str, tuple[str, Any]]):
+    """What texts of assignments say: a name in small letters and what an ad holds under it.
+
+    Filled as they are asked for, by a pattern of a name and the text of an expression. Raises
+    ParseError for a text that the pattern does not take, and for a name of another spelling than
+    the first: ads made of these need no table of their spellings.
+    """
+
+    __slots__ = ("_folded", "_pattern", "_spelled")
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        super().__init__()
+        self._pattern = pattern
+        self._folded: dict[str, str] = {}
+        self._spelled: dict[str, tuple[str, Any]] = {}
+
+    def __missing__(self, text: str) -> tuple[str, Any]:
+        # Most of what is new is a string or a number, plain at a glance, under a known name.
+        before, _, value = text.partition(" = ")
+        folded = self._folded.get(before)
+        held: Any
+        if folded is None or not value:
+            name, held = self._read(text)
+            folded = self._fold(name, before)
+        elif (
+            value[0] == '"'
+            and value.find('"', 1) == len(value) - 1
+            and not ("\\" in value or "\0" in value)
+        ):
+            held = value[1:-1]
+        elif value.isdecimal() and value.isascii() and len(value) < 19 and value[0] != "0":
+            held = int(value)
+        else:
+            held = self._read(text)[1]
+        assignment = folded, held
+        # As _remember() does, whose call is saved here: this is most of what reading does.
+        if len(text) <= _LONG:
+            if len(self) >= _KEEP:
+                self.clear()
+            self[text] = assignment
+        return assignment
+
+    def spelled(self, text: str) -> tuple[str, Any]:
+        """The same with the name as it is written, in any spelling."""
+        return self._spelled.get(text) or _remember(self._spelled, text, self._read(text))
+
+    def _read(self, text: str) -> tuple[str, Any]:
+        match = self._pattern.fullmatch(text)
+        if match is None:
+            raise ParseError("not a plain assignment")
+        return match[1], _values[match[2]]
+
+    def _fold(self, name: str, before: str) -> str:
+        """A name in small letters, one string for all ads; what stands before ` = ` is noted."""
+        folded = sys.intern(name.lower())
+        if canonical_names({folded: name}) is not None:
+            raise ParseError("not the first spelling")
+        if before.strip(_SPACES) == name:
+            _remember(self._folded, before, folded)
+        return folded
+
+
+# --- the new format -------------------------------------------------------------------------------
+
+# An assignment of a flat ad. The text of an expression has no brackets, comments or quoted names;
+# its strings may hold anything. What was taken is not given back (`+` after a quantifier), so that
+# the time is linear in the text.
+_new: Final = _Assignments(
+    re.compile(
+        r"""\s*+(?!(?i:true|false|undefined|error|is|isnt)\b)([A-Za-z_]\w*+)\s*+="""
+        r"""((?:[^;"'\[\]/]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|/(?![/*]))*+)""",
+        re.ASCII | re.DOTALL,
+    )
+)
+# What stands before a semicolon that is in no string, or (second group) a quote without its end.
+_PART: Final = re.compile(r"""((?:[^;"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")++);?|(")""", re.DOTALL)
 
 
 def read_flat_ad(text: str) -> ClassAd | None:
     """The ad of a text ``[ a = 1; b = 2 ]``, or None where this tier cannot be sure of it."""
-    flat = _FLAT.fullmatch(text)
-    if flat is None:
+    text = text.strip(_SPACES)
+    if text[:1] != "[" or text[1:][-1:] != "]":
         return None
-    found = _ASSIGNMENT.findall(flat[1].lstrip())
-    if not found:
+    body = text[1:-1].strip(_SPACES).removesuffix(";")
+    if not body:
         return ClassAd()
-    names, texts, strays = zip(*found, strict=True)
-    # Other threads may empty the table at any time.
-    shape = _shapes.get(names, _UNKNOWN)
-    if shape is _UNKNOWN:
-        shape = _shape(names)
-    if shape is None or any(strays):
-        return None
+    parts = body.split(";")
     try:
-        return ClassAd.of(
-            dict(zip(shape[0], map(_values.__getitem__, texts), strict=True)), shape[1]
-        )
+        # A semicolon in a string leaves quotes without their ends, which are not plain.
+        content = dict(map(_new.__getitem__, parts))
+    except ParseError:
+        return _spelled_ad(_new, parts) or _spelled_ad(_new, _cut(body))
+    return ClassAd.of(content) if len(content) == len(parts) else None
+
+
+def _cut(body: str) -> list[str]:
+    """The parts between semicolons that are in no string; nothing where a string has no end."""
+    found = _PART.findall(body)
+    return [] if any(stray for _, stray in found) else [part for part, _ in found]
+
+
+def _spelled_ad(table: _Assignments, texts: list[str]) -> ClassAd | None:
+    """The ad of plain assignments, names in any spelling; None where this tier cannot be sure."""
+    try:
+        ad = ClassAd.of_assignments(list(map(table.spelled, texts)))
     except ParseError:
         # The grammar finds the place in the whole text.
         return None
+    return ad if len(ad.content) == len(texts) > 0 else None
 
 
-def _shape(names: tuple[str, ...]) -> _Shape:
-    """The folded names of an ad and their spelling; None for names that need the grammar."""
-    folded = tuple(name.lower() for name in names)
-    shape = None
-    if len(set(folded)) == len(folded) and not _RESERVED.intersection(folded) and "" not in folded:
-        shape = (folded, canonical_names(names))
-    if len(_shapes) >= _KEEP:
-        _shapes.clear()
-    if len(names) <= _LONG:
-        _shapes[names] = shape
-    return shape
+# --- the old format -------------------------------------------------------------------------------
 
-
-# A line of the old format whose text the new format reads alike: no backslash, no quoted name. The
-# plainest values are taken apart by the same match.
-_LINE: Final = re.compile(
-    r"""[ \t]*+([A-Za-z_]\w*+)[ \t]*+=[ \t]*+
-    (?: (-?(?:0|[1-9][0-9]{0,17})) | "([^"\\\n\r\0]*+)" | ([^\\'\n\r]*+) )[ \t]*+""",
-    re.ASCII | re.VERBOSE,
+PLAIN_LINES: Final = _Assignments(
+    re.compile(r"""[ \t]*+([A-Za-z_]\w*+)[ \t]*+=([^\\'\n\r]*+)""", re.ASCII)
 )
+"""Lines of the old format whose text the new format reads alike: no backslash, no quoted name."""
 
 
 def read_old_line(line: str) -> tuple[str, Any] | None:
@@ -131,59 +200,12 @@ def read_old_line(line: str) -> tuple[str, Any] | None:
     >>> read_old_line('Cpus = 4'), read_old_line('Name = "wn1"'), read_old_line('x = "a\\b"')
     (('Cpus', 4), ('Name', 'wn1'), None)
     """
-    match = _LINE.fullmatch(line)
-    if match is None:
-        return None
-    name, number, string, other = match.groups()
-    if number is not None:
-        return name, int(number)
-    if string is not None:
-        return name, string
     try:
-        return name, read_value(other)
+        return PLAIN_LINES.spelled(line)
     except ParseError:
         return None
 
 
-class _Lines(dict[str, tuple[str, Any]]):
-    """What lines of the old format assign, filled as they are asked for.
-
-    Raises ParseError for a line that this tier does not read.
-    """
-
-    def __missing__(self, line: str) -> tuple[str, Any]:
-        read = read_old_line(line)
-        folded = _folded[read[0]] if read is not None else None
-        if read is None or folded is None:
-            raise ParseError("not a plain line")
-        assignment = folded, read[1]
-        if len(self) >= _KEEP:
-            self.clear()
-        if len(line) <= _LONG:
-            self[line] = assignment
-        return assignment
-
-
-class _Folded(dict[str, str | None]):
-    """Names in small letters; None for a name of another spelling than the first."""
-
-    def __missing__(self, name: str) -> str | None:
-        folded = name.lower() if canonical_names((name,)) is None else None
-        if len(self) >= _KEEP:
-            self.clear()
-        if len(name) <= _LONG:
-            self[name] = folded
-        return folded
-
-
-_lines: Final = _Lines()
-_folded: Final = _Folded()
-_line: Final = _lines.__getitem__
-
-
-def read_old_block(text: str) -> ClassAd | None:
-    """The ad of lines ``name = value``, or None where this tier cannot be sure of it."""
-    try:
-        return ClassAd.of(dict(map(_line, text.split("\n"))), None)
-    except ParseError:
-        return None
+def read_old_lines(lines: list[str]) -> ClassAd | None:
+    """The ad of plain lines, names in any spelling; None where this tier cannot be sure of it."""
+    return _spelled_ad(PLAIN_LINES, lines)

@@ -22,6 +22,8 @@ class State(Budget):
     active: set[tuple[int, str]] | None = None
     depth = 0
     nested: dict[tuple[int, Expr], ClassAd] | None = None
+    context: ClassAd | None = None
+    """The nested ad in which a function evaluates an expression of the match, if one does."""
     table: Table
     """What evaluates each kind of node: ``REFERENCE``, or what watches it and hands on to that."""
     watched = False
@@ -66,6 +68,13 @@ class Scope:
     def within(self, ad: ClassAd) -> Scope:
         """The scope of an expression that stands in another ad of the same evaluation."""
         return Scope(self.budget, ad)
+
+    def in_context(self, ad: ClassAd, node: Expr) -> Value:
+        """The value of an expression in a nested ad; bare names that it lacks may be in TARGET."""
+        before, self.budget.context = self.budget.context, ad
+        value = self.within(ad).eval(node)
+        self.budget.context = before
+        return value
 
     def spend(self, steps: int) -> None:
         """Counts work against the bound of the evaluation."""

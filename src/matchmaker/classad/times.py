@@ -53,7 +53,9 @@ def parse_absolute(text: str) -> datetime | None:
             hours=part["hour"],
         )
         if not match["zone"]:
-            return time.astimezone()
+            # For the offset Python looks a day back, which the first of all days does not have.
+            later = timedelta(days=2 * (time.year == 1))
+            return (time + later).astimezone() - later
         offset = timedelta(
             hours=part["hours"], minutes=part["minutes"], seconds=part["seconds"]
         ) * (-1 if match["sign"] == "-" else 1)
@@ -77,7 +79,8 @@ def parse_relative(text: str) -> timedelta | None:
     sign, days, hours, minutes, seconds = match.groups("0")
     whole, _, fraction = seconds.partition(".")
     try:
-        span = timedelta(
+        # Signed here, because the longest spans have no negative.
+        return (-1 if sign == "-" else 1) * timedelta(
             days=int(days),
             hours=int(hours),
             minutes=int(minutes),
@@ -86,7 +89,6 @@ def parse_relative(text: str) -> timedelta | None:
         )
     except OverflowError:
         return None
-    return -span if sign == "-" else span
 
 
 def format_time(value: datetime | timedelta) -> str:
@@ -97,7 +99,7 @@ def format_time(value: datetime | timedelta) -> str:
     """
     if isinstance(value, datetime):
         return f'absTime("{value.isoformat()}")'
-    span = abs(value) if value > timedelta.min else timedelta.max
+    span = abs(value)
     minutes, seconds = divmod(span.seconds, 60)
     fraction = f".{span.microseconds:06}".rstrip("0") if span.microseconds else ""
     sign = "-" if value < timedelta() else ""

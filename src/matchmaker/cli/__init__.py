@@ -15,9 +15,7 @@ def main() -> None:
     # Click and rich are loaded here, and not with the package.
     import click
 
-    from matchmaker.batch import NoFlagsError
     from matchmaker.cli.group import classad
-    from matchmaker.cli.sources import NoMatchError
 
     if sys.stdout is None:
         sys.exit(_fail("standard output is closed", 2))
@@ -34,7 +32,7 @@ def main() -> None:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         status = _fail(f"{name}{error.strerror or error}", 2)
-    except (NoFlagsError, NoMatchError) as error:
+    except _refusals() as error:
         status = _fail(str(error), 1)
     except (ValueError, RecursionError, MemoryError) as error:
         from matchmaker import ParseError
@@ -42,6 +40,14 @@ def main() -> None:
         text = error.summary() if isinstance(error, ParseError) else str(error)
         status = _fail(text or type(error).__name__, 2)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """The errors that mean no. They are looked up when there is one, not at every start."""
+    from matchmaker.batch import NoFlagsError
+    from matchmaker.cli.sources import NoMatchError
+
+    return NoFlagsError, NoMatchError
 
 
 def _fail(message: str, status: int) -> int:

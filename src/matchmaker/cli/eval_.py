@@ -14,7 +14,21 @@ from matchmaker.cli.output import console, plain, print_json, printable, show, t
 from matchmaker.matching.pair import describe, shorten
 
 
-@click.command()
+class _Command(click.Command):
+    """A command whose arguments may begin with a minus, which is no option then."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name.startswith("--"):
+                raise
+            raise click.UsageError(
+                f"{error.format_message()} Expressions that begin with a minus come after --", ctx
+            ) from None
+
+
+@click.command(cls=_Command)
 @click.argument("expressions", metavar="[EXPR]…", nargs=-1)
 @click.option(
     "--ad", "ad_files", multiple=True, metavar="FILE", help="Ads in which they stand: MY."

@@ -1,30 +1,175 @@
-"""``classad explain``: which clause of a job's requirements leaves how many ads."""
+"""``classad explain``: why a job matches as few ads of a pool as it does, and what would help."""
 
 from __future__ import annotations
 
-import attrs
-import click
+import sys
+from typing import Any
 
-from matchmaker import Pool
-from matchmaker.cli import sources
-from matchmaker.cli.output import print_json, printable
+import click
+from rich.console import RenderableType
+
+from matchmaker.classad.formats.files import replacing
+from matchmaker.cli import pools, sources
+from matchmaker.cli.output import plain, print_json, printable, show, table
+from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
+from matchmaker.matching.pair import describe, shorten
+
+BAR = 20
 
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option(
-    "--key", default="Name", show_default=True, help="The attribute that tells ads apart."
+    "--key", help="The attribute that tells ads apart. [default: Name, or a saved pool's own]"
 )
+@click.option("--with", "name", metavar="KEY", help="All about one ad of the pool, with values.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
-def command(job_file: str, pool_files: tuple[str, ...], key: str, as_json: bool) -> int:
-    """Show for each clause of JOB's requirements how many ads of the POOL files satisfy it."""
+@click.option("--html", "html_file", metavar="FILE", help="As a page of its own, with a picture.")
+def command(
+    *,
+    job_file: str,
+    pool_files: tuple[str, ...],
+    key: str | None,
+    name: str | None,
+    as_json: bool,
+    html_file: str | None,
+) -> int:
+    """Show why JOB matches as few ads of the POOL files as it does.
+
+    For each clause of its requirements: how many ads satisfy it alone, how many satisfy it and all
+    before it, and how many it alone keeps from matching (near misses). Then the smallest sets of
+    clauses that exclude everything, the changes that gain most, and which clauses of the ads' own
+    requirements refuse the job.
+    """
+    if html_file == "-" and as_json:
+        raise click.UsageError("--json and --html - cannot both have standard output")
     job = sources.one_ad(job_file)
-    pool = Pool((ad for path in pool_files for ad in sources.ads(path)), key)
-    explanation = pool.explain(job)
+    pool = pools.read(pool_files, key)
+    if name is not None and name not in pool:
+        raise click.UsageError(f"no ad of the pool has {pool.key} = {name}")
+    explained = pool.explain(job) if name is None else pool.explain(job, name)
+    if html_file is not None:
+        _write(html_file, explained.html())
     if as_json:
-        print_json(attrs.asdict(explanation))
+        print_json(_data(explained))
+    elif html_file is None:
+        for part in (
+            _pair(explained) if isinstance(explained, PairExplanation) else _page(explained)
+        ):
+            show(printable(part) if isinstance(part, str) else part)
+    return 0 if explained.matched else 1
+
+
+def _write(path: str, page: str) -> None:
+    if path == "-":
+        sys.stdout.write(page)
     else:
-        for line in str(explanation).split("\n"):
-            print(printable(line))
-    return 0 if explanation.matched else 1
+        with replacing(path) as file:
+            file.write(page)
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _page(explained: Explanation) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    rows: list[tuple[object, ...]]
+    titles: tuple[str, ...]
+    if explained.clauses:
+        rows = [
+            (number, f"{c.matched:,}", f"{c.cumulative:,}", f"{c.near:,}",
+             _bar(c.cumulative, explained), shorten(c.text))
+            for number, c in enumerate(explained.clauses, 1)
+        ]  # fmt: skip
+        titles = ("", "alone", "so far", "near misses", "", "clause")
+        parts.append(table(titles, rows, right=(0, 1, 2, 3), whole=(0, 1, 2, 4)))
+    parts.append(explained.summary())
+    for some in (explained.conflicts, explained.suggestions):
+        parts += ["", *map(str, some)] if some else []
+    rows = [
+        (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}", _bar(c.refused, explained), c)
+        for c in explained.worst()
+    ]
+    if rows:
+        titles = ("held by", "refuses", "suitable", "", "clause of the slots")
+        parts += ["", table(titles, rows, right=(0, 1, 2), whole=(0, 1, 2, 3))]
+    if explained.unseen():
+        parts += [*([] if rows else [""]), explained.unseen()]
+    return parts
+
+
+def _pair(explained: PairExplanation) -> list[RenderableType]:
+    parts: list[RenderableType] = [explained.summary()]
+    for title, found in explained.sides():
+        rows = []
+        for one in found:
+            clause = one.clause
+            text = shorten(str(clause.expression))
+            if clause.definition is not None:
+                text += f": {shorten(str(clause.definition))}"
+            facts = ", ".join(f"{name} = {describe(value)}" for name, value in clause.facts)
+            rows.append((one.number, describe(clause.value), text, facts))
+        parts += ["", table(("", "is", title, "with"), rows, whole=(0,))]
+    return parts
+
+
+def _bar(number: int, explained: Explanation) -> str:
+    return bar(number, explained.total, sys.stdout.encoding or "ascii")
+
+
+def bar(number: int, total: int, encoding: str = "utf-8") -> str:
+    """A bar as long as a number is of the total, in eighths of a character where there are such.
+
+    >>> bar(1, 2), bar(1, 10_000), bar(0, 5), bar(1, 2, "ascii")
+    ('██████████', '▏', '', '##########')
+    """
+    if not encoding.lower().startswith("utf"):
+        return "#" * -(-BAR * number // (total or 1))
+    eighths = max(8 * BAR * number // (total or 1), 1 if number else 0)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+# --- as data --------------------------------------------------------------------------------------
+
+
+def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
+    if isinstance(explained, PairExplanation):
+        return {
+            "key": explained.key,
+            "matched": explained.matched,
+            "rank": plain(explained.match.rank),
+            "job_clauses": [_clause_data(one) for one in explained.job_clauses],
+            "ad_clauses": [_clause_data(one) for one in explained.ad_clauses],
+        }
+    return {
+        "total": explained.total,
+        "matched": explained.matched,
+        "refused_by_ads": explained.refused_by_ads,
+        "clauses": [
+            {"text": c.text, "matched": c.matched, "cumulative": c.cumulative, "near": c.near}
+            for c in explained.clauses
+        ],
+        "conflicts": [{"clauses": list(c.clauses), "ads": c.ads} for c in explained.conflicts],
+        "suggestions": [
+            {"text": str(s), "what": s.what, "before": s.before, "after": s.after,
+             "gain": s.gain, "matched": s.matched}
+            for s in explained.suggestions
+        ],
+        "ad_clauses": [
+            {"text": c.text, "via": list(c.via), "held": c.held, "refused": c.refused,
+             "suitable": c.suitable}
+            for c in explained.ad_clauses
+        ],
+    }  # fmt: skip
+
+
+def _clause_data(one: PairClause) -> dict[str, Any]:
+    clause = one.clause
+    return {
+        "number": one.number,
+        "clause": str(clause.expression),
+        "definition": str(clause.definition) if clause.definition is not None else None,
+        "value": plain(clause.value),
+        "facts": {name: plain(value) for name, value in clause.facts},
+    }

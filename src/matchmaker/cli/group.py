@@ -9,6 +9,7 @@ import click
 from matchmaker import __version__
 
 SUBCOMMANDS = {
+    "assign": "a negotiation cycle: each of many jobs to its best free slot",
     "broker": "choose a queue for a job, its worker nodes, and the submit flags",
     "ces": "describe computing elements: queues from LDIF, LDAP or ads",
     "convert": "turn ads of one format into another",

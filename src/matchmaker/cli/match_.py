@@ -2,27 +2,94 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from matchmaker import nodes
-from matchmaker.cli import reports, sources
-from matchmaker.cli.output import print_json
-from matchmaker.matching.selection import select
+from matchmaker import ClassAd, Pool, nodes
+from matchmaker.cli import pools, reports, sources
+from matchmaker.cli.output import number, plain, print_json, table
+from matchmaker.matching.selection import Selection, select
+
+MANY = 1000
+"""With more ads than this they are matched as a pool, and no refusal is given its reason."""
+
+SHOWN = 20
+"""How many of the best are then shown, unless the user says."""
 
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
+@click.option("--top", type=click.IntRange(min=0), metavar="N", help="Show the best N only.")
+@click.option("--key", metavar="NAME", help="The attribute that tells ads apart, such as Name.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
-def command(job_file: str, pool_files: tuple[str, ...], as_json: bool) -> int:
-    """Match JOB with each ad of the POOL files, both ways; best rank first."""
+def command(
+    *, job_file: str, pool_files: tuple[str, ...], top: int | None, key: str | None, as_json: bool
+) -> int:
+    """Match JOB with each ad of the POOL files, both ways; best rank first.
+
+    Of a small pool each ad that is refused is shown too, with the reason. Of more than 1000 ads the
+    best 20 are shown, unless --top or --json asks for others; classad explain says what refuses
+    the rest.
+    """
     job = sources.one_ad(job_file)
-    pool = [ad for path in pool_files for ad in sources.ads(path)]
-    found = select(job, nodes.named(pool), default_rank=0.0)
+    held = pools.held(pool_files, key)
+    if len(held) > MANY:
+        pool = held if isinstance(held, Pool) else Pool(held, key or "Name")
+        return _among_many(job, pool, top, as_json)
+    ads = list(held)
+    named = nodes.named(ads) if key is None else zip(Pool(ads, key).keys(), ads, strict=True)
+    found = select(job, named, default_rank=0.0)
+    shown = Selection(found.ranked[:top], found.refused)
     if as_json:
-        print_json(reports.selection_data(found))
+        data = reports.selection_data(shown)
+        chosen = found.chosen.name if found.chosen else None
+        print_json(_data(chosen, data["ranked"], len(found.ranked), len(ads), data["refused"]))
     else:
-        page = reports.Page(f"{len(found.ranked)} of {len(pool)} match")
-        page.selection(found, "ad")
+        page = reports.Page(f"{len(found.ranked):,} of {len(ads):,} match")
+        page.selection(shown, "ad")
         page.print()
     return 0 if found.chosen else 1
+
+
+def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int:
+    found = pool.match(job)
+    matched = len(found)
+    if top is None:
+        top = matched if as_json else SHOWN
+    best = pool.top(job, max(top, 1))
+    chosen = best.keys[0] if best else None
+    if as_json:
+        ranked = [
+            {"name": name, "rank": plain(rank)}
+            for name, rank in zip(best.keys[:top], best.ranks, strict=False)
+        ]
+        print_json(_data(chosen, ranked, matched, len(pool), None))
+    else:
+        page = reports.Page(f"{matched:,} of {len(pool):,} match")
+        rows = [
+            (place, name, number(rank))
+            for place, (name, rank) in enumerate(zip(best.keys[:top], best.ranks, strict=False), 1)
+        ]
+        if rows:
+            page.show(table(("", "ad", "rank"), rows, right=(0, 2), whole=(1,)))
+        page.print()
+    return 0 if matched else 1
+
+
+def _data(
+    chosen: str | None,
+    ranked: list[dict[str, Any]],
+    matched: int,
+    total: int,
+    refused: list[dict[str, Any]] | None,
+) -> dict[str, Any]:
+    """``refused`` is null where nobody was asked why."""
+    return {
+        "chosen": chosen,
+        "ranked": ranked,
+        "refused": refused,
+        "matched": matched,
+        "total": total,
+    }

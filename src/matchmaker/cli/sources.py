@@ -1,21 +1,26 @@
-"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files."""
+"""What subcommands read: jobs, pools and descriptions of queues, with progress on large files.
+
+What reads queues is imported only by those who ask for them.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import click
 
-from matchmaker import ClassAd, broker, read_ads
-from matchmaker.batch import NoFlagsError
+from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
-from matchmaker.glue import Glue, Issue, read_ldap, read_ldif
+
+if TYPE_CHECKING:
+    from matchmaker.glue import Glue, Issue
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -48,9 +53,44 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def ads(path: str) -> list[ClassAd]:
-    """All ads of a file, in any format."""
+    """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
     with opened(path) as file:
-        return list(read_ads(file))
+        return list(held(path, file))
+
+
+def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
+    """The ads of a file, or the pool that it is, by how it begins."""
+    beginning = _beginning(file)
+    if beginning.startswith(_ARCHIVE):
+        from matchmaker import Pool
+
+        return Pool.load(file)
+    if beginning.startswith(_PARQUET):
+        from matchmaker import Pool
+
+        try:
+            return Pool.read_parquet(BytesIO(file.read()))
+        except ImportError as error:
+            raise click.ClickException(f"{path}: {error}") from None
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: {error}") from None
+    return read_ads(file)
+
+
+_ARCHIVE: Final = b"PK\x03\x04"
+_PARQUET: Final = b"PAR1"
+
+
+def _beginning(file: IO[bytes]) -> bytes:
+    """The first bytes of a file, which are then still to be read."""
+    if isinstance(file, BufferedReader):
+        return file.peek(4)
+    if not file.seekable():
+        return b""
+    place = file.tell()
+    beginning = file.read(4)
+    file.seek(place)
+    return beginning
 
 
 def one_ad(path: str) -> ClassAd:
@@ -107,6 +147,9 @@ def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, 
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
+    from matchmaker import broker
+    from matchmaker.glue import Issue, read_ldap, read_ldif
+
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
@@ -155,6 +198,8 @@ def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None
     Raises UsageError for an unknown name and NoMatchError where the broker chooses none.
     """
     if name is None:
+        from matchmaker import broker
+
         chosen = broker.choose(job, found.ads, at=at).chosen
         if chosen is None:
             raise NoMatchError("no queue matches the job; classad broker says why")
@@ -169,4 +214,6 @@ def check_lrms(queue: Queue, lrms: str) -> None:
     """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
     runs = queue.ad.eval("LRMSType")
     if isinstance(runs, str) and runs.lower() != lrms.lower():
+        from matchmaker.batch import NoFlagsError
+
         raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

@@ -5,6 +5,10 @@ Many ads at once are in ``pool``; ordering by rank is in ``ranking``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
 import attrs
 
 from matchmaker.classad.ad import ClassAd
@@ -24,11 +28,10 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 REQUIREMENTS = "Requirements"
 RANK = "Rank"
-_REQUIREMENTS, _RANK = REQUIREMENTS.lower(), RANK.lower()
+_REQUIREMENTS, _RANK = "requirements", "rank"
 
 
-@attrs.frozen(slots=True)
-class Match:
+class Match(NamedTuple):
     """The outcome for two ads.
 
     ``left`` and ``right`` are the values of their requirements as conditions (true, false,
@@ -40,6 +43,10 @@ class Match:
     left: Value
     right: Value
     rank: Value
+
+
+# What Match(…) does, in half the time: a tenth of that of a match.
+_match: Final[Callable[[tuple[bool, Value, Value, Value]], Match]] = partial(tuple.__new__, Match)
 
 
 @attrs.frozen(slots=True)
@@ -83,19 +90,31 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     >>> match(job, parse_ad("[Cpus = 4; Requirements = TARGET.Want < 3]"))
     Match(matched=True, left=True, right=True, rank=4)
     """
-    mine = requirements_value(left, right)
-    theirs = requirements_value(right, left)
-    return Match(
-        mine is True and theirs is True, mine, theirs, evaluate_attribute(left, _RANK, right)
+    try:
+        mine = evaluate_attribute(left, _REQUIREMENTS, right, True)
+        theirs = evaluate_attribute(right, _REQUIREMENTS, left, True)
+        if mine is not True or theirs is not True:
+            mine, theirs = truth(mine), truth(theirs)
+        rank = evaluate_attribute(left, _RANK, right)
+    except AttributeError:
+        an_ad(left), an_ad(right)
+        raise
+    return _match((mine is True and theirs is True, mine, theirs, rank))
+
+
+def an_ad(given: object) -> ClassAd:
+    """What was given, if it is an ad. Raises TypeError for anything else, such as an ad's text.
+
+    >>> an_ad("[ a = 1 ]")
+    Traceback (most recent call last):
+    ...
+    TypeError: an ad was expected, not str; parse_ad() makes one of a text
+    """
+    if isinstance(given, ClassAd):
+        return given
+    raise TypeError(
+        f"an ad was expected, not {type(given).__name__}; parse_ad() makes one of a text"
     )
-
-
-def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
-    """The value of an ad's requirements of another, as a condition; true where it has none."""
-    if _REQUIREMENTS not in ad.content:
-        return True
-    value = evaluate_attribute(ad, _REQUIREMENTS, other)
-    return value if value is True or value is False else truth(value)
 
 
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
@@ -108,9 +127,13 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     ...                          parse_ad("[b = 0]"))]
     ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
     """
-    if REQUIREMENTS not in ad:
-        return []
-    return [_clause(clause, ad, other) for clause in conjuncts(ad[REQUIREMENTS])]
+    an_ad(other)
+    return clauses_of(ad[REQUIREMENTS], ad, other) if REQUIREMENTS in an_ad(ad) else []
+
+
+def clauses_of(condition: Expr, ad: ClassAd, other: ClassAd) -> list[Clause]:
+    """The clauses of any condition of an ad, as :func:`clauses` gives those of its requirements."""
+    return [_clause(clause, ad, other) for clause in conjuncts(condition)]
 
 
 def _clause(clause: Expr, ad: ClassAd, other: ClassAd) -> Clause:
@@ -136,7 +159,11 @@ def _facts(clause: Expr, ad: ClassAd, other: ClassAd) -> tuple[tuple[str, Value]
             scope = scope_of(node)
             scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
             name = node.name if scoped else unparse(node)
-            found.setdefault(name.lower(), (name, node.eval(ad, other)))
+            value = node.eval(ad, other)
+            if name.lower() in found and describe(found[name.lower()][1]) != describe(value):
+                # The same name in both ads: TARGET.Cpus >= MY.Cpus.
+                name = unparse(node)
+            found.setdefault(name.lower(), (name, value))
     return tuple(found.values())
 
 

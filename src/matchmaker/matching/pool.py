@@ -1,173 +1,265 @@
-"""Many ads by key, matched one after the other: the plain form of a pool, and its explanation.
+"""Many ads by key, which may come, change and go while jobs are matched with them.
 
-A pool is asked by one job at a time or by many; jobs that are equal are matched once.
-What two ads say of each other is in ``pair``.
+What is asked of a pool is asked of a ``Snapshot`` of it; how the ads are held is in ``columns``.
 """
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable, Iterator
-
-import attrs
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, overload
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import conjuncts
-from matchmaker.classad.operators import truth
-from matchmaker.classad.unparse import unparse
-from matchmaker.matching.pair import (
-    RANK,
-    REQUIREMENTS,
-    match,
-    requirements_value,
-    shorten,
-)
-from matchmaker.matching.ranking import best_first, rank_number
-
-
-@attrs.frozen(slots=True)
-class Matches:
-    """What matched: keys, ranks and row numbers, one entry an ad, in step with each other.
-
-    A rank that is not a number counts as 0.0, as in HTCondor; ``unranked`` names those keys.
-    """
-
-    keys: tuple[str, ...]
-    ranks: tuple[float, ...]
-    rows: tuple[int, ...]
-    unranked: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-@attrs.frozen(slots=True)
-class ClauseCount:
-    """A clause, how many ads satisfy it alone, and how many satisfy it and all before it."""
-
-    text: str
-    matched: int
-    cumulative: int
-
-
-@attrs.frozen(slots=True)
-class Explanation:
-    """Why a job matches as few ads of a pool as it does."""
-
-    total: int
-    clauses: tuple[ClauseCount, ...]
-    refused_by_ads: int
-    matched: int
-    suggestions: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"{'alone':>8} {'so far':>8}  clause"]
-        lines += [f"{c.matched:>8} {c.cumulative:>8}  {shorten(c.text)}" for c in self.clauses]
-        lines.append(f"{self.matched} of {self.total} match")
-        if self.refused_by_ads:
-            lines[-1] += f"; {self.refused_by_ads} satisfy it, but refuse the job"
-        return "\n".join([*lines, *self.suggestions])
+from matchmaker.classad.formats.files import replacing_bytes
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.matching.assignment import Assignment, Policy
+from matchmaker.matching.columns.keys import DuplicateKeyError
+from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.store import Store
+from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
+from matchmaker.matching.pair import shorten
+from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
 
 class Pool:
     """Ads under the value of one of their attributes.
 
+    Any thread may read or change a pool; what matches goes on with the pool as it was. The ad that
+    a pool gives back is equal to what was put in, but another object: to change what the pool
+    holds, ``update`` it.
+
     >>> from matchmaker import parse_ad, parse_ads
-    >>> pool = Pool(parse_ads('[Name = "a"; Cpus = 2] [Name = "b"; Cpus = 8]'), key="Name")
-    >>> job = parse_ad("[Requirements = TARGET.Cpus >= 2; Rank = TARGET.Cpus]")
+    >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'), key="Name")
+    >>> job = parse_ad("[ Requirements = TARGET.Cpus >= 2; Rank = TARGET.Cpus ]")
     >>> pool.match(job).keys, pool.top(job, 1).keys
     (('a', 'b'), ('b',))
     """
 
-    __slots__ = ("_ads", "key")
+    __slots__ = ("_cache", "_folded", "_store", "key")
 
     def __init__(self, ads: Iterable[ClassAd] = (), key: str = "Name") -> None:
         """Raises ValueError for an ad without the key, and for two ads with the same one."""
         self.key = key
-        self._ads: dict[str, ClassAd] = {}
-        for ad in ads:
-            name = self._key_of(ad)
-            if name in self._ads:
-                raise ValueError(f"two ads have {key} = {name!r}; the key must tell ads apart")
-            self._ads[name] = ad
+        self._cache = Cache()
+        self._folded = ascii_fold(key)
+        self._store = Store(self._folded)
+        try:
+            self._store.extend((self._key_of(ad), ad) for ad in ads)
+        except DuplicateKeyError as duplicate:
+            raise ValueError(_told(key, duplicate.keys)) from None
+
+    @classmethod
+    def _around(cls, store: Store, key: str) -> Pool:
+        pool = cls(key=key)
+        pool._store = store
+        return pool
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Pool:
+        """The pool that ``save`` wrote to a file, given by its path or open for bytes.
+
+        The file may come from a stranger: nothing in it is executed. Raises ValueError where it is
+        not a saved pool, or no longer a whole one, and OSError where it cannot be read.
+        """
+        from matchmaker.matching.columns import saved
+
+        if isinstance(path, (str, os.PathLike)):
+            with Path(path).open("rb") as file:
+                key, store = saved.load(file, os.fspath(path))
+        else:
+            key, store = saved.load(path, str(getattr(path, "name", "saved pool")))
+        return cls._around(store, key)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the pool, as it is now, to a file that ``load`` reads.
+
+        The file is put in place as a whole when all has been written. Raises OSError where that
+        cannot be, and ValueError for an expression that was made by hand and that no text stands
+        for. The format is described in docs/pools.md.
+
+        >>> import tempfile
+        >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pool.save(f"{folder}/pool.npz")
+        ...     print(Pool.load(f"{folder}/pool.npz")["a"])
+        [ Name = "a"; Cpus = 4 ]
+        """
+        from matchmaker.matching.columns import saved
+
+        with replacing_bytes(path) as file:
+            saved.save(self._store, self.key, file)
+
+    @classmethod
+    def from_arrow(cls, table: Any, key: str | None = None) -> Pool:
+        """The pool of the rows of a ``pyarrow.Table``: a column an attribute, null for none.
+
+        Without `key` it is the one that ``to_arrow`` noted in the table, or else Name. Raises
+        ValueError, naming the column, for what no ad can hold, and for rows without the key or with
+        the same one; ImportError where pyarrow is not installed. Which type becomes which is listed
+        in docs/pools.md.
+        """
+        from matchmaker.matching.columns import arrow
+
+        arrow.pyarrow()
+        if key is None:
+            noted = dict(table.schema.metadata or {}).get(arrow.KEY, b"Name")
+            key = noted.decode("utf-8", "replace")
+        try:
+            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key))
+        except DuplicateKeyError as duplicate:
+            raise ValueError(_told(key, duplicate.keys)) from None
+        return cls._around(store, key)
+
+    def to_arrow(self) -> Any:
+        """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
+
+        Strings that repeat are dictionaries; what Arrow has no type for is the text of its
+        expression, which the field's metadata says. Raises ValueError for a string with half of a
+        surrogate pair; ImportError where pyarrow is not installed.
+        """
+        from matchmaker.matching.columns import arrow
+
+        return arrow.table_of(self._store.parts(), self.key)
+
+    @classmethod
+    def read_parquet(cls, path: str | os.PathLike[str] | IO[bytes], key: str | None = None) -> Pool:
+        """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
+
+        Raises OSError where it cannot be read.
+        """
+        from matchmaker.matching.columns import arrow
+
+        arrow.pyarrow()
+        from pyarrow import parquet
+
+        return cls.from_arrow(parquet.read_table(path), key)
+
+    def write_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
+        table = self.to_arrow()
+        from pyarrow import parquet
+
+        with replacing_bytes(path) as file:
+            parquet.write_table(table, file)
 
     def _key_of(self, ad: ClassAd) -> str:
-        value = ad.eval(self.key)
+        value = ad.content.get(self._folded)
+        if isinstance(value, Expr):
+            value = ad.eval(value)
         if not isinstance(value, (str, int)):
             # The ad is at fault, not the type of what the caller gave.
             raise ValueError(f"an ad has no {self.key}: {shorten(str(ad), 60)}")  # noqa: TRY004
         return str(value)
 
     def __len__(self) -> int:
-        return len(self._ads)
+        return len(self._store)
 
     def __iter__(self) -> Iterator[ClassAd]:
-        return iter(self._ads.values())
+        return iter(self.snapshot())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._ads
+        return name in self._store
 
     def __getitem__(self, name: str) -> ClassAd:
-        return self._ads[name]
+        return self._store.ad(name)
+
+    def keys(self) -> list[str]:
+        """The keys, in the order in which they were entered."""
+        return list(self._store)
 
     def update(self, ad: ClassAd) -> None:
-        """Enters an ad, in the place of the one with its key if there is one."""
-        self._ads[self._key_of(ad)] = ad
+        """Enters an ad, in the place of the one with its key if there is one.
+
+        Raises ValueError for an ad without the key.
+        """
+        self._store.put(self._key_of(ad), ad)
 
     def remove(self, name: str) -> None:
         """Takes the ad with a key out. Raises KeyError where there is none."""
-        del self._ads[name]
+        self._store.remove(name)
+
+    def snapshot(self) -> Snapshot:
+        """The pool as it is now. It costs little until the pool changes."""
+        return Snapshot(self._store.view(), self._cache)
+
+    def forget(self) -> None:
+        """Gives up what is kept between jobs: masks of clauses, and ranks. It frees memory."""
+        self._cache = Cache()
 
     def match(self, job: ClassAd) -> Matches:
         """All ads that match the job, both ways, in the pool's order."""
-        keys, ranks, rows, unranked = [], [], [], []
-        for row, (name, ad) in enumerate(self._ads.items()):
-            outcome = match(job, ad)
-            if outcome.matched:
-                rank = rank_number(outcome.rank)
-                if rank is None and RANK in job:
-                    unranked.append(name)
-                keys.append(name)
-                ranks.append(rank if rank is not None else 0.0)
-                rows.append(row)
-        return Matches(tuple(keys), tuple(ranks), tuple(rows), tuple(unranked))
+        return self.snapshot().match(job)
 
-    def top(self, job: ClassAd, count: int, tie: random.Random | None = None) -> Matches:
+    def top(
+        self,
+        job: ClassAd,
+        count: int,
+        tie: random.Random | None = None,
+        fuzzy: float | None = None,
+    ) -> Matches:
         """The best that match, best first; equal ranks by key, or by chance with `tie`.
 
-        Raises ValueError for a negative count.
+        With ``fuzzy`` all are drawn by lot, the better ones sooner: see ``ranking.fuzzy``, whose
+        factor it is; `tie` is then the source of chance. Raises ValueError for a negative count.
         """
-        if count < 0:
-            raise ValueError(f"the best {count} cannot be given")
-        found = self.match(job)
-        order = best_first(
-            range(len(found)), lambda i: found.ranks[i], lambda i: found.keys[i], tie
-        )[:count]
-        return Matches(
-            tuple(found.keys[i] for i in order),
-            tuple(found.ranks[i] for i in order),
-            tuple(found.rows[i] for i in order),
-            found.unranked,
-        )
+        return self.snapshot().top(job, count, tie, fuzzy)
 
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
-        """The matches of each job, in order. Equal jobs are matched once."""
-        known: dict[object, Matches] = {}
-        for job in jobs:
-            cluster = job.expression()
-            if cluster not in known:
-                known[cluster] = self.match(job)
-            yield known[cluster]
+        """The matches of each job, in order, all with the pool as it was at the first.
 
-    def explain(self, job: ClassAd) -> Explanation:
-        """How many ads each clause of the job's requirements leaves, alone and cumulatively."""
-        ads = list(self._ads.values())
-        left = ads
-        counted = []
-        for clause in conjuncts(job[REQUIREMENTS]) if REQUIREMENTS in job else []:
-            alone = [ad for ad in ads if truth(clause.eval(job, ad)) is True]
-            chosen = {id(ad) for ad in alone}
-            left = [ad for ad in left if id(ad) in chosen]
-            counted.append(ClauseCount(unparse(clause), len(alone), len(left)))
-        matched = sum(requirements_value(ad, job) is True for ad in left)
-        return Explanation(len(ads), tuple(counted), len(left) - matched, matched)
+        Jobs that agree on all that the pool's ads and their own requirements and rank can tell
+        apart are matched once (autoclusters).
+        """
+        yield from self.snapshot().match_many(jobs)
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """One negotiation cycle: each job its best free slot, the jobs in a fair order.
+
+        The pool stays as it is. The rules are those of ``matching.assignment``, their terms those
+        of a ``Policy``. Jobs that get no slot are told why; no ad raises.
+        """
+        return self.snapshot().assign(jobs, policy)
+
+    def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
+        """Evaluates an expression of a job on all ads, and tells which way each part went.
+
+        ``once``, ``by value`` and ``by combination`` of columns apply the scalar form as often as
+        there are distinct contents; ``by column`` uses none; ``by row`` one for each ad.
+
+        >>> from matchmaker import parse_ads
+        >>> pool = Pool(parse_ads("".join(f"[ Name = {n}; Cpus = {n % 2} ]" for n in range(99))))
+        >>> print(pool.plan("TARGET.Cpus > 0 && TARGET.Name < 3"))
+        TARGET.Cpus > 0 && TARGET.Name < 3: by column of cpus, name (99 rows)
+          TARGET.Cpus > 0: by value of cpus (99 rows, 2 evaluations)
+          TARGET.Name < 3: by value of name (99 rows, 99 evaluations)
+        """
+        return self.snapshot().plan(expression, job)
+
+    @overload
+    def explain(self, job: ClassAd) -> Explanation: ...
+
+    @overload
+    def explain(self, job: ClassAd, key: str) -> PairExplanation: ...
+
+    def explain(self, job: ClassAd, key: str | None = None) -> Explanation | PairExplanation:
+        """Why the job matches as few ads as it does; with a key, all about that ad and the job.
+
+        Raises KeyError where there is no ad with the key.
+        """
+        if key is not None:
+            return explain_pair(key, job, self[key])
+        return explain(self.snapshot(), job)
+
+
+def _told(key: str, again: Sequence[str]) -> str:
+    """What is wrong with keys that come again: which, up to a few, and how many ads it concerns."""
+    names = list(dict.fromkeys(again))
+    shown = ", ".join(shorten(repr(name), 60) for name in names[:5])
+    if len(names) == 1:
+        ads = "two" if len(again) == 1 else str(len(again) + 1)
+        return f"{ads} ads have {key} = {shown}; the key must tell ads apart"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"several ads have the same {key}: {shown}{more}; the key must tell ads apart"

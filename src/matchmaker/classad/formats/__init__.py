@@ -22,6 +22,7 @@ from matchmaker.classad.formats.stream import (
     Report,
     detect,
     pieces_at,
+    pieces_in,
     pieces_of,
     shorten,
     strict,
@@ -103,7 +104,7 @@ def parse_ads(
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}; read_ads takes files")
-    return _read(iter((text,)), format, "", _reporter(errors, report))
+    return _read(pieces_in(text), format, "", _reporter(errors, report))
 
 
 def read_ads(

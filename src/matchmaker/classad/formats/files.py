@@ -7,6 +7,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,18 @@ from typing import IO
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     """A text file (UTF-8) that takes the place of `path` when the block ends without an error.
+
+    In all else it is like ``replacing_bytes``.
+    """
+    with replacing_bytes(path) as file:
+        text = TextIOWrapper(file, encoding="utf-8", newline="\n")
+        yield text
+        text.detach()
+
+
+@contextmanager
+def replacing_bytes(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` when the block ends without an error.
 
     A link stays one, and what it leads to is replaced. A device or a pipe is written to directly.
     Raises OSError, with the path, where that cannot be.
@@ -24,7 +37,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     except FileNotFoundError:
         mode = stat.S_IFREG | 0o666 & ~_umask()
     if not stat.S_ISREG(mode):
-        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        with Path(path).open("wb") as file:
             yield file
         return
     try:
@@ -32,7 +45,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     except OSError as error:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with os.fdopen(handle, "wb") as file:
             yield file
         Path(name).chmod(stat.S_IMODE(mode))
         Path(name).replace(target)

@@ -20,10 +20,10 @@ from typing import Any, Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import MAX_AD, Report, check_text, strict
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.scanner import read_old_block, read_old_line
+from matchmaker.classad.scanner import PLAIN_LINES, read_old_line, read_old_lines
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
@@ -45,33 +45,43 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    for blocks, number in _blocks(pieces, report):
-        counted, line = 0, number
-        ascii_ = all(map(str.isascii, blocks))
-        for at, block in enumerate(blocks):
-            ad = read_old_block(block) if ascii_ or _is_text(block) else None
-            if ad is not None:
+    plain, of = PLAIN_LINES.__getitem__, ClassAd.of
+    for text, number, lines in _whole_ads(pieces, report):
+        if not _is_text(text):
+            yield from _read_lines(lines, number, report, _quick_assignment)
+            continue
+        lines.append("")
+        start = size = 0
+        while start < len(lines):
+            # Most ads of a stream have as many lines as the one before.
+            end = start + size
+            if end >= len(lines) or lines[end]:
+                end = lines.index("", start)
+            block = lines[start:end]
+            size = end - start
+            ad: ClassAd | None
+            try:
+                ad = of(dict(map(plain, block)))
+            except ParseError:
+                ad = read_old_lines(block)
+            if ad is None:
+                yield from _read_lines(block, number + start, report, _quick_assignment)
+                size = 0
+            elif block:
                 yield ad
-                continue
-            # Lines are counted when a number is asked for, which is seldom.
-            line += sum(passed.count("\n") + 2 for passed in blocks[counted:at])
-            counted = at
-            yield from _read_lines(block, line, report, _quick_assignment)
+            start = end + 1
 
 
-def _is_text(block: str) -> bool:
+def _is_text(text: str) -> bool:
     try:
-        check_text(block, 1)
+        check_text(text, 1)
     except ParseError:
         return False
     return True
 
 
-def _blocks(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str], int]]:
-    """What stands between empty lines, some at a time, with the number of the first line.
-
-    A block is an ad, or several where a line of spaces parts them.
-    """
+def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int, list[str]]]:
+    """The text up to an empty line, as far as it has come: with its first number, and its lines."""
     rest = ""
     number = 1
     wanted = _LARGE
@@ -81,60 +91,71 @@ def _blocks(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str], 
         text = rest + piece
         if "\r" in text:
             text = text.replace("\r\n", "\n")
-        *blocks, rest = text.split("\n\n")
-        after = number + text.count("\n", 0, len(text) - len(rest))
-        if blocks and endless:
-            number += blocks.pop(0).count("\n") + 2
+        if endless:
+            passed, empty, text = text.partition("\n\n")
+            if not empty:
+                # The last character may be half of the end, or of a line's.
+                number += passed.count("\n", 0, -1)
+                rest = passed[-1:]
+                continue
+            number += passed.count("\n") + 2
             endless = False
-        yield blocks, number
-        number = after
-        if len(rest) > wanted and not endless:
+        whole, empty, rest = text.rpartition("\n\n")
+        if empty:
+            lines = whole.split("\n")
+            after = number + len(lines) + 1
+            yield whole, number, lines
+            number = after
+        if len(rest) > wanted:
             blanks = list(_BLANK.finditer(rest))
             if blanks:
                 start, end = blanks[-1].span()
-                yield [rest[:start]], number
+                whole = rest[:start]
+                yield whole, number, whole.split("\n")
                 number += rest.count("\n", 0, end)
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
             if len(rest) > MAX_AD:
-                report(ParseError(f"an ad goes on for over {MAX_AD} characters", line=number))
+                report(_too_long(number))
                 endless = True
-        if endless:
-            # The last character may be half of the end, or of a line's.
-            number += rest.count("\n", 0, -1)
-            rest = rest[-1:]
-            wanted = _LARGE
-    if not endless:
-        yield [rest.rstrip("\n")], number
+                number += rest.count("\n", 0, -1)
+                rest = rest[-1:]
+                wanted = _LARGE
+    if len(rest) > MAX_AD:
+        report(_too_long(number))
+    elif not endless:
+        yield rest, number, rest.split("\n")
+
+
+def _too_long(number: int) -> ParseError:
+    return ParseError(f"an ad goes on for over {MAX_AD} characters", line=number)
 
 
 def _read_lines(
-    block: str,
+    lines: list[str],
     number: int,
     report: Report = strict,
     assignment: Callable[[str, int], tuple[str, Any]] | None = None,
 ) -> Iterator[ClassAd]:
     """The ads of lines of any kind, the first of which has a number."""
-    ad = ClassAd()
+    assignments: list[tuple[str, Any]] = []
     empty = False
-    for at, line in enumerate(block.split("\n"), number):
+    for at, line in enumerate(lines, number):
         if not line or line.isspace():
-            if ad or empty:
-                yield ad
-            ad = ClassAd()
+            if assignments or empty:
+                yield ClassAd.of_assignments(assignments)
+            assignments = []
             empty = False
         elif line.lstrip().startswith("#"):
             empty = empty or line.strip() == _EMPTY
         else:
             try:
                 check_text(line, at)
-                name, held = (assignment or _assignment)(line, at)
+                assignments.append((assignment or _assignment)(line, at))
             except ParseError as error:
                 report(error)
-            else:
-                ad[name] = held
-    if ad or empty:
-        yield ad
+    if assignments or empty:
+        yield ClassAd.of_assignments(assignments)
 
 
 def write(ad: ClassAd) -> str:
@@ -179,7 +200,7 @@ def _quick_assignment(line: str, number: int) -> tuple[str, Any]:
     return read_old_line(line) or _assignment(line, number)
 
 
-def _assignment(line: str, number: int) -> tuple[str, Expr]:
+def _assignment(line: str, number: int) -> tuple[str, Any]:
     match = _LINE.match(line)
     if match is None:
         raise ParseError(
@@ -188,7 +209,8 @@ def _assignment(line: str, number: int) -> tuple[str, Expr]:
     text = match[2]
     try:
         name = _read_name(match[1])
-        return name, parse_expr(_STRING.sub(_new_string, text).strip())
+        node = parse_expr(_STRING.sub(_new_string, text).strip())
+        return name, node.value if isinstance(node, Literal) else node
     except ParseError as error:
         shift = match.start(2) + len(text) - len(text.lstrip())
         column = _old_column(text.strip(), error.column)

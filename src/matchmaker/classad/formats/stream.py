@@ -54,6 +54,11 @@ def pieces_at(path: str | os.PathLike[str]) -> Iterator[str]:
         yield from pieces_of(file)
 
 
+def pieces_in(text: str) -> Iterator[str]:
+    """A text, piece by piece."""
+    return (text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK))
+
+
 def without_mark(pieces: Iterator[str]) -> Iterator[str]:
     """The same text without a byte order mark at its beginning."""
     for piece in pieces:

@@ -18,7 +18,8 @@ def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None 
     """userHome(user[, default]): the home folder of an account of this machine.
 
     The default is a string, given where there is no such account; without one, undefined. A user
-    that is no string is an error, if there is no default. (HTCondor manual, ClassAd functions.)
+    that is no string, undefined excepted, is an error if there is no default. (HTCondor manual,
+    ClassAd functions.)
 
     >>> user_home("no such user", "/tmp")
     '/tmp'
@@ -43,6 +44,7 @@ def user_map(*values: Value) -> Value:
     """userMap(map, user[, preferred[, default]]): always the default, or undefined without one.
 
     HTCondor looks the user up in a map of its configuration; there is no such configuration here.
+    The arguments are of any type; error where one is. (HTCondor manual, ClassAd functions.)
 
     >>> user_map("groups", "alice", "atlas", "none"), user_map("groups", "alice")
     ('none', UNDEFINED)

@@ -79,7 +79,9 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 @lazy_function("debug", 1)
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """debug(x): x. HTCondor writes the evaluation of x to a log as well.
+    """debug(x): x, of any type; undefined and error stay.
+
+    HTCondor writes the evaluation of x to a log as well. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("debug(1 + 1)").eval()
@@ -92,7 +94,8 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
-    Anything but a name as the argument is an error. (HTCondor manual, ClassAd functions.)
+    The attribute is not evaluated, so that it may be undefined. Anything but a name as the argument
+    is an error. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_ad
     >>> parse_ad("[a = b || c; t = unparse(a)]").eval("t")
@@ -185,9 +188,9 @@ def _path(node: Attr) -> list[str]:
 def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
-    x that is the name of an attribute stands for its expression. What is no ad gives an error in
-    its place, or undefined. Undefined where L is; error where L is no list. (HTCondor manual,
-    ClassAd functions.)
+    x that is the name of an attribute stands for its expression. Bare names in x that an ad lacks
+    are looked up around it and then in its TARGET. What is no ad gives an error in its place, or
+    undefined. Undefined where L is; error where L is no list. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("evalInEachContext(a + 1, {[a = 1], [a = 2]})").eval()
@@ -235,10 +238,17 @@ def _named(node: Expr, scope: Scope) -> Expr:
     ad = base if isinstance(base, ClassAd) else None
     while ad is not None and node.name not in ad:
         ad = ad.parent
-    return ad[node.name] if ad is not None else node
+    if ad is None and node.base is None and not node.absolute:
+        # As with any bare name that an ad lacks.
+        ad = scope.budget.opposite(scope.ad) if _is_outermost(scope.ad) else None
+    return ad[node.name] if ad is not None and node.name in ad else node
+
+
+def _is_outermost(ad: ClassAd | None) -> bool:
+    return ad is None or ad.parent is None
 
 
 def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
     if isinstance(ad, ClassAd):
-        return scope.within(ad).eval(node)
+        return scope.in_context(ad, node)
     return UNDEFINED if ad is UNDEFINED else wrong("evalInEachContext", "a list of ads", ad)

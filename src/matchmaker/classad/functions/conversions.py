@@ -218,6 +218,8 @@ def real(value: Value) -> Value:
 def string(value: Value, *, budget: Budget | None = None) -> Value:
     """string(x): any value as text; undefined and error stay.
 
+    (HTCondor manual, ClassAd functions.)
+
     >>> string(1.5), string(True), string("a")
     ('1.500000000000000E+00', 'true', 'a')
     """

@@ -1,7 +1,7 @@
 """Environments and argument lists as jobs carry them, in HTCondor's old (V1) and new (V2) syntax.
 
 New syntax: words at white space; what stands in single quotes is kept, and two of them there are
-one. Old syntax: ``a=1;b=2`` for environments, plain words for arguments.
+one. Old syntax: ``a=1;b=2`` or ``|a=1|b=2`` for environments, plain words for arguments.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 _QUOTABLE = re.compile(r"[\s']+")
+_DELIMITERS = frozenset("!#$%&*+,-/:;<>?@^`|~\x1f")
 _WORD = re.compile(r"(?:[^\s']++|'(?:[^']++|'')*+')++")
 _QUOTED = re.compile(r"'((?:[^']++|'')*+)'")
 
@@ -54,13 +55,17 @@ def _written(name: str, variables: dict[str, str]) -> Value:
 def env_v1_to_v2(text: Value) -> Value:
     """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
 
-    >>> env_v1_to_v2("b=x y;a=1")
-    "a=1 b=x' 'y"
+    A punctuation mark at the beginning takes the place of the semicolon. What is no string, and an
+    entry that assigns no variable, is an error. (HTCondor manual, ClassAd functions.)
+
+    >>> env_v1_to_v2("b=x y;a=1"), env_v1_to_v2("|b=2;3|a=1")
+    ("a=1 b=x' 'y", 'a=1 b=2;3')
     """
     if not isinstance(text, str):
         return text if text is UNDEFINED else wrong("envV1ToV2", "a string", text)
     variables: dict[str, str] = {}
-    entries = [part.lstrip() for part in re.split(r"[;\n]", text)]
+    delimiter = text[0] if text and text[0] in _DELIMITERS else ";"
+    entries = [part.lstrip() for part in text.replace("\n", delimiter).split(delimiter)]
     fault = _assigned("envV1ToV2", [entry for entry in entries if entry], variables)
     return fault if fault is not None else _written("envV1ToV2", variables)
 
@@ -69,7 +74,8 @@ def env_v1_to_v2(text: Value) -> Value:
 def merge_environment(*texts: Value, budget: Budget | None = None) -> Value:
     """mergeEnvironment(s, …): environments in new syntax as one; later ones win.
 
-    Undefined arguments are passed over. (HTCondor manual, ClassAd functions.)
+    Undefined arguments are passed over; another type, an open quote, and an entry that assigns no
+    variable are errors. (HTCondor manual, ClassAd functions.)
 
     >>> merge_environment("a=1 b=2", "b='3 4'")
     "a=1 b=3' '4"
@@ -102,6 +108,9 @@ def _syntax(name: str, version: Value) -> Value | None:
 def list_to_args(items: Value, version: Value = 2) -> Value:
     """listToArgs(L[, version]): a list of strings as one line of arguments, in new syntax.
 
+    Version 1 is the old syntax, which cannot write white space. Anything but a list of strings and
+    a 1 or 2, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+
     >>> list_to_args(["a", "b c", ""])
     "a b' 'c ''"
     """
@@ -122,7 +131,10 @@ def list_to_args(items: Value, version: Value = 2) -> Value:
 
 @function("argsToList", 1, 2, budgeted=True)
 def args_to_list(text: Value, version: Value = 2, *, budget: Budget | None = None) -> Value:
-    """argsToList(s[, version]): a line of arguments as a list of strings.
+    """argsToList(s[, version]): a line of arguments, in new syntax, as a list of strings.
+
+    Version 1 is the old syntax, which has no quotes. Anything but a string and a 1 or 2, undefined
+    too, is an error, and so is an open quote. (HTCondor manual, ClassAd functions.)
 
     >>> args_to_list("a 'b c'"), args_to_list("a 'b c'", 1)
     (['a', 'b c'], ['a', "'b", "c'"])

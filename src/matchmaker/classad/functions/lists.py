@@ -27,6 +27,9 @@ def member(value: Value, items: Value) -> Value:
     >>> member("A", ["b", "a"]), member(2, [UNDEFINED, 1])
     (True, False)
     """
+    if isinstance(value, str) and isinstance(items, list) and value in items:
+        # The very same string: most often so, and found at once.
+        return True
     if value is UNDEFINED or items is UNDEFINED:
         return UNDEFINED
     if is_error(value):
@@ -88,7 +91,10 @@ def sum_(items: Value) -> Value:
 
 @function("avg", 1)
 def avg(items: Value) -> Value:
-    """avg(L): the mean of the numbers in a list as a real, but 0 of none; the rest as in sum().
+    """avg(L): the mean of the numbers in a list as a real, but 0 of none.
+
+    Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
+    number. (HTCondor manual, ClassAd functions.)
 
     >>> avg([1, 2]), avg([])
     (1.5, 0)
@@ -108,7 +114,10 @@ def _total(numbers: list[Number]) -> Value:
 
 @function("min", 1)
 def min_(items: Value) -> Value:
-    """min(L): the smallest number of a list; undefined where there is none; the rest as in sum().
+    """min(L): the smallest number of a list; undefined where there is none.
+
+    Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
+    number. Of integers and reals it is a real. (HTCondor manual, ClassAd functions.)
 
     >>> min_([3, 1.0, UNDEFINED]), min_([])
     (1.0, UNDEFINED)
@@ -118,9 +127,10 @@ def min_(items: Value) -> Value:
 
 @function("max", 1)
 def max_(items: Value) -> Value:
-    """max(L): the largest number of a list; undefined where there is none; the rest as in sum().
+    """max(L): the largest number of a list; undefined where there is none.
 
-    A list of integers and reals is compared as reals, and gives one.
+    Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
+    number. Of integers and reals it is a real. (HTCondor manual, ClassAd functions.)
 
     >>> max_([1, 3]), max_([1, 3, 2.0])
     (3, 3.0)
@@ -173,7 +183,10 @@ def any_compare(symbol: Value, items: Value, value: Value) -> Value:
 
 @function("allCompare", 3)
 def all_compare(symbol: Value, items: Value, value: Value) -> Value:
-    """allCompare(op, L, x): whether ``element op x`` is true of every element; see anyCompare().
+    """allCompare(op, L, x): whether ``element op x`` is true of every element.
+
+    op as in anyCompare(). False where a comparison is false or undefined, error where one before is
+    an error. Undefined where op or L is. (HTCondor manual, ClassAd functions.)
 
     >>> all_compare("<", [1, 3], 4), all_compare("<", [], 4)
     (True, True)

@@ -32,7 +32,9 @@ def floor(value: Value) -> Value:
 @function("ceil", 1)
 @function("ceiling", 1)
 def ceiling(value: Value) -> Value:
-    """ceiling(x), ceil(x): the smallest integer that is not below x; the rest as in floor().
+    """ceiling(x), ceil(x): the smallest integer that is not below x. x is read as real() reads it.
+
+    Undefined is an error here, as all that is no number. (HTCondor manual, ClassAd functions.)
 
     >>> ceiling(-2.5)
     -2
@@ -42,7 +44,9 @@ def ceiling(value: Value) -> Value:
 
 @function("round", 1)
 def round_(value: Value) -> Value:
-    """round(x): the nearest integer, of two the even one; the rest as in floor().
+    """round(x): the nearest integer, of two the even one. x is read as real() reads it.
+
+    Undefined is an error here, as all that is no number. (HTCondor manual, ClassAd functions.)
 
     >>> round_(2.5), round_(3.5)
     (2, 4)
@@ -72,8 +76,8 @@ def _rounded(name: str, value: Value) -> Value:
 def pow_(base: Value, exponent: Value) -> Value:
     """pow(a, b): a to the power of b; of integers an integer, unless b is negative.
 
-    An integer that does not fit 64 bits becomes the nearest one that does. What is no number is an
-    error. (HTCondor manual, ClassAd functions.)
+    Both are read as real() reads them. An integer that does not fit 64 bits becomes the nearest one
+    that does. What is no number, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
     >>> pow_(2, 10), pow_(2, -1), pow_("2", 2), pow_(2, 100)
     (1024, 0.5, 4.0, 9223372036854775807)
@@ -100,7 +104,8 @@ def quantize(value: Value, step: Value) -> Value:
     """quantize(x, n), quantize(x, L): the next multiple of n that is not below x.
 
     Of a list, its first element that is not below x, or a multiple of the last one. 0 and an empty
-    list leave x as it is. What is no number is an error. (HTCondor manual, ClassAd functions.)
+    list leave x as it is. What is no number, undefined too, is an error. (HTCondor manual,
+    ClassAd functions.)
 
     >>> quantize(7, 4), quantize(7.5, 2), quantize(3, [1, 4, 8]), quantize(20, [1, 4, 8])
     (8, 8.0, 4, 24)
@@ -149,8 +154,8 @@ def _is_integer(value: Value) -> TypeGuard[int]:
 def random_(most: Value = 1.0) -> Value:
     """random([max]): a random number from 0 up to but not including max, of the type of max.
 
-    Without an argument a real below 1. max is an integer or a real above 0; else the result is
-    error. (HTCondor manual, ClassAd functions.)
+    Without an argument a real below 1. max is an integer or a real above 0; anything else,
+    undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
     >>> random_(1), 0 <= random_() < 1
     (0, True)

@@ -23,6 +23,7 @@ from matchmaker.classad.bounds import (
     MAX_SUBJECT,
     RECURSION,
     SECONDS,
+    TOO_MANY_SECONDS,
     Budget,
 )
 from matchmaker.classad.functions.registry import function
@@ -187,7 +188,7 @@ def _timed(
     """What `run` makes of a compiled pattern in the seconds that the evaluation has left."""
     left = SECONDS - budget.searched
     if left <= 0:
-        return ErrorType(f"{name}(): patterns took the evaluation more than {SECONDS} seconds")
+        return ErrorType(f"{name}(): {TOO_MANY_SECONDS}")
     if _CALL.search(pattern):
         left = min(left, RECURSION)
     # The time of this thread alone: that others are busy makes no pattern slow.
@@ -295,7 +296,8 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 
     ``\0`` stands for the whole match, ``\1`` for the first group. Without a match the result is
     empty. Options as in regexp(), and f: the whole of s with the match replaced; g: all matches.
-    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+    Undefined where an argument is; another type, a broken pattern and a group that the match has
+    not are errors. (HTCondor manual, ClassAd functions.)
 
     >>> regexps("(b+)", "abba", r"<\1>"), regexps("b", "abba", "x", "fg")
     ('<bb>', 'axxa')
@@ -305,19 +307,23 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 
 @function("replace", 3, 4, budgeted=True)
 def replace(*values: Value, budget: Budget | None = None) -> Value:
-    """replace(p, s, substitute[, options]): s with the first match of p replaced; see regexps().
+    """replace(p, s, substitute[, options]): s with the first match of p replaced.
 
-    >>> replace("b", "abba", "x")
-    'axba'
+    Arguments, and what gives undefined or error, as in regexps(). (HTCondor manual, ClassAd
+    functions.)
+
+    >>> replace("b", "abba", "x"), replace("x", "abba", "y"), replace("b", UNDEFINED, "x")
+    ('axba', 'abba', UNDEFINED)
     """
     return _substituted("replace", values, "f", budget)
 
 
 @function("replaceAll", 3, 4, budgeted=True)
 def replace_all(*values: Value, budget: Budget | None = None) -> Value:
-    """replaceAll(p, s, substitute[, options]): s with all matches of p replaced; see regexps().
+    """replaceAll(p, s, substitute[, options]): s with all matches of p replaced.
 
-    A pattern that matches nothing at the end of s is an error.
+    Arguments, and what gives undefined or error, as in regexps(); a pattern that matches nothing at
+    the end of s is an error too. (HTCondor manual, ClassAd functions.)
 
     >>> replace_all("b", "abba", "x")
     'axxa'
@@ -356,11 +362,14 @@ def _replaced(
     whole = "f" in options
     parts: list[str] = []
     done = length = 0
+    passed = ""
     for match in matches:
         # Groups and pieces may be thousands, and give not one character.
         budget.spend(4 + match.re.groups + len(pieces))
         if match.start() == match.end() == len(text) and "g" in options:
             return ErrorType(f"{name}(): the pattern matches nothing at the end of the text")
+        if passed and match.start() > done:
+            parts.append(passed)
         put_in = _filled_in(name, pieces, match)
         if not isinstance(put_in, str):
             return put_in
@@ -369,11 +378,12 @@ def _replaced(
         parts.append(put_in)
         length += len(put_in)
         done = match.end()
+        # After a match of nothing one character is passed over, and stays in any case.
+        passed = text[done : done + 1] if match.start() == done and not whole else ""
         # Looked at in every round: the parts alone could fill the memory.
         if "g" not in options or length > bounds.MAX_TEXT:
             break
-    if whole:
-        parts.append(text[done:])
+    parts.append(text[done:] if whole else passed if "g" in options else "")
     return joined(name, parts)
 
 

@@ -83,8 +83,8 @@ def string_list_size(*values: Value, budget: Budget | None = None) -> Value:
 def string_list_sum(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSum(s[, delimiters]): the sum of the numbers in a list written as a string.
 
-    An integer if all are, else a real; 0.0 of none. An element that is no number is an error.
-    (HTCondor manual, ClassAd functions.)
+    An integer if all are, else a real; 0.0 of none. An argument that is no string, undefined too,
+    is an error, and so is an element that is no number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_sum("1,2"), string_list_sum("1,2.5"), string_list_sum("")
     (3, 3.5, 0.0)
@@ -96,7 +96,9 @@ def string_list_sum(*values: Value, budget: Budget | None = None) -> Value:
 def string_list_avg(*values: Value, budget: Budget | None = None) -> Value:
     """stringListAvg(s[, delimiters]): the mean of the numbers in a list written as a string.
 
-    Of integers an integer, the fraction dropped; the rest as in stringListSum().
+    Of integers an integer, the fraction dropped; 0.0 of none. An argument that is no string,
+    undefined too, is an error, and so is an element that is no number. (HTCondor manual, ClassAd
+    functions.)
 
     >>> string_list_avg("1,2.0"), string_list_avg("1,2")
     (1.5, 1)
@@ -115,6 +117,9 @@ def _mean(numbers: list[int | float]) -> int | float:
 def string_list_min(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMin(s[, delimiters]): the smallest number in a list; undefined of none.
 
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
+
     >>> string_list_min("3,1,2"), string_list_min("")
     (1, UNDEFINED)
     """
@@ -124,6 +129,9 @@ def string_list_min(*values: Value, budget: Budget | None = None) -> Value:
 @function("stringListMax", 1, 2, budgeted=True)
 def string_list_max(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMax(s[, delimiters]): the largest number in a list; undefined of none.
+
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_max("3,1,2"), string_list_max("-1,-2")
     (3, -1)
@@ -153,8 +161,8 @@ def _combined(
 def string_list_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMember(x, s[, delimiters]): whether the string x is an element of the list s.
 
-    Undefined counts as an empty string, unless both are; any other argument that is no string is an
-    error. (HTCondor manual, ClassAd functions.)
+    Undefined counts as an empty string, unless both are: then the result is undefined. Any other
+    argument that is no string is an error. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_member("b", "a, b"), string_list_member("B", "a, b")
     (True, False)
@@ -165,6 +173,8 @@ def string_list_member(*values: Value, budget: Budget | None = None) -> Value:
 @function("stringListIMember", 2, 3, budgeted=True)
 def string_list_imember(*values: Value, budget: Budget | None = None) -> Value:
     """stringListIMember(x, s[, delimiters]): stringListMember() without regard to letter case.
+
+    Undefined and error as there. (HTCondor manual, ClassAd functions.)
 
     >>> string_list_imember("B", "a, b")
     True
@@ -202,10 +212,11 @@ def _member(
 def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
 
-    Arguments as in stringListMember(). (HTCondor manual, ClassAd functions.)
+    An empty a is true, but one of nothing but delimiters is false. Undefined and error as in
+    stringListMember(). (HTCondor manual, ClassAd functions.)
 
-    >>> string_list_subset_match("a,b", "c,b,a")
-    True
+    >>> string_list_subset_match("a,b", "c,b,a"), string_list_subset_match("", "a")
+    (True, True)
     """
     return _subset("stringListSubsetMatch", values, str, budget)
 
@@ -213,6 +224,8 @@ def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Va
 @function("stringListISubsetMatch", 2, 3, budgeted=True)
 def string_list_isubset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListISubsetMatch(a, b[, delimiters]): the same without regard to letter case.
+
+    Undefined and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
 
     >>> string_list_isubset_match("A", "c,b,a")
     True
@@ -227,8 +240,10 @@ def _subset(
     if not isinstance(texts, list):
         return texts
     part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    known = set(map(fold, elements(whole, delimiters, budget=budget)))
-    return known.issuperset(map(fold, elements(part, delimiters, budget=budget)))
+    wanted = elements(part, delimiters, budget=budget)
+    if not wanted:
+        return not part
+    return set(map(fold, elements(whole, delimiters, budget=budget))).issuperset(map(fold, wanted))
 
 
 @function("stringListsIntersect", 2, 3, budgeted=True)

@@ -8,7 +8,6 @@ Strings are counted in characters, not in bytes. Letter case is ASCII's. Pattern
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import dropwhile
 
@@ -64,7 +63,9 @@ def join(*values: Value, budget: Budget | None = None) -> Value:
 
 @function("toUpper", 1, budgeted=True)
 def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
-    """toUpper(x): the text of x with a-z made large; undefined and error stay.
+    """toUpper(x): the text of x with a-z made large; any type. Undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> to_upper("abc1")
     'ABC1'
@@ -79,7 +80,9 @@ def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
 
 @function("toLower", 1, budgeted=True)
 def to_lower(value: Value, *, budget: Budget | None = None) -> Value:
-    """toLower(x): the text of x with A-Z made small; undefined and error stay.
+    """toLower(x): the text of x with A-Z made small; any type. Undefined and error stay.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> to_lower("ABC1")
     'abc1'
@@ -118,10 +121,11 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
 def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
 
-    Undefined where an argument is. (HTCondor manual, ClassAd functions.)
+    Values of other types are compared as text. Undefined where an argument is, else error where one
+    is. (HTCondor manual, ClassAd functions.)
 
-    >>> strcmp("a", "B"), strcmp("a", "a")
-    (1, 0)
+    >>> strcmp("a", "B"), strcmp("a", "a"), strcmp("a", UNDEFINED)
+    (1, 0, UNDEFINED)
     """
     texts = _two_texts(left, right, budget)
     return _order(*texts) if isinstance(texts, tuple) else texts
@@ -130,6 +134,8 @@ def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
 @function("stricmp", 2, budgeted=True)
 def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """stricmp(a, b): as strcmp(), without regard to letter case.
+
+    Undefined where an argument is, else error where one is. (HTCondor manual, ClassAd functions.)
 
     >>> stricmp("a", "B"), stricmp("a", "A")
     (-1, 0)
@@ -159,12 +165,12 @@ def _order(left: str, right: str) -> int:
 def split(text: Value, delimiters: Value = ", \t", *, budget: Budget | None = None) -> Value:
     """split(s[, delimiters]): the words of a string as a list; by default at spaces and commas.
 
-    delimiters is a string of characters that each end a word. Spaces next to a delimiter belong to
-    it where the space is one itself. Any other type, undefined too, is an error. (HTCondor manual,
-    ClassAd functions.)
+    delimiters is a string of characters that each end a word. Words are not empty, except between
+    two of the same delimiter, and white space next to another delimiter counts with it. Any other
+    type, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
-    >>> split("a, b c")
-    ['a', 'b', 'c']
+    >>> split("a, b c"), split("a,,b"), split("a;,b", ";,")
+    (['a', 'b', 'c'], ['a', '', 'b'], ['a', 'b'])
     """
     if not isinstance(text, str):
         return wrong("split", "a string", text)
@@ -176,24 +182,21 @@ def split(text: Value, delimiters: Value = ", \t", *, budget: Budget | None = No
 
 
 def words(text: str, delimiters: str) -> list[str]:
-    """The words of a text; blank delimiters around another one count with it as one.
-
-    A delimiter at the beginning is passed over, and one at the end begins no further word.
-    """
-    if not delimiters:
-        return [text] if text else []
-    blanks = [char for char in dict.fromkeys(delimiters) if char.isspace()]
-    others = [char for char in dict.fromkeys(delimiters) if not char.isspace()]
-    text = alike(alike(text, blanks), others)
-    blank, other = _one_of(blanks), _one_of(others)
-    delimiter = re.compile(f"{blank}*{other}{blank}*|{blank}+")
-    first = delimiter.match(text)
-    found = delimiter.split(text[first.end() :] if first else text)
-    return found[:-1] if found[-1] == "" else found
-
-
-def _one_of(chars: list[str]) -> str:
-    return f"[{re.escape(chars[0])}]" if chars else "(?!)"
+    """The words of a text; see split()."""
+    marks = frozenset(delimiters)
+    found: list[str] = []
+    start, last = 0, ""
+    for place, char in enumerate(text):
+        if char not in marks:
+            continue
+        if place > start:
+            found.append(text[start:place])
+        elif char == last:
+            found.append("")
+        if not char.isspace():
+            last = char
+        start = place + 1
+    return [*found, text[start:]] if start < len(text) else found
 
 
 def alike(text: str, chars: Sequence[str]) -> str:
@@ -211,6 +214,8 @@ def alike(text: str, chars: Sequence[str]) -> str:
 def split_user_name(name: Value) -> Value:
     """splitUserName(s): {user, domain} of ``user@domain``; without an ``@`` the domain is empty.
 
+    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+
     >>> split_user_name("alice@example.org"), split_user_name("alice")
     (['alice', 'example.org'], ['alice', ''])
     """
@@ -223,6 +228,8 @@ def split_user_name(name: Value) -> Value:
 @function("splitSlotName", 1)
 def split_slot_name(name: Value) -> Value:
     """splitSlotName(s): {slot, host} of ``slot@host``; without an ``@`` the slot is empty.
+
+    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
 
     >>> split_slot_name("slot1@wn7"), split_slot_name("wn7")
     (['slot1', 'wn7'], ['', 'wn7'])

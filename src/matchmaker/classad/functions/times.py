@@ -43,6 +43,8 @@ def _now() -> datetime:
 def time() -> Value:
     """time(): the seconds since 1970 as an integer.
 
+    (HTCondor manual, ClassAd functions.)
+
     >>> time() > 1_700_000_000
     True
     """
@@ -52,6 +54,8 @@ def time() -> Value:
 @function("currentTime", 0)
 def current_time() -> Value:
     """currentTime(): the present as an absolute time with the local offset.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> isinstance(current_time(), datetime)
     True
@@ -63,6 +67,8 @@ def current_time() -> Value:
 def time_zone_offset() -> Value:
     """timeZoneOffset(): how far local clocks are ahead of UTC, as a relative time.
 
+    (HTCondor manual, ClassAd functions.)
+
     >>> isinstance(time_zone_offset(), timedelta)
     True
     """
@@ -72,6 +78,8 @@ def time_zone_offset() -> Value:
 @function("dayTime", 0)
 def day_time() -> Value:
     """dayTime(): the time since midnight on a local clock, as a relative time.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> timedelta() <= day_time() < timedelta(days=1)
     True
@@ -83,10 +91,14 @@ def day_time() -> Value:
 def _part(
     name: str,
     what: str,
+    example: int,
     absolute: Callable[[datetime], int] | None,
     relative: Callable[[int], int] | None = None,
 ) -> Callable[[Value], Value]:
-    """Enters a function that gives one part of a time."""
+    """Enters a function that gives one part of a time.
+
+    The example is the part of 09:30:10 on Thursday 15 January 2004, or of as many days and hours.
+    """
     kinds = [kind for kind, of in (("an absolute", absolute), ("a relative", relative)) if of]
     wanted = f"{' or '.join(kinds)} time"
 
@@ -102,23 +114,32 @@ def _part(
             return relative(abs(seconds)) * (-1 if seconds < 0 else 1)
         return wrong(name, wanted, value)
 
-    part.__doc__ = f"{name}(t): {what}, of {wanted}; anything else is an error."
+    shown = 'absTime("2004-01-15T09:30:10")' if absolute else 'relTime("15d 9h 30m 10s")'
+    part.__doc__ = f"""{name}(t): {what}, of {wanted}, as an integer.
+
+    Of an absolute time it is that on a local clock. Anything else, undefined too, is an error.
+    (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr('{name}({shown})').eval()
+    {example}
+    """
     return part
 
 
-get_year = _part("getYear", "the year", lambda t: t.year)
-get_month = _part("getMonth", "the month, from 1", lambda t: t.month)
+get_year = _part("getYear", "the year", 2004, lambda t: t.year)
+get_month = _part("getMonth", "the month, from 1", 1, lambda t: t.month)
 get_day_of_year = _part(
-    "getDayOfYear", "the day of the year, from 0", lambda t: t.timetuple().tm_yday - 1
+    "getDayOfYear", "the day of the year, from 0", 14, lambda t: t.timetuple().tm_yday - 1
 )
-get_day_of_month = _part("getDayOfMonth", "the day of the month, from 1", lambda t: t.day)
+get_day_of_month = _part("getDayOfMonth", "the day of the month, from 1", 15, lambda t: t.day)
 get_day_of_week = _part(
-    "getDayOfWeek", "the day of the week, Sunday is 0", lambda t: t.isoweekday() % 7
+    "getDayOfWeek", "the day of the week, Sunday is 0", 4, lambda t: t.isoweekday() % 7
 )
-get_days = _part("getDays", "the whole days", None, lambda s: s // 86400)
-get_hours = _part("getHours", "the hours", lambda t: t.hour, lambda s: s % 86400 // 3600)
-get_minutes = _part("getMinutes", "the minutes", lambda t: t.minute, lambda s: s % 3600 // 60)
-get_seconds = _part("getSeconds", "the seconds", lambda t: t.second, lambda s: s % 60)
+get_days = _part("getDays", "the whole days", 15, None, lambda s: s // 86400)
+get_hours = _part("getHours", "the hours", 9, lambda t: t.hour, lambda s: s % 86400 // 3600)
+get_minutes = _part("getMinutes", "the minutes", 30, lambda t: t.minute, lambda s: s % 3600 // 60)
+get_seconds = _part("getSeconds", "the seconds", 10, lambda t: t.second, lambda s: s % 60)
 
 
 def _at(seconds: int, offset: int | None = None) -> datetime | None:
@@ -221,7 +242,10 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if moment is not None:
         parts = moment.timetuple()[:8]
     elif isinstance(value, ClassAd):
-        parts = _parts_of(value, scope)
+        of_ad = _parts_of(value, scope)
+        if of_ad is None:
+            return ErrorType("formatTime() takes days and months from 1")
+        parts = of_ad
     else:
         return _no_time("formatTime", value)
     if not isinstance(template, str):
@@ -234,14 +258,18 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         return ErrorType("formatTime() cannot write such a time")
 
 
-def _parts_of(ad: ClassAd, scope: Scope) -> _Parts:
+def _parts_of(ad: ClassAd, scope: Scope) -> _Parts | None:
+    """The parts that an ad gives, the first day of 1900 for what is missing; None for day 0."""
     inside = scope.within(ad)
 
     def part(name: str, missing: int) -> int:
         value = inside.eval(Attr(None, name, False)) if name in ad else None
         return int(value) if isinstance(value, int) and not isinstance(value, bool) else missing
 
-    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 0)
+    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 1)
+    if not month or not day:
+        # Which strftime would take for the first.
+        return None
     try:
         date = datetime(year, month, 1, tzinfo=UTC) + timedelta(days=day - 1)
         weekday, year_day = date.weekday(), date.timetuple().tm_yday

@@ -11,7 +11,9 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error, type_name
 
 @function("isUndefined", 1)
 def is_undefined(value: Value) -> Value:
-    """isUndefined(x): whether x is undefined. isUndefined(error) is false.
+    """isUndefined(x): whether x is undefined; error is not. x is of any type.
+
+    (HTCondor manual, ClassAd functions.)
 
     >>> is_undefined(UNDEFINED), is_undefined(1)
     (True, False)
@@ -21,32 +23,54 @@ def is_undefined(value: Value) -> Value:
 
 @function("isError", 1)
 def is_error_(value: Value) -> Value:
-    """isError(x): whether x is error.
+    """isError(x): whether x is error; undefined is not. x is of any type.
 
-    >>> is_error_(UNDEFINED)
-    False
+    (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f"isError({x})").eval() for x in ("1 / 0", "undefined")]
+    [True, False]
     """
     return is_error(value)
 
 
-def _test(name: str, kind: type, but: type | None = None) -> Callable[[Value], Value]:
+def _test(
+    name: str, what: str, example: str, kind: type, but: type | None = None
+) -> Callable[[Value], Value]:
+    """Enters a test; the two values of the example are one that passes and one that does not."""
+
     @function(name, 1)
     def test(value: Value) -> Value:
         return isinstance(value, kind) and not (but is not None and isinstance(value, but))
 
+    test.__doc__ = f"""{name}(x): whether x is {what}; undefined and error are not.
+
+    x is of any type. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f"{name}({{x}})").eval() for x in {example}]
+    [True, False]
+    """
     return test
 
 
-is_string = _test("isString", str)
-is_integer = _test("isInteger", int, but=bool)
-is_real = _test("isReal", float)
-is_boolean = _test("isBoolean", bool)
-is_list = _test("isList", list)
-is_abs_time = _test("isAbsTime", datetime)
-is_rel_time = _test("isRelTime", timedelta)
+is_string = _test("isString", "a string", """('"5"', "5")""", str)
+is_integer = _test("isInteger", "an integer, no boolean", '("5", "true")', int, but=bool)
+is_real = _test("isReal", "a real", '("5.0", "5")', float)
+is_boolean = _test("isBoolean", "true or false", '("1 > 2", "1")', bool)
+is_list = _test("isList", "a list", """("{1}", '"1, 2"')""", list)
+is_abs_time = _test("isAbsTime", "an absolute time", '("absTime(0)", "time()")', datetime)
+is_rel_time = _test("isRelTime", "a relative time", '("relTime(90)", "90")', timedelta)
 
 
 @function("isClassAd", 1)
 def is_class_ad(value: Value) -> Value:
-    """isClassAd(x): whether x is an ad."""
+    """isClassAd(x): whether x is an ad; undefined and error are not. x is of any type.
+
+    (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f"isClassAd({x})").eval() for x in ("[a = 1]", "{1}")]
+    [True, False]
+    """
     return type_name(value) == "classad"

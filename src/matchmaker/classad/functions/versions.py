@@ -66,11 +66,11 @@ def _leading_zeros(digits: str) -> int:
 def versioncmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """versioncmp(a, b): below 0, 0 or above 0 as version a is older than, equal to or newer than b.
 
-    Undefined where an argument is; values of other types are compared as text. (HTCondor manual,
-    ClassAd functions.)
+    Digits are compared by their value, all else by character. Undefined where an argument is, else
+    error where one is; other values are compared as text. (HTCondor manual, ClassAd functions.)
 
-    >>> versioncmp("1.9", "1.10"), versioncmp("1.2", "1.2")
-    (-1, 0)
+    >>> versioncmp("1.9", "1.10"), versioncmp("1.2", "1.2"), versioncmp("1", UNDEFINED)
+    (-1, 0, UNDEFINED)
     """
     if left is UNDEFINED or right is UNDEFINED:
         return UNDEFINED
@@ -80,21 +80,32 @@ def versioncmp(left: Value, right: Value, *, budget: Budget | None = None) -> Va
     return other if isinstance(one, str) else one
 
 
-def _relation(name: str, holds: Callable[[int], bool]) -> Callable[..., Value]:
+def _relation(
+    name: str, sign: str, holds: Callable[[int], bool], results: str
+) -> Callable[..., Value]:
+    """Enters a relation; the results are those for an older, the same and a newer version."""
+
     @function(name, 2, budgeted=True)
     def compare(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
         order = versioncmp(left, right, budget=budget)
         return holds(order) if isinstance(order, int) else order
 
-    compare.__doc__ = f"{name}(a, b): whether the order of the versions is so; see versioncmp()."
+    compare.__doc__ = f"""{name}(a, b): whether version a {sign} b, by the order of versioncmp().
+
+    Undefined where an argument is, else error where one is. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f'{name}("{{v}}", "1.10")').eval() for v in ("1.9", "1.10", "1.11")]
+    {results}
+    """
     return compare
 
 
-version_le = _relation("versionLE", lambda order: order <= 0)
-version_lt = _relation("versionLT", lambda order: order < 0)
-version_ge = _relation("versionGE", lambda order: order >= 0)
-version_gt = _relation("versionGT", lambda order: order > 0)
-version_eq = _relation("versionEQ", lambda order: order == 0)
+version_le = _relation("versionLE", "<=", lambda order: order <= 0, "[True, True, False]")
+version_lt = _relation("versionLT", "<", lambda order: order < 0, "[True, False, False]")
+version_ge = _relation("versionGE", ">=", lambda order: order >= 0, "[False, True, True]")
+version_gt = _relation("versionGT", ">", lambda order: order > 0, "[False, False, True]")
+version_eq = _relation("versionEQ", "==", lambda order: order == 0, "[False, True, False]")
 
 
 @function("version_in_range", 3, budgeted=True)

@@ -45,9 +45,10 @@ def lint(
 
     Never raises on any text: what cannot be read is a finding.
 
-    >>> for found in lint('Requirements = Memory > "4096" && Cpus = 2'):
+    >>> for found in lint('Requirements = size(Name) > "9" && Cpus = 2'):
     ...     print(found.code, found.line, found.column, found.message, "|", found.fix)
-    CA002 1 40 unexpected '='; expected an operator or the end (use == to compare) | ==
+    CA202 1 16 "9" in quotes is a string: compared with a number it is an error | size(Name) > 9
+    CA002 1 41 unexpected '='; expected an operator or the end (use == to compare) | ==
     >>> [found] = lint("TARGET.Memroy > 5", targets=[ClassAd({"Memory": 2048})])
     >>> found.code, found.text, found.fix
     ('CA101', 'Memroy', 'Memory')

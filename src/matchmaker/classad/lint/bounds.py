@@ -1,7 +1,7 @@
 """Bounds that clauses set to one attribute, and whether they leave nothing, or everything.
 
-Only clauses ``attribute relation constant`` are looked at. An attribute may be a real, so that
-``x > 4 && x < 5`` leaves something.
+Only clauses ``attribute relation constant`` are looked at, and ``isUndefined(attribute)``. An
+attribute may be a real, so that ``x > 4 && x < 5`` leaves something.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from typing import Final, TypeAlias, TypeGuard
 
 import attrs
 
-from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
-from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Literal, Unary
+from matchmaker.classad.operators import BINARY, ascii_fold
 from matchmaker.classad.places import Place
+from matchmaker.classad.values import UNDEFINED, UndefinedType, Value
 
-_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_MIRRORED: Final = {
+    "<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"
+}  # fmt: skip
+_EXACTLY: Final = frozenset({"is", "isnt"})
 
 # From here on integers and reals differ in what they can tell apart.
 _EXACT: Final = 2**53
@@ -28,8 +32,22 @@ class Bound:
 
     attribute: Expr
     relation: str
-    value: float | str
+    value: float | str | UndefinedType
     place: Place
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it compares with a string."""
+        return isinstance(self.value, str)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it compares by type too, and with undefined."""
+        return self.relation in _EXACTLY
+
+    def holds_of(self, value: Value) -> bool:
+        """Whether the clause is true where the attribute has a value."""
+        return BINARY[self.relation](value, self.value) is True
 
     def __str__(self) -> str:
         return str(self.place.node)
@@ -38,6 +56,12 @@ class Bound:
 def bound_of(place: Place) -> Bound | None:
     """The bound that a clause sets, if it is of the plain form."""
     node = place.node
+    asked = _asked_for(node)
+    if asked is not None:
+        return Bound(asked, "is", UNDEFINED, place)
+    if isinstance(node, Unary) and node.operator == "!":
+        asked = _asked_for(node.operand)
+        return Bound(asked, "isnt", UNDEFINED, place) if asked is not None else None
     if not isinstance(node, Binary) or node.operator not in _MIRRORED:
         return None
     for attribute, constant, relation in (
@@ -46,10 +70,21 @@ def bound_of(place: Place) -> Bound | None:
     ):
         if isinstance(attribute, Attr) and isinstance(constant, Literal):
             value = constant.value
+            exactly = relation in _EXACTLY
+            if exactly and (value is UNDEFINED or isinstance(value, bool)):
+                return Bound(attribute, relation, value, place)
             if isinstance(value, str):
-                return Bound(attribute, relation, ascii_fold(value), place)
+                return Bound(attribute, relation, value if exactly else ascii_fold(value), place)
             if _is_plain_number(value):
                 return Bound(attribute, relation, value, place)
+    return None
+
+
+def _asked_for(node: Expr) -> Attr | None:
+    """The attribute x of ``isUndefined(x)``."""
+    if isinstance(node, Call) and node.function.lower() == "isundefined":
+        [asked, *_] = [*node.arguments, None]
+        return asked if isinstance(asked, Attr) and len(node.arguments) == 1 else None
     return None
 
 
@@ -65,7 +100,7 @@ def _is_plain_number(value: object) -> TypeGuard[float]:
 def contradictions(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
     """Pairs of bounds, joined by ``&&``, that no value meets: the first pair of each attribute."""
     for group in _by_attribute(bounds):
-        pair = _first(group, _excludes)
+        pair = _first(group, excludes)
         if pair is not None:
             yield pair
 
@@ -73,7 +108,7 @@ def contradictions(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
 def coverings(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
     """Pairs of bounds, joined by ``||``, one of which every number (or every string) meets."""
     for group in _by_attribute(bounds):
-        pair = _first(group, _covers)
+        pair = _first(group, covers)
         if pair is not None:
             yield pair
 
@@ -94,48 +129,56 @@ def _by_attribute(bounds: Iterable[Bound]) -> list[list[Bound]]:
 def _first(group: Sequence[Bound], test: _Test) -> tuple[Bound, Bound] | None:
     for later, second in enumerate(group):
         for first in group[:later]:
-            if test(first, second) or test(second, first):
+            if test(first, second):
                 return first, second
     return None
 
 
+def excludes(one: Bound, other: Bound) -> bool:
+    """Whether no value meets both."""
+    return _excludes(one, other) or _excludes(other, one)
+
+
 def _excludes(one: Bound, other: Bound) -> bool:
-    """Whether no value meets both. It is enough to be right for one order of the two."""
-    if isinstance(one.value, str) or isinstance(other.value, str):
-        if not (isinstance(one.value, str) and isinstance(other.value, str)):
+    """The same, if it is enough to be right for one order of the two."""
+    if one.relation == "is":
+        return not other.holds_of(one.value)
+    if one.is_exact or other.is_exact:
+        return False
+    low, high = one.value, other.value
+    if isinstance(low, str) or isinstance(high, str):
+        if not (isinstance(low, str) and isinstance(high, str)):
             # A string and a number: one of the two is an error.
             return True
         if one.relation == "==" == other.relation:
-            return one.value != other.value
-        return one.relation == "==" and other.relation == "!=" and one.value == other.value
-    low, high = one.value, other.value
+            return low != high
+        return one.relation == "==" and other.relation == "!=" and low == high
+    if not (_is_plain_number(low) and _is_plain_number(high)):
+        return False
     if one.relation in (">", ">=", "==") and other.relation in ("<", "<=", "=="):
         strict = one.relation == ">" or other.relation == "<"
         return low > high or (low == high and strict)
     return one.relation == "==" and other.relation == "!=" and low == high
 
 
+def covers(one: Bound, other: Bound) -> bool:
+    """Whether every value of the kind meets one of them."""
+    return _covers(one, other) or _covers(other, one)
+
+
 def _covers(one: Bound, other: Bound) -> bool:
-    """Whether every value of the kind meets one of them. Enough to be right for one order."""
-    if isinstance(one.value, str) or isinstance(other.value, str):
-        both = isinstance(one.value, str) and isinstance(other.value, str)
-        differ = one.value != other.value
-        if not both or one.relation != "!=":
-            return False
-        return (other.relation == "!=" and differ) or (other.relation == "==" and not differ)
-    edge, value = one.value, other.value
+    """The same, if it is enough to be right for one order of the two."""
+    if one.relation == "isnt":
+        # All values but one meet it.
+        return other.holds_of(one.value)
+    if one.is_exact or other.is_exact or one.is_text is not other.is_text:
+        return False
     if one.relation == "!=":
-        return _meets(edge, other)
+        # All values of the kind but one meet it.
+        return other.holds_of(one.value)
+    edge, value = one.value, other.value
+    if not (_is_plain_number(edge) and _is_plain_number(value)):
+        return False
     if one.relation in ("<", "<=") and other.relation in (">", ">="):
         return value < edge or (value == edge and (one.relation == "<=" or other.relation == ">="))
     return False
-
-
-def _meets(number: float, bound: Bound) -> bool:
-    value = bound.value
-    if isinstance(value, str):
-        return False
-    return {
-        "<": number < value, "<=": number <= value, ">": number > value,
-        ">=": number >= value, "==": number == value, "!=": number != value,
-    }[bound.relation]  # fmt: skip

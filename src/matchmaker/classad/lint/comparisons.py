@@ -20,12 +20,11 @@ from matchmaker.classad.lint.kinds import (
 )
 from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import WARNING, Report, Site
-from matchmaker.classad.nodes import Binary, Expr, Literal, Ternary, Unary
+from matchmaker.classad.nodes import Binary, Expr, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, is_error
 
 _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
-_VERSION: Final = re.compile(r"\d+(?:\.\d+)+\w*", re.ASCII)
 _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}
 
 
@@ -131,15 +130,33 @@ def mismatch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         for one, other in ((left, kinds[1]), (right, kinds[0]))
     ):
         return
-    fix = ""
-    for one, other in ((left, kinds[1]), (right, kinds[0])):
+    fix = _as_member(site, node, left, right)
+    for one, other, its in ((left, right, kinds[1]), (right, left, kinds[0])):
         value = one.node.value if isinstance(one.node, Literal) else None
-        if isinstance(value, str) and value.lower() in ("true", "false") and BOOLEAN in other:
+        instead = ""
+        if isinstance(value, str) and value.lower() in ("true", "false") and BOOLEAN in its:
+            instead = value.lower()
+        elif _is_number(one, facts) and isinstance(one.node, Literal) and its == {STRING}:
+            # Of two constants neither is right, and "10" is less than "9".
+            plain = node.operator in ORDER or facts[other].is_constant
+            instead = "" if plain else f'"{value}"'
+        if instead:
             text, place = site.piece.text, site.place
-            fix = text[place.start : one.start] + value.lower() + text[one.end : place.end]
+            fix = text[place.start : one.start] + instead + text[one.end : place.end]
     two = f"{_kind_words(kinds[0])} {node.operator} {_kind_words(kinds[1])}"
     where = " with every target given" if facts[site.place].by_target else ""
-    yield site.report(f"{two} is an error{where}", fix, _severity(site, facts))
+    yield site.report(f"{two} is an error{where}", whole(site, fix) if fix else "",
+                      _severity(site, facts))  # fmt: skip
+
+
+def _as_member(site: Site, node: Binary, left: Place, right: Place) -> str:
+    """``member(x, {1, 2})`` for ``x == {1, 2}``."""
+    lists = [isinstance(side.node, ListExpr) for side in (left, right)]
+    if node.operator not in ("==", "!=") or lists.count(True) != 1:
+        return ""
+    one, many = (right, left) if lists[0] else (left, right)
+    fix = f"member({text_of(site, one)}, {text_of(site, many)})"
+    return f"!{fix}" if node.operator == "!=" else fix
 
 
 _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})

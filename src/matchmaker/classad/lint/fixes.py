@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.lint.model import Site
+from matchmaker.classad.lint.model import Definition, Site
 from matchmaker.classad.nodes import AdExpr, Binary, Call, ListExpr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
 from matchmaker.classad.places import Place
@@ -70,3 +71,20 @@ def whole(site: Site, fix: str) -> str:
     except ParseError:
         same = False
     return fix if same else wrapped
+
+
+def commented_out(definition: Definition) -> tuple[int, int, str]:
+    """The span of a definition, and what makes a comment of it; empty where that cannot be."""
+    piece, start = definition.name_piece, definition.name.start
+    if not piece.is_ad:
+        # A line of the old format.
+        end = len(piece.text.rstrip())
+        return start, end, f"# {piece.text[start:end]}"
+    end = definition.value.outer_end
+    semicolon = _SEMICOLON.match(piece.text, end)
+    end = semicolon.end() if semicolon else end
+    text = piece.text[start:end]
+    return start, end, "" if "*/" in text else f"/* {text} */"
+
+
+_SEMICOLON: Final = re.compile(r"\s*;")

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from matchmaker.classad.lint.bounds import Bound, bound_of, contradictions, coverings
+from matchmaker.classad.lint.bounds import (
+    Bound,
+    bound_of,
+    contradictions,
+    coverings,
+    covers,
+    excludes,
+)
 from matchmaker.classad.lint.fixes import text_of, whole
 from matchmaker.classad.lint.kinds import RELATIONS, Facts
 from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import Report, Site
-from matchmaker.classad.nodes import Binary, Call, Expr, Literal, Ternary, Unary
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    Ternary,
+    Unary,
+    scope_of,
+)
 from matchmaker.classad.operators import truth
 from matchmaker.classad.places import Place
+from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 _CHAINS: Final = frozenset({"&&", "||"})
@@ -72,52 +91,128 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         or truth_ is UNDEFINED
         or (is_error(truth_) and isinstance(site.place.node, Literal))
     ):
-        above = _node_above(site)
-        effect = (
-            ", and so nothing is" if _is_chain(above, "&&")
-            else ": it has no effect" if _is_chain(above, "||") else ""
-        )  # fmt: skip
-        yield site.report(f"{str(site.place.node)[:60]} is never true{effect}")
-    for first, second in contradictions(_bounds(site, "&&")):
+        yield _constant(site, "never true", "&&", "nothing is")
+    relation = _compares_with_itself(site)
+    if relation in ("!=", "isnt", "<", ">"):
+        alone = " but of NaN" if relation in ("!=", "isnt") else ""
+        yield _with_other_ad(site, f"is never true{alone}")
+    clauses = _clauses(site, "&&")
+    for first, second in contradictions(_bounds(clauses)):
+        message = f"never true: nothing meets {first} and {second}"
+        kinds = first.is_text is second.is_text or "is" in (first.relation, second.relation)
+        sensible = kinds and not covers(first, second)
+        yield _pair(site, first.place, second.place, message, "||" if sensible else "")
+    for place, clause in _denials(clauses):
         yield Report(
-            site.piece, second.place.start, second.place.end,
-            f"never true: nothing meets {first} and {second}",
-        )  # fmt: skip
+            site.piece, place.start, place.end, f"never true together with {str(clause)[:60]}"
+        )
 
 
 def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """A clause that every value makes true."""
     if _constant_clause(site, facts) is True:
-        above = _node_above(site)
-        effect = (
-            ": it has no effect" if _is_chain(above, "&&")
-            else ", and so is the whole" if _is_chain(above, "||") else ""
-        )  # fmt: skip
-        yield site.report(f"{str(site.place.node)[:60]} is always true{effect}")
-    for first, second in coverings(_bounds(site, "||")):
-        kind = "string" if isinstance(second.value, str) else "number"
-        yield Report(
-            site.piece, second.place.start, second.place.end,
-            f"every {kind} meets {first} or {second}: this is true wherever"
-            f" {second.attribute} is a {kind}",
-        )  # fmt: skip
+        yield _constant(site, "always true", "||", "so is the whole")
+    if _compares_with_itself(site) in ("==", "is", "<=", ">="):
+        yield _with_other_ad(site, "is true wherever that can be compared")
+    clauses = _clauses(site, "||")
+    for first, second in coverings(_bounds(clauses)):
+        message = f"everything meets {first} or {second}: this is always true"
+        if not (first.is_exact and second.is_exact):
+            kind = "string" if (first if second.is_exact else second).is_text else "number"
+            message = (
+                f"every {kind} meets {first} or {second}: this is true wherever"
+                f" {second.attribute} is a {kind}"
+            )
+        operator = "" if excludes(first, second) else "&&"
+        yield _pair(site, first.place, second.place, message, operator)
+    for place, clause in _denials(clauses):
+        message = f"with {str(clause)[:60]} this is always true, unless that has no value"
+        yield Report(site.piece, place.start, place.end, message)
 
 
-def _bounds(site: Site, operator: str) -> list[Bound]:
-    """The bounds among the clauses of a whole chain of ``&&`` or ``||``, in order."""
+def _constant(site: Site, what: str, deciding: str, outcome: str) -> Report:
+    """A constant clause: it decides a chain of the one operator, and is idle in the other."""
+    message = f"{str(site.place.node)[:60]} is {what}"
+    above = site.above
+    if above is None or not _is_chain(above.place.node):
+        return site.report(message)
+    if _is_chain(above.place.node, deciding):
+        return site.report(f"{message}, and {outcome}")
+    [other] = (part for part in above.place.parts if part is not site.place)
+    return above.report(f"{message}: it has no effect", whole(above, text_of(above, other)))
+
+
+def _compares_with_itself(site: Site) -> str:
+    """The relation of a comparison between an attribute and itself, or empty."""
+    node = site.place.node
+    if isinstance(node, Binary) and node.operator in _TESTS - _CHAINS and node.left is node.right:
+        return node.operator if isinstance(node.left, Attr) else ""
+    return ""
+
+
+def _with_other_ad(site: Site, what: str) -> Report:
+    """An attribute compared with itself: the one in the other ad may be meant."""
+    left, right = site.place.parts
+    node = left.node
+    message = f"{str(node)[:60]} compared with itself {what}"
+    if not isinstance(node, Attr) or (node.base is not None and scope_of(node) not in _SIDES):
+        return site.report(message)
+    text = site.piece.text
+    name = unparse_name(node.name)
+    fix = f"MY.{name}{text[left.outer_end : right.outer_start]}TARGET.{name}"
+    return site.report(f"{message}: is the other ad's meant?", fix)
+
+
+_SIDES: Final = MY_SCOPES | TARGET_SCOPES
+
+
+def _pair(site: Site, first: Place, second: Place, message: str, operator: str) -> Report:
+    """Two clauses of a chain, to be joined by another operator where nothing stands between."""
+    text = site.piece.text
+    between = text[first.outer_end : second.outer_start]
+    node = site.place.node
+    if not operator or not isinstance(node, Binary) or between.strip() != node.operator:
+        return Report(site.piece, second.start, second.end, message)
+    fix = "".join(
+        (text_of(site, first), between.replace(node.operator, operator), text_of(site, second))
+    )
+    start, end = first.outer_start, second.outer_end
+    if (start, end) == (site.place.start, site.place.end):
+        fix = whole(site, fix)
+    elif operator == "||":
+        fix = f"({fix})"
+    return Report(site.piece, start, end, message, fix)
+
+
+def _clauses(site: Site, operator: str) -> list[Place]:
+    """The clauses of a whole chain of ``&&`` or ``||``, in order; none of a part of a chain."""
     if not _is_chain(site.place.node, operator) or _is_chain(_node_above(site), operator):
         return []
-    bounds: list[Bound] = []
+    clauses: list[Place] = []
     stack = [site.place]
     while stack:
         place = stack.pop()
         if _is_chain(place.node, operator):
             stack.extend(reversed(place.parts))
         else:
-            bound = bound_of(place)
-            if bound is not None:
-                bounds.append(bound)
-    return bounds
+            clauses.append(place)
+    return clauses
+
+
+def _bounds(clauses: Iterable[Place]) -> list[Bound]:
+    """The bounds among clauses, in order."""
+    return [bound for place in clauses if (bound := bound_of(place)) is not None]
+
+
+def _denials(clauses: Sequence[Place]) -> Iterator[tuple[Place, Expr]]:
+    """The clauses ``!x`` beside which there is ``x``, with that."""
+    nodes = {place.node for place in clauses if not isinstance(place.node, Literal)}
+    for place in clauses:
+        node = place.node
+        denied = node.operand if isinstance(node, Unary) and node.operator == "!" else None
+        # What isUndefined() says is a bound.
+        if denied is not None and denied in nodes and bound_of(place) is None:
+            yield place, denied
 
 
 def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

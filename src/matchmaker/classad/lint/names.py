@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.lint.fixes import commented_out
 from matchmaker.classad.lint.kinds import Facts
 from matchmaker.classad.lint.known import Known, closest
 from matchmaker.classad.lint.model import (
@@ -140,10 +141,11 @@ def shadowed(scope: Scope) -> Iterator[Report]:
     for definition in scope.definitions:
         last = scope.last[definition.folded]
         if last is not definition:
-            name = definition.name
+            start, end, fix = commented_out(definition)
             yield Report(
-                definition.name_piece, name.start, name.end,
-                f"{name.text} is set again below, so that this has no effect: remove one of them",
+                definition.name_piece, start, end,
+                f"{definition.name.text} is set again below, so that this has no effect:"
+                " remove one of them", fix,
             )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ What cannot be read is told and passed over, so that the rest is still looked at
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 import attrs
@@ -74,13 +74,31 @@ def read(text: str, format: str) -> Iterator[Read]:  # noqa: A002 - the word for
 
 
 def _expression(text: str) -> Iterator[Read]:
-    if not text.strip():
-        return
-    piece = Piece(text, 0)
-    try:
-        yield Whole(Scope(), ((piece, place_expr(text)),))
-    except ParseError as error:
-        yield problem(piece, error)
+    if text.strip():
+        for found in _mended(Piece(text, 0), place_expr):
+            yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
+
+
+# So many mistakes are told of in one piece.
+_MENDS: Final = 20
+
+
+def _mended(
+    piece: Piece, place: Callable[[str], Place], times: int = _MENDS
+) -> Iterator[Problem | tuple[Piece, Place]]:
+    """A piece that could be read; before it what is wrong, as long as that can be mended."""
+    for _ in range(times):
+        try:
+            yield piece, place(piece.text)
+        except ParseError as error:
+            found = problem(piece, error)
+            yield found
+            mended = found.mended
+            if mended is None:
+                return
+            piece = mended
+        else:
+            return
 
 
 # --- the new format -------------------------------------------------------------------------------
@@ -95,9 +113,7 @@ def _ads(text: str) -> Iterator[Read]:
             return
         end = _end(text, start) if text[start] == "[" else None
         piece = Piece(text[start : len(text) if end is None else end], start, is_ad=True)
-        found = _ad(piece)
-        if found is not None:
-            yield found
+        yield from _ad(piece, closed=end is not None)
         if end is None:
             # What stands here is no ad, or one without an end: the next line that opens one begins
             # anew.
@@ -132,15 +148,13 @@ def _end(text: str, start: int) -> int | None:
     return None
 
 
-def _ad(piece: Piece) -> Read | None:
-    """An ad; None for one that holds nothing but constants, of which there is nothing to say."""
+def _ad(piece: Piece, *, closed: bool) -> Iterator[Read]:
+    """An ad; nothing for one that holds but constants, of which there is nothing to say."""
     flat = read_flat_ad(piece.text)
-    if flat is not None and all(map(_is_constant, flat.content.values())):
-        return None
-    try:
-        return Whole(Scope(), ((piece, place_ad(piece.text)),))
-    except ParseError as error:
-        return problem(piece, error)
+    if flat is None or not all(map(_is_constant, flat.content.values())):
+        # Without its end an ad is read as one with the next, and what follows is not its fault.
+        for found in _mended(piece, place_ad, _MENDS if closed else 1):
+            yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
 
 
 def _is_constant(held: object) -> bool:
@@ -161,11 +175,11 @@ def _lines(text: str) -> Iterator[Read]:
                 yield _old_ad(definitions)
             definitions = []
         elif not line.lstrip().startswith("#"):
-            found = _assignment(line, start)
-            if isinstance(found, Problem):
-                yield found
-            else:
-                definitions.append(found)
+            for found in _assignment(line, start):
+                if isinstance(found, Problem):
+                    yield found
+                else:
+                    definitions.append(found)
         start += len(line) + 1
     if definitions:
         yield _old_ad(definitions)
@@ -178,20 +192,24 @@ def _old_ad(definitions: list[Definition]) -> Whole:
     )
 
 
-def _assignment(line: str, start: int) -> Definition | Problem:
+def _assignment(line: str, start: int) -> Iterator[Definition | Problem]:
     match = _LINE.match(line)
-    whole = Piece(line, start, old=True)
+    # As it stands: what is put instead of a part of it is in the old format already.
+    whole = Piece(line, start)
     if match is None:
-        return problem(whole, ParseError(_NO_ASSIGNMENT, line=1, column=1), len(line))
-    piece = _rewritten(match[2], start + match.start(2))
+        yield problem(whole, ParseError(_NO_ASSIGNMENT, line=1, column=1), len(line))
+        return
     try:
         text = unescape(match[1][1:-1]) if match[1][0] == "'" else match[1]
-        return Definition(Name(text, match.start(1), match.end(1)), place_expr(piece.text),
-                          piece, whole)  # fmt: skip
-    except ParseError as error:
-        return problem(piece, error)
     except ValueError as error:
-        return problem(whole, ParseError(str(error), line=1, column=match.start(1) + 1))
+        yield problem(whole, ParseError(str(error), line=1, column=match.start(1) + 1))
+        return
+    for found in _mended(_rewritten(match[2], start + match.start(2)), place_expr):
+        if isinstance(found, Problem):
+            yield found
+        else:
+            piece, value = found
+            yield Definition(Name(text, match.start(1), match.end(1)), value, piece, whole)
 
 
 def _rewritten(text: str, start: int) -> Piece:

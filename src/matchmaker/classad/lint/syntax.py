@@ -19,6 +19,22 @@ class Problem:
     code: str
     report: Report
 
+    @property
+    def mended(self) -> Piece | None:
+        """The piece with the fix in it, so that the rest can be looked at, or None without one."""
+        found = self.report
+        piece, start, end = found.piece, found.start, found.end
+        if not found.fix:
+            return None
+        more = len(found.fix) - (end - start)
+        marks = (
+            *(mark for mark in piece.marks if mark[0] <= start),
+            (end + more, piece.offset(end)),
+            *((here + more, there) for here, there in piece.marks if here > end),
+        )
+        text = piece.text[:start] + found.fix + piece.text[end:]
+        return attrs.evolve(piece, text=text, marks=marks)
+
 
 @attrs.frozen(slots=True)
 class _Mend:

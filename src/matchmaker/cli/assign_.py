@@ -1,0 +1,118 @@
+"""``classad assign``: a negotiation cycle, each job to its best free slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from matchmaker import Assignment, Placement, Policy
+from matchmaker.cli import pools, sources
+from matchmaker.cli.output import count, number, plain, print_json, table
+from matchmaker.cli.reports import Page
+
+
+@click.command()
+@click.argument("job_files", metavar="JOBS…", nargs=-1, required=True)
+@click.option("--pool", "pool_files", multiple=True, required=True, metavar="FILE", help="Slots.")
+@click.option(
+    "--key", help="The attribute that tells slots apart. [default: Name, or a saved pool's own]"
+)
+@click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
+@click.option("--group", metavar="EXPR", help="Of a job. [default: AccountingGroup, or else Owner]")
+@click.option(
+    "--share", "shares", multiple=True, metavar="GROUP=NUMBER", help="How much a group is to get."
+)
+@click.option("--json", "as_json", is_flag=True, help="As data.")
+def command(
+    *,
+    job_files: tuple[str, ...],
+    pool_files: tuple[str, ...],
+    key: str | None,
+    priority: str | None,
+    group: str | None,
+    shares: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Give each of the JOBS its best free slot, in an order that is fair to accounting groups.
+
+    Partitionable slots give each job the part that it asks for. Exit status 0 where a job got a
+    slot, 1 where none did.
+    """
+    terms: dict[str, Any] = {"share": dict(map(_share, shares))}
+    terms |= {} if priority is None else {"priority": priority}
+    terms |= {} if group is None else {"group": group}
+    policy = Policy(**terms)
+    jobs = [ad for path in job_files for ad in sources.ads(path)]
+    pool = pools.read(pool_files, key)
+    found = pool.assign(jobs, policy)
+    if as_json:
+        print_json(_data(found))
+    else:
+        _page(found).print()
+    return 0 if found.placed else 1
+
+
+def _share(text: str) -> tuple[str, float]:
+    group, _, share = text.rpartition("=")
+    try:
+        return group, float(share)
+    except ValueError:
+        raise click.UsageError(f"--share {text}: not like physics=2") from None
+
+
+def _data(found: Assignment) -> dict[str, Any]:
+    return {
+        "placements": [_placement(p) for p in found.placements],
+        "order": [n + 1 for n in found.order],
+        "usage": {group: plain(usage) for group, usage in found.usage.items()},
+        "left": {key: _amounts(left) for key, left in found.left.items()},
+    }
+
+
+def _placement(placement: Placement) -> dict[str, Any]:
+    """What is known of a job; jobs are counted from 1, as they stand in the files."""
+    data = {
+        "job": placement.number + 1,
+        "group": placement.group,
+        "outcome": str(placement.outcome),
+        "slot": placement.slot,
+    }
+    if placement.rank is None:
+        return {**data, "reason": placement.reason}
+    more = {"rank": plain(placement.rank), "ranked": placement.ranked}
+    return {**data, **more, "taken": _amounts(placement.taken)}
+
+
+def _amounts(amounts: Mapping[str, float]) -> dict[str, Any]:
+    return {name: plain(amount) for name, amount in amounts.items()}
+
+
+def _page(found: Assignment) -> Page:
+    total = len(found.placements)
+    page = Page(f"{len(found.placed)} of {count(total, 'job')} placed")
+    if found.placed:
+        rows = [
+            [p.number + 1, p.group, p.slot, number(p.rank or 0.0), _part(p)] for p in found.placed
+        ]
+        page.show(table(["job", "group", "slot", "rank", "gets"], rows, right=(0, 3), whole=(2,)))
+    if found.unranked:
+        page.say("no rank", f"{count(len(found.unranked), 'job')}: a rank that is no number is 0")
+    if found.idle:
+        reasons: dict[tuple[str, str], list[int]] = {}
+        for p in found.idle:
+            reasons.setdefault((p.outcome, p.reason), []).append(p.number + 1)
+        rows = [[_numbers(jobs), *why] for why, jobs in reasons.items()]
+        page.show(table(["idle", "", "why"], rows, whole=(1,)))
+    return page
+
+
+def _part(placement: Placement) -> str:
+    return ", ".join(f"{number(float(n))} {name}" for name, n in placement.taken.items())
+
+
+def _numbers(jobs: list[int]) -> str:
+    """The numbers of jobs, the first few of them."""
+    shown = ", ".join(map(str, jobs[:8]))
+    return shown if len(jobs) <= 8 else f"{shown} and {len(jobs) - 8} more"

@@ -1,0 +1,313 @@
+"""A negotiation cycle: many jobs, each to its best free slot, in an order that is fair to groups.
+
+Here are the order of the jobs and the outcome. What slots have left is in ``slots``, the best slot
+for a job in ``candidates``, why there is none in ``idle``.
+
+The rules, which are a plain form of those of HTCondor's negotiator:
+
+1. Jobs belong to accounting groups. Within a group they come by falling priority, then by rising
+   ``QDate``, then as they were given.
+2. The group with the least usage for its share is next, of equal ones the first by name; its usage
+   grows by the CPUs that its job gets.
+3. A job gets the slot that it ranks highest among those that are free, match it both ways with what
+   they have left by now, and have room for what it asks. Of equal rank, the first by key.
+4. A static slot is then taken. A partitionable one has less left, and its ad says so to the jobs
+   that follow. Nothing is preempted.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate, evaluate_attribute
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.values import Value, is_error
+from matchmaker.matching.candidates import Candidates, Choice
+from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.idle import Idle, Outcome, why_idle
+from matchmaker.matching.pair import RANK, describe
+from matchmaker.matching.ranking import rank_number
+from matchmaker.matching.slots import Amounts, Slots
+from matchmaker.matching.snapshot import Snapshot
+
+RESOURCES: Final = {
+    "Cpus": "MY.RequestCpus ?: 1",
+    "Memory": "MY.RequestMemory ?: 0",
+    "Disk": "MY.RequestDisk ?: 0",
+    "GPUs": "MY.RequestGPUs ?: 0",
+}
+"""What a job takes of a partitionable slot: a CPU if it does not say otherwise."""
+
+GROUP: Final = "MY.AccountingGroup ?: MY.Owner"
+
+FREE: Final = 'MY.State is undefined || MY.State == "Unclaimed"'
+"""Which slots are to be had."""
+
+NO_GROUP: Final = "<none>"
+"""The group of the jobs that name none."""
+
+
+def _expression(given: Expr | str) -> Expr:
+    return parse_expr(given) if isinstance(given, str) else given
+
+
+def _share(given: Expr | str | Mapping[str, float]) -> Expr | Mapping[str, float]:
+    return _by_group(given) if isinstance(given, Mapping) else _expression(given)
+
+
+def _by_group(given: Mapping[str, float]) -> Mapping[str, float]:
+    for group, number in given.items():
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{group} cannot have a share or usage of {number}")
+    return dict(given)
+
+
+def _resources(given: Mapping[str, Expr | str]) -> Mapping[str, Expr]:
+    if len({ascii_fold(name) for name in given}) < len(given):
+        raise ValueError(f"a resource is named twice: {', '.join(given)}")
+    return {name: _expression(expression) for name, expression in given.items()}
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Policy:
+    """The terms of a negotiation cycle. Expressions may be given as text.
+
+    - ``priority``, of a job: a number, the highest first; anything else counts as 0.
+    - ``group``, of a job: the name of its accounting group; without a text it is ``<none>``.
+    - ``share``: by group, 1 where none is given, or an expression of a job, which stands for its
+      group while it is next. Twice the share is twice the CPUs, while there are jobs. What is no
+      number above 0 comes after all others.
+    - ``usage``: the usage that groups begin with, 0 where none is given.
+    - ``free``, of a slot: whether it is to be had.
+    - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
+      expression of the job, with the slot as TARGET.
+
+    Raises ParseError for text that is no expression, and ValueError for a share or usage below 0 or
+    a resource that is named twice.
+    """
+
+    priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=_expression)
+    group: Expr = attrs.field(factory=lambda: parse_expr(GROUP), converter=_expression)
+    share: Expr | Mapping[str, float] = attrs.field(factory=dict, converter=_share)
+    usage: Mapping[str, float] = attrs.field(factory=dict, converter=_by_group)
+    free: Expr = attrs.field(factory=lambda: parse_expr(FREE), converter=_expression)
+    resources: Mapping[str, Expr] = attrs.field(factory=lambda: RESOURCES, converter=_resources)
+
+
+@attrs.frozen(slots=True)
+class Placement:
+    """What a cycle came to for one job.
+
+    ``number`` is the job's place among those given, from 0. ``slot`` is the key of its slot, with
+    the job's ``rank`` of it, and ``taken`` what it got: the part that it asked for, or all that a
+    static slot has. Where it is left idle, ``slot`` and ``rank`` are None and ``reason`` says why.
+
+    A rank that is not a number counts as 0.0, as in HTCondor; ``ranked`` is then false.
+    """
+
+    number: int
+    group: str
+    outcome: Outcome
+    slot: str | None = None
+    rank: float | None = None
+    ranked: bool = True
+    taken: Amounts = attrs.field(factory=dict)
+    reason: str = ""
+
+
+@attrs.frozen(slots=True)
+class Assignment:
+    """The outcome of a negotiation cycle.
+
+    ``placements`` are in the order in which jobs were given, ``order`` the numbers of those that
+    had their turn, in the order in which they had it. ``usage`` is that of the groups afterwards,
+    ``left`` what the partitionable slots that serve a job still have, by key.
+    """
+
+    placements: tuple[Placement, ...]
+    order: tuple[int, ...]
+    usage: Mapping[str, float]
+    left: Mapping[str, Amounts]
+
+    @property
+    def placed(self) -> tuple[Placement, ...]:
+        """The jobs that have a slot."""
+        return tuple(p for p in self.placements if p.slot is not None)
+
+    @property
+    def idle(self) -> tuple[Placement, ...]:
+        """The jobs that have none."""
+        return tuple(p for p in self.placements if p.slot is None)
+
+    @property
+    def unranked(self) -> tuple[Placement, ...]:
+        """The jobs whose rank of their slot is not a number."""
+        return tuple(p for p in self.placements if not p.ranked)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.placed)} of {len(self.placements)} jobs placed"]
+        reasons = Counter(p.reason for p in self.idle)
+        lines += [f"{count} idle: {reason}" for reason, count in reasons.most_common(20)]
+        return "\n".join(lines)
+
+
+def assign(pool: Snapshot, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+    """One negotiation cycle of jobs on the slots of a pool, which it leaves as it is.
+
+    The same jobs, pool and policy always give the same assignment, unless an expression asks for
+    the time or for chance. Jobs that are alike are matched once. No ad raises.
+
+    >>> from matchmaker import Pool, parse_ad, parse_ads
+    >>> pool = Pool(parse_ads('''
+    ...   [ Name = "big"; PartitionableSlot = true; Cpus = 8; Memory = 4000 ]
+    ...   [ Name = "old"; Cpus = 1; Memory = 1000 ]'''))
+    >>> job = parse_ad('''[ Owner = "ana"; RequestCpus = 3; RequestMemory = 1500;
+    ...   Requirements = TARGET.Memory >= MY.RequestMemory ]''')
+    >>> found = assign(pool.snapshot(), [job, job, job])
+    >>> [(p.slot, p.taken) for p in found.placed]
+    [('big', {'Cpus': 3, 'Memory': 1500}), ('big', {'Cpus': 3, 'Memory': 1500})]
+    >>> found.left, found.idle[0].reason
+    ({'big': {'Cpus': 2, 'Memory': 1000}}, '1 slot matches: 1 with too little Cpus')
+    """
+    policy = policy if policy is not None else Policy()
+    return _Cycle(pool, list(jobs), policy).run()
+
+
+@attrs.frozen(slots=True)
+class _Entry:
+    """A job in the line of its group."""
+
+    number: int
+    group: str
+    before: tuple[float, float, int]
+    """What puts the jobs of a group in order: the least first."""
+    share: float
+
+
+class _Lines:
+    """The jobs that wait, by group, and whose turn is next."""
+
+    def __init__(self, entries: Iterable[_Entry], usage: Mapping[str, float]) -> None:
+        self.usage = dict(usage)
+        self._waiting: dict[str, list[_Entry]] = defaultdict(list)
+        for entry in sorted(entries, key=lambda entry: entry.before, reverse=True):
+            self._waiting[entry.group].append(entry)
+        self._next: list[tuple[float, str]] = []
+        for group in self._waiting:
+            self.usage.setdefault(group, 0.0)
+            self._line_up(group)
+
+    def _line_up(self, group: str) -> None:
+        line = self._waiting[group]
+        if line:
+            share = line[-1].share
+            heapq.heappush(self._next, (self.usage[group] / share if share else math.inf, group))
+
+    def pop(self) -> _Entry | None:
+        """The job whose turn it is. Its group has no other until ``used`` is called."""
+        return self._waiting[heapq.heappop(self._next)[1]].pop() if self._next else None
+
+    def used(self, group: str, usage: float) -> None:
+        """Notes what the job that had its turn uses."""
+        self.usage[group] += usage
+        self._line_up(group)
+
+
+class _Cycle:
+    """One cycle while it runs."""
+
+    def __init__(self, pool: Snapshot, jobs: list[ClassAd], policy: Policy) -> None:
+        self._jobs = jobs
+        self._policy = policy
+        self._slots = Slots(pool, policy.resources, policy.free)
+        self._placements: dict[int, Placement] = {}
+        clusters = Clusters(pool.view.columns, policy.resources.values())
+        self._clusters = [clusters.of(job) for job in jobs]
+        self._sizes = Counter(self._clusters)
+        self._candidates: dict[Hashable, Candidates] = {}
+        self._idle: dict[Hashable, Idle] = {}
+
+    def run(self) -> Assignment:
+        entries = [entry for n, job in enumerate(self._jobs) if (entry := self._entry(n, job))]
+        lines = _Lines(entries, self._policy.usage)
+        order = []
+        while (entry := lines.pop()) is not None:
+            order.append(entry.number)
+            placement = self._placements[entry.number] = self._place(entry)
+            lines.used(entry.group, self._cost(placement))
+        placements = tuple(self._placements[number] for number in range(len(self._jobs)))
+        usage = dict(sorted(lines.usage.items()))
+        return Assignment(placements, tuple(order), usage, self._slots.remains())
+
+    def _entry(self, number: int, job: ClassAd) -> _Entry | None:
+        """The job's place in the lines, or None where what should tell it is ERROR."""
+        policy = self._policy
+        group, priority = evaluate(policy.group, job), evaluate(policy.priority, job)
+        name = group if isinstance(group, str) else NO_GROUP
+        share: Value = (
+            evaluate(policy.share, job)
+            if isinstance(policy.share, Expr)
+            else policy.share.get(name, 1.0)
+        )
+        for what, value in (("group", group), ("priority", priority), ("share", share)):
+            if is_error(value):
+                reason = f"the job's {what} is {describe(value)}"
+                self._placements[number] = Placement(number, name, Outcome.ERROR, reason=reason)
+                return None
+        submitted = rank_number(job.eval("QDate"))
+        before = (
+            -(rank_number(priority) or 0.0), math.inf if submitted is None else submitted, number
+        )  # fmt: skip
+        return _Entry(number, name, before, _positive(share))
+
+    def _place(self, entry: _Entry) -> Placement:
+        job, cluster = self._jobs[entry.number], self._clusters[entry.number]
+        candidates = self._candidates.get(cluster)
+        if candidates is None:
+            candidates = Candidates(self._slots, job, self._sizes[cluster])
+            self._candidates[cluster] = candidates
+        choice = candidates.best()
+        if choice is None:
+            # What is said of the first of jobs that are alike is said of those that follow.
+            idle = self._idle.get(cluster)
+            if idle is None:
+                idle = self._idle[cluster] = why_idle(self._slots, job)
+            return Placement(entry.number, entry.group, idle.outcome, reason=idle.reason)
+        self._idle.pop(cluster, None)
+        return self._given(entry, job, choice)
+
+    def _given(self, entry: _Entry, job: ClassAd, choice: Choice) -> Placement:
+        slots = self._slots
+        rank = evaluate_attribute(job, RANK.lower(), slots.now.ad(choice.row))
+        slots.take(choice.row, choice.taken)
+        return Placement(
+            entry.number,
+            entry.group,
+            Outcome.PLACED,
+            slots.now.keys[choice.row],
+            choice.rank,
+            RANK not in job or rank_number(rank) is not None,
+            choice.taken,
+        )
+
+    def _cost(self, placement: Placement) -> float:
+        """The CPUs that a job got; 1 where it got a slot, but none of these."""
+        if placement.slot is None:
+            return 0.0
+        return next(
+            (float(n) for name, n in placement.taken.items() if ascii_fold(name) == "cpus"), 1.0
+        )
+
+
+def _positive(share: Value) -> float:
+    number = rank_number(share)
+    return number if number is not None and 0 < number < math.inf else 0.0

@@ -1,0 +1,202 @@
+"""The slots that jobs of one cluster may have next, best first, while others take them.
+
+The pool is matched with the cluster once, by columns, and the best of what matches are kept in
+order. That order holds for slots that are as they were. Those that have given a part to some job
+since are matched again, as they are by now, when a job of the cluster has its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
+from matchmaker.matching.pair import RANK
+from matchmaker.matching.slots import Amounts, Short, Slots, amount
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ranks: TypeAlias = npt.NDArray[np.float64]
+
+FIRST, EACH = 256, 4
+"""How many of the best slots are put in order at first: this many, and so many for each job."""
+
+_NONE: Final = np.zeros(0, np.intp)
+
+
+@attrs.frozen(slots=True)
+class Choice:
+    """A slot for a job: its row, the job's rank of it, and what the job takes of it."""
+
+    row: int
+    rank: float
+    taken: Amounts
+
+
+class Candidates:
+    """The slots for the jobs of one cluster, of which `job` is one and there are `count`."""
+
+    def __init__(self, slots: Slots, job: ClassAd, count: int) -> None:
+        self.job = job
+        self._slots = slots
+        self._masks = Masks(slots.now, job, Cache(0))
+        self._rank = Evaluator(slots.now, job, (Side.JOB, RANK.lower()))
+        self._requests = Requests(slots, job)
+        # Clean slots: some of the best, in order, and where in them we are.
+        self._width = max(FIRST, EACH * count)
+        self._rows, self._ranks = _NONE, np.zeros(0)
+        self._next = 0
+        self._all = False
+        # Slots that have given a part: those that match as they were when the log was last read.
+        self._changed, self._changed_ranks = _NONE, np.zeros(0)
+        self._seen = 0
+
+    def best(self) -> Choice | None:
+        """The best slot that a job of the cluster can have by now, of equal ones the first by key.
+
+        None where no slot that matches has room.
+        """
+        self._read_log()
+        while True:
+            found = [first for first in (self._first_clean(), self._first_changed()) if first]
+            if not found:
+                return None
+            fall, _, row = min(found)
+            taken = self._slots.ask(self.job, row)
+            if not isinstance(taken, Short):
+                return Choice(row, 0.0 - fall, taken)
+            # It seemed to have room, but reals are not exact where integers are large.
+            self._refuse(row)
+
+    def _first_clean(self) -> _First | None:
+        """The best of the slots that are as they were."""
+        clean = self._slots.clean
+        while True:
+            ahead = clean[self._rows[self._next :]]
+            step = int(ahead.argmax()) if len(ahead) else 0
+            if len(ahead) and ahead[step]:
+                self._next += step
+                row = int(self._rows[self._next])
+                return -float(self._ranks[self._next]), int(self._slots.places[row]), row
+            if self._all:
+                return None
+            self._match_all()
+
+    def _first_changed(self) -> _First | None:
+        """The best of the slots that have given a part."""
+        ranks = self._changed_ranks
+        if not len(ranks):
+            return None
+        best = ranks.max()
+        rows = self._changed[ranks == best]
+        row = int(rows[self._slots.places[rows].argmin()])
+        return -float(best), int(self._slots.places[row]), row
+
+    def _refuse(self, row: int) -> None:
+        if self._slots.clean[row]:
+            self._next += 1
+        else:
+            kept = self._changed != row
+            self._changed, self._changed_ranks = self._changed[kept], self._changed_ranks[kept]
+
+    def _read_log(self) -> None:
+        """Matches with the slots that have given a part since the log was last read."""
+        slots, seen = self._slots, self._seen
+        self._seen = len(slots.log)
+        if self._seen == seen:
+            return
+        kept = slots.unchanged_since(self._changed, seen)
+        rows = slots.changed_since(seen)
+        rows = rows[self._room(rows)]
+        rows = rows[self._masks.at(rows)]
+        rank: Value | Expr = self.job.content.get(RANK.lower(), UNDEFINED)
+        vector: Vector = (
+            self._rank.vector(rank, Side.JOB, rows) if isinstance(rank, Expr) else Same(rank)
+        )
+        ranks, _ = numbers(vector, len(rows))
+        self._changed = np.concatenate([self._changed[kept], rows])
+        self._changed_ranks = np.concatenate([self._changed_ranks[kept], ranks])
+
+    def _match_all(self) -> None:
+        """Matches with the pool as it was, and puts the best of what is still so in order."""
+        slots = self._slots
+        found = slots.snapshot.match(self.job)
+        rows, ranks = found.row_array, found.rank_array
+        kept = slots.clean[rows]
+        kept[kept] = self._room(rows[kept])
+        rows, ranks = rows[kept], ranks[kept]
+        order = _first(ranks, slots.places[rows], self._width)
+        self._rows, self._ranks, self._next = rows[order], ranks[order], 0
+        self._all = len(order) == len(rows)
+        self._width *= 4
+
+    def _room(self, rows: Rows) -> Mask:
+        """Which slots have room for what the job asks, as far as reals can tell."""
+        divisible = self._slots.divisible[rows]
+        room: Mask = np.ones(len(rows), np.bool_)
+        if divisible.any():
+            for _, short, amiss in self._requests.shortages(rows):
+                room &= ~(short | amiss)
+        return room | ~divisible
+
+
+class Requests:
+    """What a job asks of partitionable slots."""
+
+    def __init__(self, slots: Slots, job: ClassAd) -> None:
+        self._slots = slots
+        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))
+        self._same: dict[str, int | float | None] = {}
+        """The amounts that are the same for all slots."""
+        for name, expression in slots.resources.items():
+            reach = self._evaluator.reaches.of(expression, Side.JOB)
+            if not (reach.opaque or reach.columns):
+                self._same[name] = amount(evaluate(expression, job, ClassAd()))
+
+    def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
+        """For each resource: which slots have too little, and of which the job asks no amount.
+
+        As far as reals can tell: those that have too little by this have so in truth.
+        """
+        for name, expression in self._slots.resources.items():
+            left = self._slots.left[name][rows]
+            if name not in self._same:
+                vector = self._evaluator.vector(expression, Side.JOB, rows)
+                wanted, none = numbers(vector, len(rows))
+                amiss = none | (wanted < 0) | np.isinf(wanted)
+                yield name, (wanted > left) & (wanted != 0), amiss
+                continue
+            same = self._same[name]
+            if same is None:
+                yield name, np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
+            elif same:
+                yield name, left < float(same), np.zeros(len(rows), np.bool_)
+
+
+_First: TypeAlias = "tuple[float, int, int]"
+"""What puts slots in order: the rank with its sign changed, the place of the key; and the row."""
+
+
+def _first(ranks: Ranks, places: npt.NDArray[np.int32], count: int) -> Rows:
+    """Which are the first by falling rank and then by place, in that order."""
+    index = np.arange(len(ranks))
+    if len(ranks) > count:
+        threshold = np.partition(ranks, len(ranks) - count)[len(ranks) - count]
+        better, equal = np.flatnonzero(ranks > threshold), np.flatnonzero(ranks == threshold)
+        more = count - len(better)
+        if len(equal) > more:
+            equal = equal[np.argpartition(places[equal], more - 1)[:more]]
+        index = np.concatenate([better, equal])
+    return index[np.lexsort((places[index], -ranks[index]))]

@@ -1,0 +1,51 @@
+"""Contents that files have no word for of their own: as the text of an expression, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.nodes import Expr, Literal, literal
+from matchmaker.classad.parser import MAX_NESTING, parse_expr
+from matchmaker.classad.unparse import unparse
+
+
+def node_of(content: Any) -> Expr:
+    """The expression that a content is, or that has it as its value."""
+    return content if isinstance(content, Expr) else literal(content)
+
+
+def text_of(content: Any) -> str:
+    """The text from which a content is read. Raises ValueError where there is none.
+
+    That is so only for what was made by hand: an empty name, half of a surrogate pair, nesting
+    beyond what is read.
+
+    >>> text_of("x"), text_of(float("inf"))
+    ('"x"', 'real("INF")')
+    """
+    node = node_of(content)
+    text = unparse(node)
+    # Most texts cannot fail to be read back; of the others it is made sure.
+    plain = text.isascii() and text.isprintable() and not ("\\" in text or "''" in text)
+    if node.depth > MAX_NESTING or not (plain or _reads_back(node, text)):
+        shown = text[:60].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"no file can hold {shown}")
+    return text
+
+
+def _reads_back(node: Expr, text: str) -> bool:
+    try:
+        return parse_expr(text) is node
+    except ParseError:
+        return False
+
+
+def content_of(text: str) -> Any:
+    """The content of a text. Raises ParseError.
+
+    >>> content_of("a + 1"), content_of("true")
+    (Expr('a + 1'), True)
+    """
+    node = parse_expr(text)
+    return node.value if isinstance(node, Literal) else node

@@ -1,0 +1,435 @@
+"""One attribute of many ads: what each row holds, in as little space as its contents allow.
+
+A *content* is what an ad holds under a name (``ClassAd.content``): a plain value or an expression,
+or MISSING where the row's ad lacks the attribute. Forms of a column:
+
+- ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
+- ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
+- ``Texts``, in ``texts``: bytes in a heap, for strings that hardly repeat.
+- ``Loose``: the contents themselves, for anything else that hardly repeats.
+
+Which form suits a column is decided in ``forms``. Which rows there are is the affair of ``store``;
+what expressions make of columns, of ``evaluator``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from matchmaker.classad.nodes import (
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Subscript,
+    Ternary,
+    Unary,
+    literal,
+)
+from matchmaker.classad.values import ErrorType, UndefinedType
+
+Bits: TypeAlias = "npt.NDArray[np.int64]"
+Codes: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
+Kinds: TypeAlias = "npt.NDArray[np.uint8]"
+Rows: TypeAlias = "npt.NDArray[np.intp]"
+
+
+class Missing:
+    """The class of what a row holds under a name that its ad lacks."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+
+# The kinds of plain values, as rows of numbers know them. A truth is one of the first four.
+FALSE, TRUE, UNDEFINED_KIND, ERROR_KIND, INTEGER, REAL, OTHER, ABSENT = range(8)
+
+_THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, timedelta}) | {
+    Attr, Unary, Binary, Ternary, Call, Subscript, ListExpr, AdExpr,
+}  # fmt: skip
+"""The classes of contents that are their own stand-ins."""
+
+_LARGE: Final = 1 << 16
+_stamps = count(1)
+
+
+def stamp() -> int:
+    """A number never given before: the version of a column that has changed."""
+    return next(_stamps)
+
+
+def identity(content: Any) -> Any:
+    """A hashable stand-in that tells contents of one class apart as ads do: 0.0 from -0.0.
+
+    >>> identity(0.0) == identity(-0.0), identity(2) == identity(2)
+    (False, True)
+    """
+    kind = content.__class__
+    if kind is float:
+        return repr(content) if not content or math.isnan(content) else content
+    if kind is datetime:
+        return content, content.utcoffset()
+    if kind is ErrorType:
+        return content.reason
+    if kind is list:
+        return literal(content)
+    return content
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two contents are one to an ad."""
+    return one is other or (
+        one.__class__ is other.__class__ and bool(identity(one) == identity(other))
+    )
+
+
+def narrowest(size: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type for codes below `size`."""
+    if size <= 1 << 16:
+        return np.uint8 if size <= 1 << 8 else np.uint16
+    return np.uint32 if size <= 1 << 32 else np.uint64
+
+
+def roomy(array: npt.NDArray[Any], size: int, room: int) -> npt.NDArray[Any]:
+    """A copy of the first `size` entries, with zeros behind them."""
+    copy = zeros(room, array.dtype)
+    copy[:size] = array[:size]
+    return copy
+
+
+def zeros(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of zeros. A large one is of pages that go back to the system with it.
+
+    What the allocator of C gets back it keeps, in holes between what is in use: columns that grow
+    would leave as much in holes as they hold.
+    """
+    length = size * np.dtype(kind).itemsize
+    if length < _LARGE:
+        return np.zeros(size, kind)
+    return np.frombuffer(mmap(-1, length, MAP_PRIVATE | MAP_ANONYMOUS), kind)
+
+
+class Column:
+    """What the forms have in common.
+
+    ``version`` changes with every change of a cell; ``shown`` notes that a view may show the
+    column, so that it must not be changed.
+    """
+
+    __slots__ = ("_lacks", "shown", "version")
+
+    def __init__(self) -> None:
+        self.version = stamp()
+        self.shown = False
+        self._lacks = (0, 0, False)
+
+    def __len__(self) -> int:
+        """How many rows there is room for."""
+        raise NotImplementedError
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        raise NotImplementedError
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row that there is room for."""
+        raise NotImplementedError
+
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows that there is room for."""
+        places = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for row, content in zip(places, contents, strict=True):
+            self.put(row, content)
+
+    def take(self, rows: Rows) -> Column:
+        """A column of some of the rows, which may change while this one does not."""
+        raise NotImplementedError
+
+    def copy(self, size: int, room: int) -> Column:
+        """A column of the first `size` rows with room for more, which are MISSING."""
+        raise NotImplementedError
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents; some may be of rows that are gone."""
+        raise NotImplementedError
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        raise NotImplementedError
+
+    def lacks(self, size: int) -> bool:
+        """Whether one of the first `size` rows lacks the attribute."""
+        version, known, lacks = self._lacks
+        if (version, known) != (self.version, size):
+            lacks = bool(self.missing(size).any())
+            self._lacks = (self.version, size, lacks)
+        return lacks
+
+    def contents(self, rows: Iterable[int]) -> list[Any]:
+        """The contents of rows."""
+        return [self.get(row) for row in rows]
+
+
+class Table(list[Any]):
+    """Distinct contents by code. It only grows, so that columns copied from each other share it."""
+
+    __slots__ = ("_found", "known")
+
+    def __init__(self, contents: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self.known: dict[type, dict[Any, int]] = {}
+        self._found: tuple[int, list[Expr]] = (0, [])
+        for content in contents:
+            self.code(content)
+
+    def code(self, content: Any) -> int:
+        """The code of a content, which enters the table if it is new."""
+        kind = content.__class__
+        key = content if kind in _THEMSELVES else identity(content)
+        try:
+            return self.known[kind][key]
+        except KeyError:
+            self.known.setdefault(kind, {})[key] = len(self)
+            self.append(content)
+            return len(self) - 1
+
+    def codes(self, contents: Sequence[Any]) -> list[int]:
+        """The codes of many contents."""
+        kinds = set(map(type, contents))
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind in _THEMSELVES and kind in self.known:
+            codes = list(map(self.known[kind].get, contents))
+            if None not in codes:
+                return codes  # type: ignore[return-value]
+        return list(map(self.code, contents))
+
+    def expressions(self) -> list[Expr]:
+        """The expressions in it."""
+        seen, found = self._found
+        if seen < len(self):
+            fresh = self[seen:]
+            found = found + [c for c in fresh if isinstance(c, Expr)]
+            self._found = (seen + len(fresh), found)
+        return found
+
+
+class Coded(Column):
+    """A code a row and a table of distinct contents, of which the first is MISSING."""
+
+    __slots__ = ("_plain", "codes", "table")
+
+    def __init__(self, codes: Codes | None = None, table: Table | None = None) -> None:
+        super().__init__()
+        self.codes: Codes = codes if codes is not None else np.zeros(0, np.uint8)
+        self.table = table if table is not None else Table((MISSING,))
+        self._plain: tuple[int, Kinds, Bits] | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        return self.table[self.codes[row]]
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row."""
+        code = self.table.code(content)
+        codes = self.codes
+        if codes.item(row) == code:
+            return
+        if code >> (codes.itemsize << 3):
+            codes = self.codes = codes.astype(narrowest(code + 1))
+        codes[row] = code
+        self.version = stamp()
+
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows."""
+        codes = self.table.codes(contents)
+        if len(self.table) - 1 >> (self.codes.itemsize << 3):
+            self.codes = self.codes.astype(narrowest(len(self.table)))
+        self.codes[rows] = codes
+        self.version = stamp()
+
+    def take(self, rows: Rows) -> Coded:
+        """A column of some of the rows."""
+        return Coded(self.codes[rows], self.table)
+
+    def copy(self, size: int, room: int) -> Coded:
+        """A column of the first `size` rows with room for more."""
+        return Coded(roomy(self.codes, size, room), self.table)
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents."""
+        return self.table.expressions()
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        return np.equal(self.codes[:size], 0)
+
+    def entries(self) -> Coded:
+        """A column that has each entry of the table once, MISSING first."""
+        return Coded(np.arange(len(self.table), dtype=narrowest(len(self.table))), self.table)
+
+    def plain(self) -> tuple[Kinds, Bits]:
+        """The kind and the bits of each entry of the table; OTHER where it is no plain value."""
+        plain = self._plain
+        if plain is None or plain[0] != len(self.table):
+            table = self.table[:]
+            plain = self._plain = (len(table), *encoded(table))
+        return plain[1:]
+
+
+class Numeric(Column):
+    """A kind and 64 bits a row: those of the integer or real, else a code of the other contents."""
+
+    __slots__ = ("bits", "kinds", "others")
+
+    def __init__(self, kinds: Kinds, bits: Bits, others: Table) -> None:
+        super().__init__()
+        self.kinds = kinds
+        self.bits = bits
+        self.others = others
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        kind = self.kinds[row]
+        if kind == INTEGER:
+            return int(self.bits[row])
+        if kind == REAL:
+            return float(self.bits[row : row + 1].view(np.float64)[0])
+        return MISSING if kind == ABSENT else self.others[self.bits[row]]
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row."""
+        if content.__class__ is int:
+            kind, bits = INTEGER, content
+        elif content.__class__ is float:
+            kind, bits = REAL, _bits_of(content)
+        elif content is MISSING:
+            kind, bits = ABSENT, 0
+        else:
+            kind, bits = OTHER, self.others.code(content)
+        if self.bits.item(row) != bits or self.kinds.item(row) != kind:
+            self.kinds[row], self.bits[row] = kind, bits
+            self.version = stamp()
+
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows."""
+        kinds, bits = encoded(contents)
+        for place in np.flatnonzero((kinds != INTEGER) & (kinds != REAL)).tolist():
+            missing = contents[place] is MISSING
+            kinds[place] = ABSENT if missing else OTHER
+            bits[place] = 0 if missing else self.others.code(contents[place])
+        self.kinds[rows], self.bits[rows] = kinds, bits
+        self.version = stamp()
+
+    def take(self, rows: Rows) -> Numeric:
+        """A column of some of the rows."""
+        return Numeric(self.kinds[rows], self.bits[rows], self.others)
+
+    def copy(self, size: int, room: int) -> Numeric:
+        """A column of the first `size` rows with room for more."""
+        kinds, bits = roomy(self.kinds, size, room), roomy(self.bits, size, room)
+        kinds[size:] = ABSENT
+        return Numeric(kinds, bits, self.others)
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents."""
+        return self.others.expressions()
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        return np.equal(self.kinds[:size], ABSENT)
+
+
+class Loose(Column):
+    """The contents of the rows, one by one."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: list[Any]) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        return self.rows[row]
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row."""
+        if not same(self.rows[row], content):
+            self.rows[row] = content
+            self.version = stamp()
+
+    def take(self, rows: Rows) -> Loose:
+        """A column of some of the rows."""
+        return Loose(self.contents(rows.tolist()))
+
+    def copy(self, size: int, room: int) -> Loose:
+        """A column of the first `size` rows with room for more."""
+        return Loose(self.rows[:size] + [MISSING] * (room - size))
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents."""
+        return list(dict.fromkeys(c for c in self.rows if isinstance(c, Expr)))
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)
+
+
+def _bits_of(real: float) -> int:
+    bits: int = _INTEGER.unpack(_REAL.pack(real))[0]
+    return bits
+
+
+_INTEGER: Final = Struct("q")
+_REAL: Final = Struct("d")
+
+
+def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
+    """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
+    classes = set(map(type, contents))
+    if classes == {int}:
+        return np.full(len(contents), INTEGER, np.uint8), np.array(contents, np.int64)
+    if classes == {float}:
+        bits = np.array(contents, np.float64).view(np.int64)
+        return np.full(len(contents), REAL, np.uint8), bits
+    kinds = np.full(len(contents), OTHER, np.uint8)
+    bits = np.zeros(len(contents), np.int64)
+    reals = bits.view(np.float64)
+    for i, content in enumerate(contents):
+        kind = content.__class__
+        if kind is int:
+            kinds[i], bits[i] = INTEGER, content
+        elif kind is float:
+            kinds[i], reals[i] = REAL, content
+        elif kind in _KINDS:
+            kinds[i] = bits[i] = _KINDS[kind] if kind is not bool else content
+    return kinds, bits
+
+
+_KINDS: Final[dict[Any, int]] = {
+    bool: TRUE,
+    UndefinedType: UNDEFINED_KIND,
+    ErrorType: ERROR_KIND,
+}

@@ -1,0 +1,117 @@
+"""Which form a column has: the one in which its contents take the least room."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from matchmaker.matching.columns.column import (
+    ABSENT,
+    MISSING,
+    OTHER,
+    Coded,
+    Column,
+    Loose,
+    Numeric,
+    Rows,
+    Table,
+    encoded,
+    narrowest,
+)
+from matchmaker.matching.columns.texts import Texts, texts
+
+MANY: Final = 4096
+"""With more distinct contents than this, and few rows to each, a column is not coded."""
+
+
+def settled(column: Column, size: int) -> Column:
+    """The column in the form that suits its first `size` rows.
+
+    A coded one whose contents hardly repeat gets another form; one whose table or heap is full of
+    what no row holds any more gets a new one. What the rows hold stays as it is, and so does the
+    version.
+    """
+    fresh = column
+    many = max(MANY, size // 4)
+    if isinstance(column, Coded):
+        if len(column.table) > many:
+            fresh = _recoded(column, size, many)
+    elif isinstance(column, Numeric):
+        if len(column.others) > many:
+            fresh = _with_fewer_others(column, column.kinds == OTHER, column.bits, size, many)
+    elif isinstance(column, Texts):
+        if len(column.others) > many:
+            other = column.other(len(column.starts))
+            fresh = _with_fewer_others(column, other, column.starts, size, many)
+        elif column.waste > 1 << 16 and 2 * column.waste > column.heap.used:
+            fresh = column.repacked()
+    fresh.version = column.version
+    return fresh
+
+
+def unshared(column: Column) -> Column:
+    """A copy in which numbers may be put at any time, without regard to who reads the original."""
+    return _numeric(column) if isinstance(column, Coded) else column.take(np.arange(len(column)))
+
+
+def _recoded(column: Coded, size: int, many: int) -> Column:
+    table = column.table
+    used = np.flatnonzero(np.bincount(column.codes[:size], minlength=len(table)))
+    if len(used) <= many // 2:
+        return _coded(column, used)
+    held = [table[code].__class__ for code in used.tolist()]
+    if 4 * sum(kind in (int, float) for kind in held) >= 3 * len(held):
+        return _numeric(column)
+    if 4 * held.count(str) >= 3 * len(held):
+        return _texts(column)
+    return _loose(column, size)
+
+
+def _coded(column: Coded, used: Rows) -> Coded:
+    table = Table((MISSING,))
+    moved = np.zeros(len(column.table), np.uint32)
+    moved[used] = table.codes([column.table[code] for code in used.tolist()])
+    return Coded(moved[column.codes].astype(narrowest(len(table))), table)
+
+
+def _numeric(column: Coded) -> Numeric:
+    kinds, bits = encoded(column.table)
+    others = Table()
+    for code, content in enumerate(column.table):
+        if content.__class__ not in (int, float):
+            kinds[code], bits[code] = OTHER, others.code(content)
+    kinds[0] = ABSENT
+    return Numeric(kinds[column.codes], bits[column.codes], others)
+
+
+def _texts(column: Coded) -> Texts:
+    table = column.table
+    entries = texts([content if content.__class__ is str else "" for content in table])
+    for code, content in enumerate(table):
+        if content.__class__ is not str:
+            entries.put(code, content)
+    return entries.take(column.codes.astype(np.intp))
+
+
+def _loose(column: Column, size: int) -> Loose:
+    return Loose(column.contents(range(size)) + [MISSING] * (len(column) - size))
+
+
+def _with_fewer_others(
+    column: Numeric | Texts, other: Any, codes: Any, size: int, many: int
+) -> Column:
+    """The same without those of the other contents that no row holds any more.
+
+    Where too many are left, numbers or strings are no longer what the column is about.
+    """
+    used = np.unique(codes[other])
+    if len(used) > many // 2:
+        return _loose(column, size)
+    others = Table((MISSING,)) if isinstance(column, Texts) else Table()
+    moved = codes.copy()
+    places = others.codes([column.others[code] for code in used.tolist()])
+    moved[other] = np.array(places)[np.searchsorted(used, codes[other])]
+    if isinstance(column, Texts):
+        return Texts(moved, column.lengths.copy(), column.heap, others, column.waste)
+    return Numeric(column.kinds.copy(), moved, others)

@@ -1,0 +1,264 @@
+"""What an expression can lead to: the columns and the job's attributes that its value rests on.
+
+An expression stands on one of two sides: in the job's ad, or in the ads of the rows. Names are
+followed through the expressions that both sides hold, so that what is not reached cannot matter.
+The result may name too much, never too little: whoever evaluates an expression once for all rows
+that agree on what it reaches does right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import MAX_DEPTH
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Attr,
+    Call,
+    Expr,
+    children,
+    postorder,
+    scope_of,
+)
+from matchmaker.matching.columns.column import Column
+
+
+class Side(Enum):
+    """In whose ad an expression stands."""
+
+    JOB = "job"
+    ROW = "row"
+
+    # Sides are parts of keys everywhere; the hash of an enumeration is made in Python.
+    __hash__ = object.__hash__
+
+    @property
+    def other(self) -> Side:
+        """The side that is TARGET here."""
+        return Side.ROW if self is Side.JOB else Side.JOB
+
+
+SCOPES: Final = MY_SCOPES | TARGET_SCOPES
+AROUND: Final = frozenset({"parent", "root", "toplevel"})
+
+CLOCK: Final = "currenttime"
+"""A name that means the seconds since 1970 where no ad has it."""
+
+
+def hides(names: Iterable[str]) -> bool:
+    """Whether an attribute is named like a scope, which it hides."""
+    return any(name in SCOPES or name in AROUND for name in names)
+
+
+OPAQUE_FUNCTIONS: Final = frozenset({"eval", "evalineachcontext", "countmatches", "unresolved"})
+"""These can lead to names that the expression does not show."""
+
+VOLATILE_FUNCTIONS: Final = frozenset({
+    "random", "time", "currenttime", "daytime", "formattime", "abstime", "timezoneoffset",
+})  # fmt: skip
+"""These can have another value the next time."""
+
+
+MANY_EXPRESSIONS: Final = 2000
+"""Where an attribute has more distinct expressions than this, each row is taken by itself."""
+
+
+@attrs.frozen(slots=True)
+class Reach:
+    """What a value rests on: columns, and attributes of the job, by folded name.
+
+    ``opaque`` if it may rest on anything, or if names lead in a circle or very deep: then only the
+    whole ads give the value. ``volatile`` if it can be another one the next time.
+    """
+
+    columns: frozenset[str] = frozenset()
+    job: frozenset[str] = frozenset()
+    opaque: bool = False
+    volatile: bool = False
+
+
+@attrs.frozen(slots=True)
+class Names:
+    """The names in one expression: after MY, after TARGET, bare, and after anything else."""
+
+    my: frozenset[str]
+    target: frozenset[str]
+    bare: frozenset[str]
+    any: frozenset[str]
+    opaque: bool
+    volatile: bool
+    random: bool
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """All the names, whatever they are said of."""
+        return self.my | self.target | self.bare | self.any
+
+
+@lru_cache(maxsize=4096)
+def names_in(root: Expr) -> Names:
+    """The names in an expression, and whether it can lead to others or is left to chance."""
+    my: set[str] = set()
+    target: set[str] = set()
+    bare: set[str] = set()
+    anywhere: set[str] = set()
+    opaque = volatile = random = False
+    scopes = set()
+    mentioned = []
+    for node in postorder(root):
+        if isinstance(node, Attr):
+            scope = scope_of(node)
+            if scope in SCOPES:
+                (my if scope in MY_SCOPES else target).add(node.folded)
+                scopes.add(node.base)
+                opaque = opaque or node.folded in SCOPES | AROUND
+                volatile = volatile or node.folded == CLOCK
+            elif node.base is not None or node.absolute:
+                anywhere.add(node.folded)
+                volatile = volatile or node.folded == CLOCK
+            else:
+                mentioned.append(node)
+        elif isinstance(node, Call):
+            function = node.function.lower()
+            opaque = opaque or function in OPAQUE_FUNCTIONS
+            volatile = volatile or function in VOLATILE_FUNCTIONS
+            random = random or function == "random"
+    for node in mentioned:
+        if node not in scopes:
+            bare.add(node.folded)
+            opaque = opaque or node.folded in SCOPES | AROUND
+            volatile = volatile or node.folded == CLOCK
+    # A scope word is one node wherever it stands, so that one used as an ad hides among the others.
+    if scopes and _stands_alone(root, scopes):
+        opaque = True
+    opaque = opaque or bool(anywhere & (SCOPES | AROUND))
+    return Names(
+        frozenset(my), frozenset(target), frozenset(bare), frozenset(anywhere),
+        opaque, volatile, random,
+    )  # fmt: skip
+
+
+def _stands_alone(root: Expr, scopes: set[Expr | None]) -> bool:
+    """Whether MY or TARGET is a value somewhere, and not only said before a name."""
+    if root in scopes:
+        return True
+    return any(
+        child in scopes
+        for node in postorder(root)
+        if not isinstance(node, Attr)
+        for child in children(node)
+    )
+
+
+class Reaches:
+    """Finds what expressions reach, for one job and one set of columns; remembers what it found."""
+
+    def __init__(
+        self, job: ClassAd, columns: Mapping[str, Column], size: int, root: tuple[Side, str]
+    ) -> None:
+        """`root` is the attribute that is being evaluated: what leads to it leads in a circle."""
+        self._job = job
+        self._root = root
+        self._columns = columns
+        self._size = size
+        self._known: dict[tuple[Side, Expr], Reach] = {}
+        self._attributes: dict[tuple[Side, str], Reach] = {}
+        self._hidden = hides(job.content) or hides(columns)
+        self._clock = CLOCK in job.content or CLOCK in columns
+
+    def of(self, node: Expr, side: Side) -> Reach:
+        """What an expression reaches that stands on a side."""
+        if self._hidden:
+            return Reach(opaque=True, volatile=True)
+        key = (side, node)
+        if key not in self._known:
+            self._known[key] = self._of(node, side, {self._root: node.depth})
+        return self._known[key]
+
+    def lacks(self, folded: str) -> bool:
+        """Whether a row may lack an attribute."""
+        column = self._columns.get(folded)
+        return column is None or column.lacks(self._size)
+
+    def holder(self, node: Attr, side: Side) -> Side | None:
+        """On which side a name is looked up first, or None where what it is of must be computed."""
+        scope = scope_of(node)
+        if scope in MY_SCOPES:
+            return side
+        if scope in TARGET_SCOPES:
+            return side.other
+        if node.base is not None or node.absolute:
+            return None
+        return side if side is Side.ROW or node.folded in self._job.content else Side.ROW
+
+    def falls_through(self, node: Attr, side: Side) -> bool:
+        """Whether a name that the rows lack is looked up in the job: a bare one in their ads."""
+        return side is Side.ROW and node.base is None and node.folded in self._job.content
+
+    def _of(self, node: Expr, side: Side, path: dict[tuple[Side, str], int]) -> Reach:
+        names = names_in(node)
+        if names.opaque or names.random or (self._clock and CLOCK in names.mentioned):
+            return Reach(opaque=True, volatile=True)
+        reached = Reach(volatile=names.volatile)
+        for edge in self._edges(names, side):
+            reached = _joined(reached, self._attribute(edge, path))
+            if reached.opaque:
+                return reached
+        return reached
+
+    def _edges(self, names: Names, side: Side) -> set[tuple[Side, str]]:
+        edges = {(side, name) for name in names.my}
+        edges |= {(side.other, name) for name in names.target}
+        edges |= {(one, name) for name in names.any for one in Side}
+        for name in names.bare:
+            if side is Side.JOB:
+                edges.add((Side.JOB if name in self._job.content else Side.ROW, name))
+            else:
+                edges.add((Side.ROW, name))
+                if self.lacks(name):
+                    edges.add((Side.JOB, name))
+        return edges
+
+    def _attribute(self, edge: tuple[Side, str], path: dict[tuple[Side, str], int]) -> Reach:
+        if edge in path:
+            return Reach(opaque=True, volatile=True)
+        known = self._attributes.get(edge)
+        if known is not None:
+            return known
+        side, name = edge
+        held: list[Expr]
+        if side is Side.JOB:
+            reached = Reach(job=frozenset({name}))
+            content = self._job.content.get(name)
+            held = [content] if isinstance(content, Expr) else []
+        else:
+            reached = Reach(columns=frozenset({name}))
+            column = self._columns.get(name)
+            held = column.expressions() if column is not None else []
+        depth = sum(path.values()) + max((node.depth for node in held), default=0)
+        if 2 * depth > MAX_DEPTH or len(held) > MANY_EXPRESSIONS:
+            return Reach(opaque=True, volatile=True)
+        for node in held:
+            reached = _joined(reached, self._of(node, side, {**path, edge: node.depth}))
+            if reached.opaque:
+                break
+        # What is part of a circle is not remembered: outside of it the circle may not matter.
+        if not reached.opaque:
+            self._attributes[edge] = reached
+        return reached
+
+
+def _joined(one: Reach, other: Reach) -> Reach:
+    return Reach(
+        one.columns | other.columns,
+        one.job | other.job,
+        one.opaque or other.opaque,
+        one.volatile or other.volatile,
+    )

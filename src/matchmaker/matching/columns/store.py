@@ -1,0 +1,380 @@
+"""The rows of many ads: which there are, under which keys, and a frozen view of them.
+
+A ``Store`` changes in place; a ``View`` never does. A column that a living view shows is copied
+before it is changed, so that whoever matches against a view is not disturbed and nobody waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+from weakref import WeakSet
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from matchmaker.classad.ad import ClassAd, canonical_names
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.matching.columns.column import (
+    MISSING,
+    Coded,
+    Column,
+    Rows,
+    narrowest,
+    roomy,
+    same,
+)
+from matchmaker.matching.columns.forms import settled
+from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
+from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
+
+SETTLE_EVERY: Final = 1024
+"""After so many changes things are put in order; after more where there are many columns."""
+
+_BATCH: Final = 512
+
+
+@attrs.frozen(slots=True)
+class Layout:
+    """The names of an ad in its order: as spelled, folded, and the spellings where unusual."""
+
+    names: tuple[str, ...]
+    folded: tuple[str, ...]
+    spellings: dict[str, str] | None
+
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> Layout:
+        """The layout of an ad with these names."""
+        folded = tuple(map(ascii_fold, names))
+        return cls(names, folded, canonical_names(dict(zip(folded, names, strict=True))))
+
+    def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
+        """An ad with this layout and what a row holds."""
+        spellings = self.spellings.copy() if self.spellings is not None else None
+        return ClassAd.of({name: columns[name].get(row) for name in self.folded}, spellings)
+
+
+@attrs.frozen(slots=True, eq=False, weakref_slot=True)
+class View:
+    """Rows that do not change: columns by folded name, the key of each row, and which rows live.
+
+    ``alive`` is None where all rows do.
+    """
+
+    size: int
+    columns: Mapping[str, Column]
+    keys: Keys
+    alive: npt.NDArray[np.bool_] | None
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+
+    def ad(self, row: int) -> ClassAd:
+        """The ad of a row, made anew."""
+        layout: Layout = self.layouts[self.layout[row]]
+        return layout.ad(self.held, row)
+
+    @property
+    def held(self) -> Mapping[str, Column]:
+        """The columns as they are kept, sparse ones too."""
+        return self.columns.held if isinstance(self.columns, Shown) else self.columns
+
+    def rows(self) -> Rows:
+        """The numbers of the rows that live."""
+        return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
+
+    def __len__(self) -> int:
+        return self.size if self.alive is None else int(np.count_nonzero(self.alive))
+
+
+@attrs.frozen(slots=True, eq=False)
+class Parts:
+    """All that a store is made of, row by row: what is saved of it, and what it is restored from.
+
+    ``computed`` has the keys of rows whose key attribute is not a plain string or integer.
+    """
+
+    size: int
+    columns: dict[str, Column]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    computed: dict[int, str]
+
+
+class Store:
+    """Ads by key, as columns. All changes go through here, one at a time."""
+
+    __slots__ = (
+        "_alive", "_attribute", "_changes", "_columns", "_computed", "_computed_shown", "_dead",
+        "_due", "_index", "_known", "_layout", "_layouts", "_lock", "_size", "_views",
+    )  # fmt: skip
+
+    def __init__(self, attribute: str = "") -> None:
+        """`attribute` is the folded name of the one in which ads have their keys."""
+        self._attribute = attribute
+        self._columns: dict[str, Column] = {}
+        self._index = Index()
+        self._computed: dict[int, str] = {}
+        self._computed_shown = False
+        self._alive = np.zeros(0, np.bool_)
+        self._layouts: list[Layout] = []
+        self._known: dict[tuple[str, ...], int] = {}
+        self._layout: npt.NDArray[Any] = np.zeros(0, np.uint8)
+        self._size = self._dead = self._changes = 0
+        self._due = SETTLE_EVERY
+        self._views: WeakSet[View] = WeakSet()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def restored(cls, attribute: str, parts: Parts) -> Store:
+        """A store around what is already made. Raises DuplicateKeyError."""
+        store = cls(attribute)
+        store._columns, store._size = parts.columns, parts.size
+        store._computed = parts.computed
+        store._index = Index.of(store._keys(), np.arange(parts.size))
+        store._alive = np.ones(parts.size, np.bool_)
+        store._layouts, store._layout = parts.layouts, parts.layout
+        store._known = {layout.names: code for code, layout in enumerate(parts.layouts)}
+        return store
+
+    def parts(self) -> Parts:
+        """All that the store is made of now, without rows that are gone; not to be changed."""
+        view = self.view()
+        rows = view.rows()
+        columns = {
+            name: column if view.alive is None else column.take(rows)
+            for name, column in view.held.items()
+        }
+        used, layout = np.unique(view.layout[rows], return_inverse=True)
+        layouts = [view.layouts[code] for code in used.tolist()]
+        computed = {int(np.searchsorted(rows, row)): key for row, key in view.keys.computed.items()}
+        codes = layout.astype(narrowest(len(layouts)))
+        return Parts(len(rows), columns, layouts, codes, computed)
+
+    def __len__(self) -> int:
+        return self._size - self._dead
+
+    def __contains__(self, key: object) -> bool:
+        with self._lock:
+            return isinstance(key, str) and self._index.get(key, self._key_of) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys, in the order in which they were first entered."""
+        with self._lock:
+            return iter(self._keys().of(np.flatnonzero(self._alive[: self._size]).tolist()))
+
+    def ad(self, key: str) -> ClassAd:
+        """The ad under a key. Raises KeyError where there is none."""
+        with self._lock:
+            row = self._row(key)
+            layout: Layout = self._layouts[self._layout[row]]
+            return layout.ad(self._columns, row)
+
+    def put(self, key: str, ad: ClassAd) -> None:
+        """Enters an ad, in the place of the one with its key if there is one."""
+        with self._lock:
+            self._put(key, ad)
+
+    def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
+        """Enters many ads. Raises DuplicateKeyError, at the end, for keys that come again."""
+        again: list[str] = []
+        pending = iter(ads)
+        while some := list(islice(pending, _BATCH)):
+            with self._lock:
+                again += self._enter(some)
+        with self._lock:
+            self._index.merge(self._alive if self._dead else None)
+            self._make_room(self._size)
+        if again:
+            raise DuplicateKeyError(again)
+
+    def remove(self, key: str) -> None:
+        """Takes an ad out. Raises KeyError where there is none."""
+        with self._lock:
+            row = self._row(key)
+            for folded in self._layouts[self._layout[row]].folded:
+                self._writable(folded).put(row, MISSING)
+            self._alive[row] = False
+            self._dead += 1
+            self._index.remove(key)
+            self._say(row, None)
+            self._changed(1)
+            if self._dead > 1024 and 2 * self._dead > self._size:
+                self._compact()
+
+    def view(self) -> View:
+        """The rows as they are now."""
+        with self._lock:
+            alive = self._alive[: self._size].copy() if self._dead else None
+            view = View(
+                self._size, Shown(self._columns.copy()), self._keys(), alive, self._layouts,
+                self._layout[: self._size].copy(),
+            )  # fmt: skip
+            self._views.add(view)
+            self._computed_shown = True
+            for column in self._columns.values():
+                column.shown = True
+            return view
+
+    # --- under the lock ---------------------------------------------------------------------------
+
+    def _keys(self) -> Keys:
+        return Keys(self._size, self._columns.get(self._attribute), self._computed)
+
+    def _key_of(self, row: int) -> str | None:
+        return self._keys()[row] if self._alive[row] else None
+
+    def _row(self, key: str) -> int:
+        row = self._index.get(key, self._key_of)
+        if row is None:
+            raise KeyError(key)
+        return row
+
+    def _put(self, key: str, ad: ClassAd) -> None:
+        row = self._index.get(key, self._key_of)
+        content = ad.content
+        layout = self._layout_of(ad)
+        if row is None:
+            row = self._add_rows(1)
+            self._index.put(key, row)
+        elif (before := self._layout[row]) != layout:
+            for folded in self._layouts[before].folded:
+                if folded not in content:
+                    self._writable(folded).put(row, MISSING)
+        self._set_layout(row, layout)
+        self._say(row, None if said(key, content.get(self._attribute)) else key)
+        columns, views = self._columns, len(self._views)
+        for folded, held in content.items():
+            column = columns.get(folded)
+            if column is None or column.shown:
+                # What stays as it is need not be copied.
+                if views and column is not None and same(column.get(row), held):
+                    continue
+                column = self._writable(folded)
+            column.put(row, held)
+        self._changed(1)
+
+    def _add_rows(self, count: int) -> int:
+        """Makes new rows; gives the first."""
+        first, last = self._size, self._size + count
+        if last > len(self._alive):
+            self._make_room(max(16, last, first + (first >> 3)))
+        self._alive[first:last] = True
+        self._size = last
+        return first
+
+    def _enter(self, ads: list[tuple[str, ClassAd]]) -> list[str]:
+        """Enters new ads, except those whose keys are there; gives these keys."""
+        index, again = self._index, []
+        fresh: dict[str, ClassAd] = {}
+        for (key, ad), suspect in zip(ads, index.suspects([key for key, _ in ads]), strict=True):
+            if key in fresh or (suspect and index.get(key, self._key_of) is not None):
+                again.append(key)
+            else:
+                fresh[key] = ad
+        first = self._add_rows(len(fresh))
+        alike: dict[int, list[int]] = {}
+        for row, (key, ad) in enumerate(fresh.items(), first):
+            index.put(key, row)
+            if not said(key, ad.content.get(self._attribute)):
+                self._say(row, key)
+            alike.setdefault(self._layout_of(ad), []).append(row)
+        entered = list(fresh.values())
+        for layout, rows in alike.items():
+            places = slice(first, self._size) if len(alike) == 1 else np.array(rows)
+            self._set_layout(places, layout)
+            contents = zip(*(entered[row - first].content.values() for row in rows), strict=True)
+            for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
+                self._writable(folded).fill(places, held)
+        self._changed(len(fresh))
+        return again
+
+    def _say(self, row: int, key: str | None) -> None:
+        """Notes a key that the row does not say by itself, or that it does."""
+        if self._computed.get(row) == key:
+            return
+        if self._computed_shown:
+            self._computed, self._computed_shown = self._computed.copy(), False
+        if key is not None:
+            self._computed[row] = key
+        else:
+            del self._computed[row]
+
+    def _set_layout(self, rows: int | slice | Rows, layout: int) -> None:
+        if layout >> (self._layout.itemsize << 3):
+            self._layout = self._layout.astype(narrowest(layout + 1))
+        self._layout[rows] = layout
+
+    def _layout_of(self, ad: ClassAd) -> int:
+        names = tuple(ad)
+        code = self._known.get(names)
+        if code is None:
+            code = self._known[names] = len(self._layouts)
+            self._layouts.append(Layout.of(names))
+        return code
+
+    def _writable(self, folded: str) -> Column:
+        """The column of a name, for change: a new one if there is none or a view shows it."""
+        column = self._columns.get(folded)
+        if column is None:
+            room = len(self._alive)
+            fresh = Sparse(room, {}) if room > DENSE else Coded(np.zeros(room, np.uint8))
+            column = self._columns[folded] = fresh
+        elif column.shown:
+            if any(view.held.get(folded) is column for view in self._views):
+                column = self._columns[folded] = column.copy(self._size, len(self._alive))
+            else:
+                column.shown = False
+        return column
+
+    def _make_room(self, room: int) -> None:
+        """Gives everything room for that many rows, no less than there are."""
+        self._alive = roomy(self._alive, self._size, room)
+        self._layout = roomy(self._layout, self._size, room)
+        for folded, column in self._columns.items():
+            fresh = thinned(column, self._size) if room > DENSE else column
+            fresh = self._columns[folded] = fresh.copy(self._size, room)
+            fresh.version = column.version
+
+    def _changed(self, count: int) -> None:
+        """Puts things in order from time to time: what it costs is spread over many changes."""
+        self._changes += count
+        if self._index.crowded:
+            self._index.merge(self._alive if self._dead else None)
+        if self._changes >= self._due:
+            self._settle()
+            self._changes = 0
+            self._due = SETTLE_EVERY * max(1, len(self._columns) >> 10)
+
+    def _settle(self) -> None:
+        for folded, column in list(self._columns.items()):
+            if empty(column, self._size):
+                del self._columns[folded]
+            else:
+                self._columns[folded] = settled(column, self._size)
+        if len(self._layouts) > max(SETTLE_EVERY, 2 * self._size):
+            self._lay_out(self._layout[: self._size], len(self._layout))
+
+    def _lay_out(self, layout: npt.NDArray[Any], room: int) -> None:
+        """Numbers the layouts anew that rows have, and gives up the others."""
+        used, codes = np.unique(layout, return_inverse=True)
+        self._layouts = [self._layouts[code] for code in used.tolist()]
+        self._known = {layout.names: code for code, layout in enumerate(self._layouts)}
+        self._layout = roomy(codes.astype(narrowest(len(used))), len(codes), room)
+
+    def _compact(self) -> None:
+        """Gives up the rows that are dead. Views keep what they show."""
+        rows = np.flatnonzero(self._alive[: self._size])
+        moved = np.cumsum(self._alive) - 1
+        self._index.merge(self._alive, moved)
+        columns = {name: column.take(rows) for name, column in self._columns.items()}
+        self._columns = {
+            name: column for name, column in columns.items() if not column.missing(len(rows)).all()
+        }
+        self._computed = {int(moved[row]): key for row, key in self._computed.items()}
+        self._computed_shown = False
+        self._lay_out(self._layout[rows], len(rows))
+        self._size, self._dead = len(rows), 0
+        self._alive = np.ones(len(rows), np.bool_)

@@ -1,0 +1,217 @@
+"""Comparisons of a slot with a job inside of clauses, and for which values of a job they hold.
+
+``TARGET.Memory >= 2 * MY.RequestMemory`` is one: its one side rests on the slot, the other on the
+job alone. What to make of them is in ``suggestions``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Attr,
+    Binary,
+    Expr,
+    conjuncts,
+    fold,
+    literal,
+    postorder,
+    rebuild,
+    scope_of,
+)
+from matchmaker.classad.values import Value
+from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.reach import Side
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "is": "is"}
+EQUALITIES: Final = frozenset({"==", "is"})
+_MOST_FOLLOWED: Final = 16
+
+FACTS: Final = frozenset({
+    "owner", "user", "ntdomain", "osuser", "clusterid", "procid", "globaljobid", "qdate",
+    "jobstatus", "mytype", "targettype", "requirements", "rank", "virtualorganisation",
+    "certificatesubject", "x509userproxysubject", "x509userproxyvoname", "x509userproxyfqan",
+})  # fmt: skip
+"""Attributes of a job that say what it is, and that nobody changes to please a slot."""
+
+
+@attrs.frozen(slots=True)
+class Comparison:
+    """A comparison with what rests on the slot on its left, wherever that was written.
+
+    ``side`` is the ad that it stands in and ``attribute`` the attribute of that ad, folded.
+    ``whole`` says that its clause is true exactly where it is.
+    """
+
+    node: Binary
+    side: Side
+    attribute: str
+    operator: str
+    slot: Expr
+    job: Expr
+    whole: bool
+
+    def with_constant(self, value: Value) -> Expr:
+        """The comparison with a constant in the place of what rests on the job."""
+        constant = literal(value)
+        left, right = self.node.left, self.node.right
+        if right is self.job:
+            return Binary(self.node.operator, left, constant)
+        return Binary(self.node.operator, constant, right)
+
+
+def comparisons(
+    evaluator: Evaluator, clause: Expr, side: Side, attribute: str
+) -> Iterator[Comparison]:
+    """The comparisons in a clause, those of job attributes that it is the name of included."""
+    pending = [(clause, attribute)]
+    for _ in range(_MOST_FOLLOWED):
+        if not pending:
+            return
+        root, attribute = pending.pop()
+        if evaluator.reaches.of(root, side).opaque:
+            continue
+        if isinstance(root, Attr):
+            if evaluator.reaches.holder(root, side) is Side.JOB and side is Side.JOB:
+                content = evaluator.job.content.get(root.folded)
+                if isinstance(content, Expr):
+                    pending += ((part, root.folded) for part in conjuncts(content))
+            continue
+        for node in postorder(root):
+            if isinstance(node, Binary) and node.operator in _TURNED:
+                found = _compared(evaluator, node, side, attribute, node is root)
+                if found is not None:
+                    yield found
+
+
+def _compared(
+    evaluator: Evaluator, node: Binary, side: Side, attribute: str, whole: bool
+) -> Comparison | None:
+    left, right = _on_slots(evaluator, node.left, side), _on_slots(evaluator, node.right, side)
+    if left and right:
+        return None
+    if not left and not right:
+        # A constant of the slot, such as the name of a team, and what the job says.
+        left = not job_attributes(evaluator, node.left, side)
+        if left == (not job_attributes(evaluator, node.right, side)):
+            return None
+    if left:
+        return Comparison(node, side, attribute, node.operator, node.left, node.right, whole)
+    turned = _TURNED[node.operator]
+    return Comparison(node, side, attribute, turned, node.right, node.left, whole)
+
+
+def _on_slots(evaluator: Evaluator, node: Expr, side: Side) -> bool:
+    columns = evaluator.reaches.of(node, side).columns
+    return any(name in evaluator.view.columns for name in columns)
+
+
+def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, str]:
+    """The attributes of the job that an expression names, as spelled there, by folded name."""
+    found: dict[str, str] = {}
+    scopes = MY_SCOPES if side is Side.JOB else TARGET_SCOPES
+    content = evaluator.job.content
+    bases = {part.base for part in postorder(node) if isinstance(part, Attr)}
+    for part in postorder(node):
+        if not isinstance(part, Attr) or part in bases:
+            continue
+        scope = scope_of(part)
+        bare = part.base is None and not part.absolute and part.folded in content
+        if scope in scopes or (bare and (side is Side.JOB or _lacking(evaluator, part.folded))):
+            found.setdefault(part.folded, part.name)
+    return found
+
+
+def _lacking(evaluator: Evaluator, folded: str) -> bool:
+    return folded not in evaluator.view.columns
+
+
+def replaced(root: Expr, old: Expr, new: Expr) -> Expr:
+    """An expression with another in the place of one of its parts, wherever that occurs.
+
+    >>> from matchmaker import parse_expr
+    >>> replaced(parse_expr("a > 1 && (b || a > 1)"), parse_expr("a > 1"), parse_expr("c"))
+    Expr('c && (b || c)')
+    """
+    return fold(root, lambda node, parts: new if node is old else rebuild(node, parts))
+
+
+# --- for which values a comparison holds ----------------------------------------------------------
+
+
+@attrs.frozen(slots=True)
+class Line:
+    """How what is compared follows from what may be changed: ``slope * x + offset``."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+
+def line(comparison: Comparison, job: ClassAd, folded: str, now: Value) -> Line | None:
+    """How the job's side of a comparison follows from an attribute, where it is like a line.
+
+    None where it does not follow, or is no number. A step function such as ``x / 1024`` counts as
+    a line: what is found along it has to be checked.
+    """
+    if isinstance(comparison.job, Attr) and comparison.job.folded == folded:
+        return Line()
+    start = float(now) if isinstance(now, (int, float)) and not isinstance(now, bool) else 1.0
+    step = abs(start) or 1.0
+    at: Callable[[float], Value] = lambda x: _with(comparison, job, folded, x)  # noqa: E731
+    one, two = at(start), at(start + step)
+    if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in (one, two)):
+        return None
+    slope = (float(two) - float(one)) / step  # type: ignore[arg-type]
+    return Line(slope, float(one) - slope * start) if slope else None  # type: ignore[arg-type]
+
+
+def _with(comparison: Comparison, job: ClassAd, folded: str, value: float) -> Value:
+    changed = job.copy()
+    changed[folded] = int(value) if value.is_integer() and abs(value) < 1 << 62 else value
+    if comparison.side is Side.JOB:
+        return evaluate(comparison.job, changed, ClassAd())
+    return evaluate(comparison.job, ClassAd(), changed)
+
+
+def limits(
+    operator: str, slots: npt.NDArray[np.float64], along: Line, integer: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The least and the greatest value for which ``slot operator line(value)`` holds, slot by slot.
+
+    `integer` asks for whole numbers. Where no value will do, the least is above the greatest.
+
+    >>> limits(">", np.array([6.0, 7.5]), Line(slope=2.0), integer=True)
+    (array([-inf, -inf]), array([2., 3.]))
+    """
+    with np.errstate(all="ignore"):
+        bound = (slots - along.offset) / along.slope
+    low = np.full(len(slots), -np.inf)
+    high = np.full(len(slots), np.inf)
+    if operator in EQUALITIES:
+        whole = np.round(bound)
+        if integer:
+            with np.errstate(all="ignore"):
+                none = np.abs(bound - whole) > 1e-9 * np.maximum(1, np.abs(bound))
+            none |= ~np.isfinite(bound)
+            return np.where(none, np.inf, whole), np.where(none, -np.inf, whole)
+        return bound, bound
+    strict = operator in ("<", ">")
+    if (operator in (">", ">=")) == (along.slope > 0):
+        if integer:
+            return low, np.ceil(bound) - 1 if strict else np.floor(bound)
+        return low, np.nextafter(bound, -np.inf) if strict else bound
+    if integer:
+        return np.floor(bound) + 1 if strict else np.ceil(bound), high
+    return np.nextafter(bound, np.inf) if strict else bound, high

@@ -1,0 +1,113 @@
+"""One job and one slot in full: every clause of both sides, with its value and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, describe, match
+
+MOST_DEEP = 8
+
+
+@attrs.frozen(slots=True)
+class PairClause:
+    """A clause with its number: ``2.1`` is the first of what the second, a name, stands for."""
+
+    number: str
+    clause: Clause
+
+    def __str__(self) -> str:
+        return f"{self.number:<5} {self.clause}"
+
+
+@attrs.frozen(slots=True)
+class PairExplanation:
+    """Why one job and one slot match or do not.
+
+    ``job_clauses`` are those of the job's requirements with their values for the slot,
+    ``ad_clauses`` those of the slot's for the job, in order, each followed by the clauses of the
+    attribute that it names, if it names one.
+    """
+
+    key: str
+    match: Match
+    job_clauses: tuple[PairClause, ...]
+    ad_clauses: tuple[PairClause, ...]
+
+    @property
+    def matched(self) -> bool:
+        """Whether they match."""
+        return self.match.matched
+
+    def summary(self) -> str:
+        """Whether they match, and who refuses, on one line."""
+        if self.matched:
+            return f"{self.key} matches; the job's rank of it is {describe(self.match.rank)}"
+        refusals = (
+            (self.match.left, f"the job refuses {self.key}"),
+            (self.match.right, f"{self.key} refuses the job"),
+        )
+        return ", and ".join(words for value, words in refusals if value is not True)
+
+    def sides(self) -> Iterator[tuple[str, tuple[PairClause, ...]]]:
+        """The two sides, each with a title."""
+        yield "the job requires", self.job_clauses
+        yield "the slot requires", self.ad_clauses
+
+    def __str__(self) -> str:
+        lines = [self.summary()]
+        for title, found in self.sides():
+            lines += ["", title, *(map(str, found) if found else ("nothing",))]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from matchmaker.matching.explanation.page import fragment
+
+        return fragment(self)
+
+    def html(self) -> str:
+        """A page of its own: everything that it shows is in it, and all of it escaped."""
+        from matchmaker.matching.explanation.page import page
+
+        return page(self)
+
+
+def explain_pair(key: str, job: ClassAd, ad: ClassAd) -> PairExplanation:
+    """Every clause of a job and of the ad of a slot, with values.
+
+    >>> from matchmaker import parse_ad
+    >>> job = parse_ad("[ Want = 4; Requirements = TARGET.Cpus > 10 ]")
+    >>> slot = parse_ad("[Requirements = START; START = TARGET.Want < 3 && Cpus > 9; Cpus = 50]")
+    >>> print(explain_pair("a", job, slot))
+    a refuses the job
+    <BLANKLINE>
+    the job requires
+    1     TARGET.Cpus > 10 is true (Cpus = 50)
+    <BLANKLINE>
+    the slot requires
+    1     START is false: TARGET.Want < 3 && Cpus > 9 (Want = 4, Cpus = 50)
+    1.1   TARGET.Want < 3 is false (Want = 4)
+    1.2   Cpus > 9 is true (Cpus = 50)
+    """
+    return PairExplanation(
+        key,
+        match(job, ad),
+        tuple(_numbered(clauses(job, ad), job, ad, ())),
+        tuple(_numbered(clauses(ad, job), ad, job, ())),
+    )
+
+
+def _numbered(
+    found: list[Clause], ad: ClassAd, other: ClassAd, above: tuple[int, ...]
+) -> Iterator[PairClause]:
+    for place, clause in enumerate(found, 1):
+        number = (*above, place)
+        yield PairClause(".".join(map(str, number)), clause)
+        if clause.definition is not None and len(number) < MOST_DEEP:
+            parts = clauses_of(clause.definition, ad, other)
+            # A single clause is what the definition has said already.
+            if len(parts) > 1 or parts[0].definition is not None:
+                yield from _numbered(parts, ad, other, number)

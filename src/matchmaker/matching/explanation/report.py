@@ -1,0 +1,186 @@
+"""What an explanation holds, and how it reads as text. How it is found is in the other modules.
+
+As a page with a picture it is in ``page``; as tables on a terminal, and as JSON, in ``cli``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.matching.pair import shorten
+
+MOST_SHOWN = 20
+"""How many clauses of the slots' own requirements are shown to people; the data holds all."""
+
+
+@attrs.frozen(slots=True)
+class ClauseCount:
+    """A clause of the job's requirements, and how many slots satisfy it.
+
+    ``matched`` satisfy it alone, ``cumulative`` it and all before it. ``near`` are refused by it
+    and by nothing else: without this clause they would match.
+    """
+
+    text: str
+    matched: int
+    cumulative: int
+    near: int = 0
+
+
+@attrs.frozen(slots=True)
+class AdClause:
+    """A clause of the slots' own requirements, and what it refuses.
+
+    ``via`` are the names that lead to it from ``Requirements``, such as ``START``. ``held`` slots
+    have it; for ``refused`` of them it is not true of the job, and ``suitable`` of these satisfy
+    all that the job requires.
+    """
+
+    text: str
+    via: tuple[str, ...]
+    held: int
+    refused: int
+    suitable: int
+
+    def __str__(self) -> str:
+        return shorten(": ".join((*self.via, self.text)))
+
+
+@attrs.frozen(slots=True)
+class Conflict:
+    """Clauses of the job, by number, that no slot satisfies together, though it may any fewer.
+
+    With ``ads`` the slots' own requirements are one of them: they refuse what is left.
+    """
+
+    clauses: tuple[int, ...]
+    ads: bool = False
+
+    def __str__(self) -> str:
+        r"""In words.
+
+        >>> print(Conflict((2, 5, 7)), Conflict((2,), True), Conflict((), True), sep="\n")
+        no slot satisfies clauses 2, 5 and 7 together
+        every slot that satisfies clause 2 refuses the job
+        every slot refuses the job
+        """
+        *most, last = map(str, self.clauses or ("",))
+        numbers = f"{', '.join(most)} and {last}" if most else last
+        words = f"clause{'s' if most else ''} {numbers}"
+        if not self.ads:
+            return f"no slot satisfies {words}{' together' if most else ''}"
+        return f"every slot {f'that satisfies {words} ' if self.clauses else ''}refuses the job"
+
+
+@attrs.frozen(slots=True)
+class Suggestion:
+    """A change of the job, and what it gains.
+
+    ``what`` is the attribute of the job, or the comparison in its requirements up to the constant,
+    that goes from ``before`` to ``after``; or a clause that is dropped, where ``after`` is None.
+    ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does.
+    """
+
+    what: str
+    before: str
+    after: str | None
+    gain: int
+    matched: int
+    job: ClassAd = attrs.field(eq=False, repr=False)
+
+    def __str__(self) -> str:
+        gains = f"gains {counted(self.gain)}"
+        if self.after is None:
+            return f"dropping {self.what}, {shorten(self.before)}, {gains}"
+        return f"{shorten(self.what)} {shorten(self.before)} -> {shorten(self.after)} {gains}"
+
+
+@attrs.frozen(slots=True)
+class Explanation:
+    """Why a job matches as few slots of a pool as it does.
+
+    ``clauses`` are those of the job's requirements, in order: their numbers begin with 1.
+    ``refused_by_ads`` slots satisfy them all, but refuse the job; ``ad_clauses`` says by what, the
+    worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
+    nothing matches. ``suggestions`` are changes that gain slots, the best first.
+    """
+
+    total: int
+    clauses: tuple[ClauseCount, ...]
+    refused_by_ads: int
+    matched: int
+    suggestions: tuple[Suggestion, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    ad_clauses: tuple[AdClause, ...] = ()
+
+    def summary(self) -> str:
+        """How many match, on one line."""
+        text = f"{self.matched:,} of {self.total:,} match"
+        if self.refused_by_ads:
+            text += f"; {self.refused_by_ads:,} satisfy it, but refuse the job"
+        return text
+
+    def worst(self) -> tuple[AdClause, ...]:
+        """The clauses of the slots' requirements that are shown: those that refuse most."""
+        return tuple(clause for clause in self.ad_clauses[:MOST_SHOWN] if clause.refused)
+
+    def unseen(self) -> str:
+        """How many of them are not shown, on one line; nothing if all are."""
+        others = self.ad_clauses[len(self.worst()) :]
+        refusing = sum(1 for clause in others if clause.refused)
+        parts = ((refusing, "that refuse some"), (len(others) - refusing, "that refuse none"))
+        said = [f"{number:,} {which}" for number, which in parts if number]
+        return f"clauses not shown: {', '.join(said)}" if said else ""
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.clauses:
+            rows = [
+                (number, c.matched, c.cumulative, c.near, shorten(c.text))
+                for number, c in enumerate(self.clauses, 1)
+            ]
+            yield from _aligned(("", "alone", "so far", "near misses", "clause"), rows)
+        yield self.summary()
+        for part in (self.conflicts, self.suggestions):
+            if part:
+                yield from ("", *map(str, part))
+        if self.ad_clauses:
+            yield ""
+            shown = [(c.held, c.refused, c.suitable, c) for c in self.worst()]
+            if shown:
+                yield from _aligned(
+                    ("held by", "refuses", "suitable", "clause of the slots"), shown
+                )
+            if self.unseen():
+                yield self.unseen()
+
+    def _repr_html_(self) -> str:
+        from matchmaker.matching.explanation.page import fragment
+
+        return fragment(self)
+
+    def html(self) -> str:
+        """A page of its own: everything that it shows is in it, and all of it escaped."""
+        from matchmaker.matching.explanation.page import page
+
+        return page(self)
+
+
+def counted(slots: int) -> str:
+    """A number of slots: ``1 slot``, ``1,204 slots``."""
+    return f"{slots:,} slot{'' if slots == 1 else 's'}"
+
+
+def _aligned(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Rows of numbers with a text at the end, as lines."""
+    cells = [list(titles)]
+    cells += [[f"{n:,}" if isinstance(n, int) else str(n) for n in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+    for *numbers, text in cells:
+        padded = [cell.rjust(width) for cell, width in zip(numbers, widths, strict=True)]
+        yield "  ".join([*padded, text]).rstrip()

@@ -1,0 +1,332 @@
+"""Which change of a job gains most slots: of an attribute, of a constant, or one clause less.
+
+Comparisons say which values to try: for each slot that nothing else keeps from matching, those for
+which they would hold. What that promises is only a guess at what is worth trying: each suggestion
+has been made, and the changed job matched with the pool again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Expr, conjunction
+from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.vectors import Chosen, Same, Scalars, Vector, numbers, values
+from matchmaker.matching.explanation.comparisons import (
+    EQUALITIES,
+    FACTS,
+    Comparison,
+    Line,
+    comparisons,
+    job_attributes,
+    limits,
+    line,
+    replaced,
+)
+from matchmaker.matching.explanation.policies import Held
+from matchmaker.matching.explanation.report import Suggestion
+from matchmaker.matching.explanation.tally import Tally
+from matchmaker.matching.pair import REQUIREMENTS, describe
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+MOST: Final = 8
+MOST_TRIED: Final = 12
+"""How many changes are tried out, those first that promise most."""
+
+FEW_TRIED: Final = 3
+"""How many where a clause of the job leads anywhere, so that it is evaluated slot by slot."""
+
+MOST_COMPARISONS: Final = 64
+MOST_CLAUSES: Final = 64
+"""What more clauses rest on than this is left alone."""
+
+DIGITS: Final = 3
+
+
+@attrs.frozen(slots=True, eq=False)
+class Use:
+    """A comparison that a change bears on, and the clause it is in: the job's or the slots' own."""
+
+    comparison: Comparison
+    clause: Expr | Held
+    along: Line
+
+
+@attrs.define(slots=True, eq=False)
+class Lever:
+    """What may be changed: an attribute of the job by its name, or a comparison's constant."""
+
+    name: str
+    folded: str
+    now: Value
+    constant: Comparison | None
+    uses: list[Use] = attrs.field(factory=list)
+
+    def changed(self, job: ClassAd, value: Value) -> ClassAd:
+        """The job with another value."""
+        changed = job.copy()
+        if self.constant is None:
+            changed[self.name] = value
+        else:
+            holder = self.constant.attribute
+            fresh = self.constant.with_constant(value)
+            changed[holder] = replaced(job[holder], self.constant.node, fresh)
+        return changed
+
+    def suggestion(self, value: Value, job: ClassAd, gain: int, matched: int) -> Suggestion:
+        """In words."""
+        what, before = self.name, describe(self.now)
+        if self.constant is not None:
+            what = f"{unparse(self.constant.slot)} {self.constant.operator}"
+            before = unparse(self.constant.job)
+        return Suggestion(what, before, unparse_value(value), gain, matched, job)
+
+
+def suggestions(tally: Tally) -> tuple[Suggestion, ...]:
+    """The changes that gain slots, the best first; each has been tried out."""
+    promises = [
+        (gain, number, lever, value)
+        for number, lever in enumerate(levers(tally))
+        for gain, value in promising(tally, lever)
+    ]
+    promises.sort(key=lambda promise: (-promise[0], promise[1]))
+    found = []
+    reaches = tally.evaluator.reaches
+    opaque = any(reaches.of(clause, Side.JOB).opaque for clause in tally.clauses)
+    for _, _, lever, value in promises[: FEW_TRIED if opaque else MOST_TRIED]:
+        changed = lever.changed(tally.job, value)
+        matched = rematched(tally, changed)
+        if matched > tally.matched:
+            gain = matched - tally.matched
+            found.append(lever.suggestion(value, changed, gain, matched))
+    dropped = _best_without_a_clause(tally)
+    if dropped is not None:
+        found.append(dropped)
+    found.sort(key=lambda one: -one.gain)
+    return tuple(found[:MOST])
+
+
+def rematched(tally: Tally, job: ClassAd) -> int:
+    """How many slots a changed job matches."""
+    masks = tally.pool.masks(job)
+    mask = masks.mine()
+    if tally.view.alive is not None:
+        mask = mask & tally.view.alive
+    return int(np.count_nonzero(mask & masks.theirs(mask)))
+
+
+def _best_without_a_clause(tally: Tally) -> Suggestion | None:
+    near = [count.near for count in tally.counts()]
+    if not any(near):
+        return None
+    place = near.index(max(near))
+    changed = tally.job.copy()
+    clauses = tally.clauses
+    changed[REQUIREMENTS] = conjunction([*clauses[:place], *clauses[place + 1 :]])
+    matched = rematched(tally, changed)
+    gain = matched - tally.matched
+    text = unparse(clauses[place])
+    what = f"clause {place + 1}"
+    return Suggestion(what, text, None, gain, matched, changed) if gain > 0 else None
+
+
+# --- what may be changed --------------------------------------------------------------------------
+
+
+def levers(tally: Tally) -> list[Lever]:
+    """The attributes and constants that comparisons of the job and of the slots rest on."""
+    found: dict[object, Lever] = {}
+    for comparison, clause in _comparisons(tally):
+        evaluator = tally.evaluator if comparison.side is Side.JOB else tally.policies.evaluator
+        names = job_attributes(evaluator, comparison.job, comparison.side)
+        for folded, name in names.items():
+            if folded not in FACTS:
+                spelled = tally.job.spelling(name) if name in tally.job else name
+                lever = found.setdefault(folded, Lever(spelled, folded, tally.job.eval(name), None))
+                along = line(comparison, tally.job, folded, lever.now)
+                lever.uses.append(Use(comparison, clause, along or Line(0)))
+        if not names and comparison.side is Side.JOB:
+            now = comparison.job.eval(tally.job)
+            lever = found.setdefault(comparison.node, Lever("", "", now, comparison))
+            lever.uses.append(Use(comparison, clause, Line()))
+    return [lever for lever in found.values() if any(use.along.slope for use in lever.uses)]
+
+
+def _comparisons(tally: Tally) -> Iterator[tuple[Comparison, Expr | Held]]:
+    room = MOST_COMPARISONS
+    for clause in tally.clauses:
+        evaluator = tally.evaluator
+        for comparison in comparisons(evaluator, clause, Side.JOB, REQUIREMENTS.lower()):
+            yield comparison, clause
+            room -= 1
+            if not room:
+                return
+    for held in sorted(tally.held, key=lambda one: -len(one.rows)):
+        evaluator = tally.policies.evaluator
+        for comparison in comparisons(evaluator, held.node, Side.ROW, ""):
+            yield comparison, held
+            room -= 1
+            if not room:
+                return
+
+
+# --- which values ---------------------------------------------------------------------------------
+
+
+def promising(tally: Tally, lever: Lever) -> Iterator[tuple[int, Value]]:
+    """Values to try, each with what it promises to gain.
+
+    Of numbers, the one that gains most, and the nearest that gains at least half of that; of
+    strings and truths, the one that most slots have.
+    """
+    rows = _concerned(tally, lever)
+    if len(rows) <= tally.matched:
+        return
+    low = np.full(len(rows), -np.inf)
+    high = np.full(len(rows), np.inf)
+    choices: Counter[tuple[type, Value]] = Counter()
+    asked = np.zeros(len(rows), np.bool_)
+    integer = not isinstance(lever.now, float)
+    now = None
+    if isinstance(lever.now, (int, float)) and not isinstance(lever.now, bool):
+        now = float(lever.now)
+    for use in lever.uses:
+        comparison, places = use.comparison, _places(use, rows)
+        evaluator = tally.evaluator if comparison.side is Side.JOB else tally.policies.evaluator
+        vector = evaluator.vector(comparison.slot, comparison.side, rows[places])
+        if comparison.operator in EQUALITIES:
+            choices.update(_choices(vector, len(places)))
+            asked[places] = True
+        if not use.along.slope or isinstance(lever.now, (bool, str)):
+            continue
+        reals, none = numbers(vector, len(places))
+        some_low, some_high = limits(comparison.operator, reals, use.along, integer)
+        some_low[none], some_high[none] = np.inf, -np.inf
+        if not comparison.whole and now is not None:
+            # Another part of the clause may hold: where it does now, the present value will do.
+            holds = _holds(tally, use, rows[places])
+            some_low[holds] = np.minimum(some_low[holds], now)
+            some_high[holds] = np.maximum(some_high[holds], now)
+        low[places] = np.maximum(low[places], some_low)
+        high[places] = np.minimum(high[places], some_high)
+    yield from _numbers(low, high, now, integer, tally.matched)
+    others = [
+        (choice, count)
+        for (kind, choice), count in choices.most_common()
+        if choice != lever.now and (lever.now is UNDEFINED or isinstance(lever.now, kind))
+    ]
+    for choice, count in others[:1]:
+        # Who does not ask for it accepts it as well.
+        yield count + int(np.count_nonzero(~asked)) - tally.matched, choice
+
+
+def _concerned(tally: Tally, lever: Lever) -> Rows:
+    """The slots that match but for the clauses that the change may turn."""
+    if lever.constant is not None:
+        used = {use.clause for use in lever.uses}
+        return tally.open_but_for([c for c in tally.clauses if c in used], ())
+    folded = lever.folded
+    reaches = tally.evaluator.reaches
+    clauses = [c for c in tally.clauses if folded in reaches.of(c, Side.JOB).job]
+    held = [one for one in tally.held if folded in one.reach.job]
+    if len(clauses) + len(held) > MOST_CLAUSES:
+        return np.zeros(0, np.intp)
+    return tally.open_but_for(clauses, held)
+
+
+def _places(use: Use, rows: Rows) -> Rows:
+    """Which of the rows hold the clause."""
+    if not isinstance(use.clause, Held):
+        return np.arange(len(rows))
+    return np.flatnonzero(np.isin(rows, use.clause.rows, assume_unique=True))
+
+
+def _holds(tally: Tally, use: Use, rows: Rows) -> npt.NDArray[np.bool_]:
+    if not isinstance(use.clause, Held):
+        return ~tally.fails(use.clause)[rows]
+    return np.isin(rows, use.clause.rows[use.clause.accepts], assume_unique=True)
+
+
+def _choices(vector: Vector, size: int) -> Counter[tuple[type, Value]]:
+    """The strings and truths among values, and how often each occurs."""
+    found: Counter[tuple[type, Value]] = Counter()
+    pairs: Iterable[tuple[Value, int]]
+    if isinstance(vector, Chosen):
+        counts = np.bincount(vector.codes)
+        present = np.flatnonzero(counts).astype(np.uint32)
+        pairs = zip(
+            values(Chosen(present, vector.table), len(present)),
+            counts[present].tolist(),
+            strict=True,
+        )
+    elif isinstance(vector, Same):
+        pairs = ((vector.value, size),)
+    elif isinstance(vector, Scalars):
+        kinds = np.broadcast_to(vector.kinds, (size,))
+        pairs = ((truth, int(np.count_nonzero(kinds == truth))) for truth in (False, True))
+    else:
+        pairs = ((value, 1) for value in vector.values)
+    for value, count in pairs:
+        if isinstance(value, (str, bool)) and count:
+            found[type(value), value] += count
+    return found
+
+
+def _numbers(
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    now: float | None,
+    integer: bool,
+    matched: int,
+) -> Iterator[tuple[int, Value]]:
+    possible = low <= high
+    lows, highs = np.sort(low[possible]), np.sort(high[possible])
+
+    def gain(value: Any) -> Any:
+        """How many slots more accept each value than match."""
+        within = np.searchsorted(lows, value, "right") - np.searchsorted(highs, value, "left")
+        return within - matched
+
+    worth = np.unique(np.concatenate([lows, highs]))
+    worth = worth[np.isfinite(worth) & (worth >= MIN_INT) & (worth < MAX_INT)]
+    if not len(worth):
+        return
+    gains = gain(worth)
+    distance = np.abs(worth - (now if now is not None else 0.0))
+    tried = set()
+    for enough in (int(gains.max()), -(-int(gains.max()) // 2)):
+        if enough <= 0:
+            return
+        good = np.flatnonzero(gains >= enough)
+        best = good[distance[good].argmin()]
+        value: Value = int(worth[best])
+        if not integer:
+            value = _rounded(
+                float(worth[best]), lambda near, least=best: gain(near) >= gains[least]
+            )
+        if value not in tried and value != now:
+            tried.add(value)
+            yield int(gains[best]), value
+
+
+def _rounded(value: float, will_do: Any) -> float:
+    """A value of few digits in the place of one of many, where that will do as well."""
+    for digits in range(DIGITS, 17):
+        step = 10.0 ** (math.floor(math.log10(abs(value) or 1)) + 1 - digits)
+        for near in (value, value - step, value + step):
+            short = float(f"{near:.{digits}g}")
+            if will_do(short):
+                return short
+    return value

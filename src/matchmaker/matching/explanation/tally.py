@@ -1,0 +1,172 @@
+"""What each slot of a pool says to each clause of a job, and the slots' own clauses to the job.
+
+This is counted once, row by row, for all that an explanation reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Expr, conjuncts
+from matchmaker.classad.unparse import unparse
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.masks import REQUIREMENTS as _REQUIREMENTS
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.vectors import Mask
+from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
+from matchmaker.matching.explanation.policies import Held, Policies
+from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
+from matchmaker.matching.pair import REQUIREMENTS
+from matchmaker.matching.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_DEAD: Final = 1 << 30
+
+
+class Tally:
+    """The clauses of a job and of the rows of a pool, and how many of them each row fails.
+
+    ``failing`` is how many clauses of the job are not true of a row, ``objecting`` how many of the
+    row's own are not true of the job; both are huge where there is no slot any more.
+    """
+
+    def __init__(self, pool: Snapshot, job: ClassAd) -> None:
+        self.pool = pool
+        self.job = job
+        self.view = pool.view
+        self.masks = pool.masks(job)
+        self.evaluator = Evaluator(self.view, job, (Side.JOB, _REQUIREMENTS))
+        self.policies = Policies(self.view, job)
+        self.clauses: list[Expr] = []
+        if REQUIREMENTS in job:
+            self.clauses = conjuncts(job[REQUIREMENTS])
+        self._alone: list[int] = []
+        self._cumulative: list[int] = []
+        # Which clause a row fails, where it fails only one.
+        self._culprit = np.zeros(self.view.size, np.int32)
+        self._signatures = np.zeros(self.view.size, np.uint64)
+        self._bits: list[int] = []
+        self.failing = self._none_failing()
+        self._count()
+        self.held = self.policies.held()
+        self.objecting = self._none_failing()
+        self._object(self.objecting, self.held, 1)
+
+    def _none_failing(self) -> npt.NDArray[np.int32]:
+        failing = np.zeros(self.view.size, np.int32)
+        if self.view.alive is not None:
+            failing[~self.view.alive] = _DEAD
+        return failing
+
+    def _count(self) -> None:
+        for number, clause in enumerate(self.clauses):
+            fails = self.fails(clause)
+            alone = self.total - int(np.count_nonzero(fails))
+            self._alone.append(alone)
+            if alone < self.total:
+                self.failing += fails
+                self._culprit += np.multiply(fails, number, dtype=np.int32)
+            self._cumulative.append(self._count_of(self.failing == 0))
+            # What all satisfy is in no conflict, and what none does is one by itself.
+            if 0 < alone < self.total and len(self._bits) < MOST_CONDITIONS - 1:
+                self._signatures |= np.left_shift(
+                    ~fails, np.uint64(len(self._bits)), dtype=np.uint64
+                )
+                self._bits.append(number)
+
+    @staticmethod
+    def _count_of(mask: Mask) -> int:
+        return int(np.count_nonzero(mask))
+
+    @property
+    def total(self) -> int:
+        """How many slots there are."""
+        return len(self.view)
+
+    def fails(self, clause: Expr) -> Mask:
+        """Which slots a clause of the job is not true of."""
+        holds = self.masks.clause(clause)
+        fails: Mask = ~holds if self.view.alive is None else self.view.alive & ~holds
+        return fails
+
+    @staticmethod
+    def _object(objecting: npt.NDArray[np.int32], held: Iterable[Held], times: int) -> None:
+        """Counts the objections of some of the slots' clauses, or with -1 takes them back."""
+        for one in held:
+            objecting[one.rows[~one.accepts]] += times
+
+    @cached_property
+    def suitable(self) -> Mask:
+        """The slots that satisfy all that the job requires."""
+        return np.equal(self.failing, 0)
+
+    @cached_property
+    def matched(self) -> int:
+        """How many slots match."""
+        return self._count_of(self.suitable & (self.objecting == 0))
+
+    def counts(self) -> tuple[ClauseCount, ...]:
+        """The clauses of the job with what they leave."""
+        near = np.bincount(
+            self._culprit[(self.failing == 1) & (self.objecting == 0)], minlength=len(self.clauses)
+        )
+        return tuple(
+            ClauseCount(unparse(clause), alone, cumulative, misses)
+            for clause, alone, cumulative, misses in zip(
+                self.clauses, self._alone, self._cumulative, near.tolist(), strict=False
+            )
+        )
+
+    def ad_clauses(self) -> tuple[AdClause, ...]:
+        """The clauses of the slots, those first that refuse most slots that the job could use."""
+        found = []
+        for one in self.held:
+            refusing = one.rows[~one.accepts]
+            suitable = self._count_of(self.suitable[refusing])
+            found.append(
+                AdClause(unparse(one.node), one.via, len(one.rows), len(refusing), suitable)
+            )
+        found.sort(key=lambda c: (-c.suitable, -c.refused, -c.held, c.via, c.text))
+        return tuple(found)
+
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The smallest sets of clauses that exclude everything, where nothing matches."""
+        if self.matched or not self.total:
+            return ()
+        alone: list[tuple[int, ...]] = [(n,) for n, count in enumerate(self._alone) if not count]
+        accepting = self.objecting == 0
+        signatures, bits = self._signatures, list(self._bits)
+        ads = len(bits)
+        if not accepting.any():
+            alone.append(())
+        elif not accepting.all():
+            signatures = signatures | np.left_shift(accepting, np.uint64(ads), dtype=np.uint64)
+            bits.append(-1)
+        found = minimal_conflicts(signatures[self.view.rows()], len(bits))
+        conflicts = [Conflict(tuple(n + 1 for n in one), not one) for one in alone]
+        for places in found:
+            numbers = tuple(bits[place] + 1 for place in places if place != ads)
+            conflicts.append(Conflict(numbers, ads in places))
+        return tuple(sorted(conflicts, key=lambda c: (len(c.clauses) + c.ads, c.ads, c.clauses)))
+
+    def open_but_for(self, clauses: Iterable[Expr], held: Iterable[Held]) -> Rows:
+        """The rows that some clauses of the job, and some of their own, alone keep from matching.
+
+        Those that match are among them.
+        """
+        failing, objecting = self.failing, self.objecting
+        for clause in clauses:
+            failing = failing - self.fails(clause)
+        held = list(held)
+        if held:
+            objecting = objecting.copy()
+            self._object(objecting, held, -1)
+        return np.flatnonzero((failing == 0) & (objecting == 0))

@@ -1,0 +1,113 @@
+"""Why no slot of a negotiation cycle is given to a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import conjuncts
+from matchmaker.classad.values import is_error
+from matchmaker.matching.candidates import Requests
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.pair import REQUIREMENTS, Clause, refusal
+from matchmaker.matching.slots import Short, Slots
+
+
+class Outcome(StrEnum):
+    """What a negotiation cycle came to for one job.
+
+    ``NO_MATCH``: no slot matches, free or not. ``NO_ROOM``: slots match, but none of them is free
+    and has room. ``ERROR``: what the job itself says cannot be made sense of.
+    """
+
+    PLACED = "placed"
+    NO_MATCH = "no match"
+    NO_ROOM = "no room"
+    ERROR = "error"
+
+
+@attrs.frozen(slots=True)
+class Idle:
+    """Why a job is left idle, in words."""
+
+    outcome: Outcome
+    reason: str
+
+
+def why_idle(slots: Slots, job: ClassAd) -> Idle:
+    """Why no slot could be given to a job, as the slots are by now."""
+    matched = slots.snapshot.match(job).row_array
+    return _no_room(slots, job, matched) if len(matched) else _no_match(slots, job)
+
+
+def _no_match(slots: Slots, job: ClassAd) -> Idle:
+    """The clause at which the last slots fall away, and what it finds in the first of them."""
+    view = slots.snapshot.view
+    masks = slots.snapshot.masks(job)
+    left = view.rows()
+    total = len(left)
+    if not total:
+        return Idle(Outcome.NO_MATCH, "there are no slots")
+    for clause in conjuncts(job[REQUIREMENTS]) if REQUIREMENTS in job else []:
+        kept = left[masks.clause(clause)[left]]
+        if not len(kept):
+            found = refusal(job, view.ad(int(left[0])))
+            wrong = found is not None and is_error(found.value)
+            return Idle(
+                Outcome.ERROR if wrong else Outcome.NO_MATCH,
+                f"the job refuses {_all(len(left), total)}{_on(slots, left, found)}",
+            )
+        left = kept
+    found = refusal(view.ad(int(left[0])), job)
+    return Idle(
+        Outcome.NO_MATCH, f"the job is refused by {_all(len(left), total)}{_on(slots, left, found)}"
+    )
+
+
+def _all(left: int, total: int) -> str:
+    if left == total:
+        return f"all {total} slots" if total > 1 else "the only slot"
+    return f"the {left} of {total} slots that come as far"
+
+
+def _on(slots: Slots, left: Rows, found: Clause | None) -> str:
+    return f": on {slots.now.keys[int(left[0])]} {found}" if found is not None else ""
+
+
+def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:
+    """How many of the slots that match are not to be had for which reason."""
+    free, divisible = slots.free[matched], slots.divisible[matched]
+    rows = matched[free & divisible]
+    counts = Counter({"taken": int((free & ~divisible).sum())})
+    unsaid = np.ones(len(rows), np.bool_)
+    said = ""
+    for name, short, wrong in Requests(slots, job).shortages(rows):
+        amiss = wrong & unsaid
+        if amiss.any() and not said:
+            said = _answer(slots, job, rows[amiss])
+        counts["of which the job asks no amount"] += int(amiss.sum())
+        counts[f"with too little {name}"] += int((short & unsaid & ~amiss).sum())
+        unsaid &= ~(short | amiss)
+    rest = rows[unsaid]
+    matches = Masks(slots.now, job, Cache(0)).at(rest)
+    counts["no longer a match with what is left"] = int((~matches).sum())
+    for row in rest[matches].tolist():
+        answer = slots.ask(job, row)
+        counts[f"with too little {answer.resource if isinstance(answer, Short) else 'room'}"] += 1
+    counts["not free"] = int((~free).sum())
+    parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    text = f"{len(matched)} {'slot matches' if len(matched) == 1 else 'slots match'}: {parts}"
+    if not said:
+        return Idle(Outcome.NO_ROOM, text)
+    alone = counts["of which the job asks no amount"] == int(free.sum())
+    return Idle(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {said}")
+
+
+def _answer(slots: Slots, job: ClassAd, rows: Rows) -> str:
+    answer = slots.ask(job, int(rows[0]))
+    return answer.reason if isinstance(answer, Short) else ""

@@ -1,0 +1,197 @@
+"""The slots of one negotiation cycle: which are free, and what those that divide have left.
+
+A static slot serves one job. A partitionable one gives a job the part that it asks for, and its ad
+then says what remains. Who gets which slot is in ``candidates`` and ``assignment``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate, evaluate_attribute
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.forms import unshared
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.sparse import Shown
+from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.vectors import (
+    Mask,
+    Objects,
+    Same,
+    Vector,
+    is_true,
+    numbers,
+    values,
+)
+from matchmaker.matching.pair import describe
+from matchmaker.matching.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Amounts: TypeAlias = "dict[str, int | float]"
+
+PARTITIONABLE: Final = "partitionableslot"
+_WHOLE: Final = 2.0**53
+_NOBODY: Final = ClassAd()
+
+
+def amount(value: Value) -> int | float | None:
+    """A value as an amount of a resource: a finite number from 0 on, or None where it is none.
+
+    A boolean counts as 0 or 1; a whole real becomes an integer.
+
+    >>> amount(2.5), amount(1024.0), amount(True), amount(-1), amount("8 GB")
+    (2.5, 1024, 1, None, None)
+    """
+    if not isinstance(value, (bool, int, float)) or not math.isfinite(value) or value < 0:
+        return None
+    whole = isinstance(value, float) and value.is_integer() and value < _WHOLE
+    return int(value) if whole or isinstance(value, bool) else value
+
+
+@attrs.frozen(slots=True)
+class Short:
+    """Which resource a slot cannot give to a job, and why, in words."""
+
+    resource: str
+    reason: str
+
+
+class Slots:
+    """The slots of a pool in one cycle, by row.
+
+    ``resources`` is what a job takes of a partitionable slot: by the slot's attribute, an
+    expression of the job. ``free`` is an expression of the slots.
+    """
+
+    def __init__(self, snapshot: Snapshot, resources: Mapping[str, Expr], free: Expr) -> None:
+        view = snapshot.view
+        self.snapshot = snapshot
+        self.resources = resources
+        self._folded = {name: ascii_fold(name) for name in resources}
+        columns = dict(view.held)
+        for folded in self._folded.values():
+            if folded in columns:
+                columns[folded] = unshared(view.columns[folded])
+        self.now: View = attrs.evolve(view, columns=Shown(columns))
+        """The ads as they are by now, with what is left of the resources."""
+        alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
+        ask = Evaluator(view, _NOBODY, (Side.ROW, ""))
+        self.free: Mask = alive & is_true(ask.vector(free, Side.ROW), view.size)
+        self.divisible: Mask = _own_truth(view, PARTITIONABLE)
+        self.clean: Mask = self.free.copy()
+        """Free slots that are as they were when the cycle began."""
+        self.left: dict[str, npt.NDArray[np.float64]] = {
+            name: _own_numbers(view, folded) for name, folded in self._folded.items()
+        }
+        """About how much of each resource is left: reals, where the ads may hold integers."""
+        self.log: list[int] = []
+        """The rows that have given a part, in the order in which they did."""
+        self._touched = np.zeros(view.size, np.int64)
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int32]:
+        """The place of each row in the order of the keys."""
+        keys = self.now.keys
+        found = np.zeros(self.now.size, np.int32)
+        ordered = sorted(self.now.rows().tolist(), key=keys.__getitem__)
+        found[ordered] = np.arange(len(ordered), dtype=np.int32)
+        return found
+
+    def changed_since(self, moment: int) -> Rows:
+        """The rows that have given a part since the log had this length, each once."""
+        return np.unique(np.array(self.log[moment:], np.intp))
+
+    def unchanged_since(self, rows: Rows, moment: int) -> Mask:
+        """Which of some rows have not given a part since the log had this length."""
+        return np.less_equal(self._touched[rows], moment)
+
+    def ask(self, job: ClassAd, row: int) -> Amounts | Short:
+        """What a job would take of a slot as it is by now, or what the slot cannot give."""
+        ad = self.now.ad(row)
+        if not self.divisible[row]:
+            return {name: has for name in self.resources if (has := self._own(ad, name))}
+        taken: Amounts = {}
+        for name, expression in self.resources.items():
+            value = evaluate(expression, job, ad)
+            wanted = amount(value)
+            if wanted is None:
+                said = f"{expression} is {describe(value)}, which is no amount of {name}"
+                return Short(name, said)
+            if not wanted:
+                continue
+            has = self._own(ad, name) or 0
+            if wanted > has:
+                return Short(name, f"{wanted} {name} are more than the {has} left")
+            taken[name] = wanted
+        return taken
+
+    def _own(self, ad: ClassAd, name: str) -> int | float | None:
+        return amount(evaluate_attribute(ad, self._folded[name], _NOBODY))
+
+    def take(self, row: int, taken: Amounts) -> None:
+        """Gives a slot to a job: a static one whole, of a partitionable one what it takes."""
+        if not self.divisible[row]:
+            self.clean[row] = False
+            return
+        if not taken:
+            return
+        ad = self.now.ad(row)
+        for name, wanted in taken.items():
+            left = amount((self._own(ad, name) or 0) - wanted) or 0
+            self.now.columns[self._folded[name]].put(row, left)
+        # One resource may be said in terms of another: Disk = Cpus * 1000.
+        ad = self.now.ad(row)
+        for name in self.resources:
+            self.left[name][row] = self._own(ad, name) or 0
+        self.clean[row] = False
+        self.log.append(row)
+        self._touched[row] = len(self.log)
+
+    def remains(self) -> dict[str, Amounts]:
+        """What the slots that have given a part still have, by key."""
+        found = {}
+        for row in sorted(set(self.log)):
+            ad = self.now.ad(row)
+            own = {name: self._own(ad, name) for name in self.resources}
+            found[self.now.keys[row]] = {n: has for n, has in own.items() if has is not None}
+        return found
+
+
+def _own(view: View, folded: str) -> Vector:
+    """The values of an attribute of the slots, each by itself."""
+    column = view.columns.get(folded)
+    if column is None:
+        return Same(UNDEFINED)
+    evaluator = Evaluator(view, _NOBODY, (Side.ROW, folded))
+    found = evaluator.follow(column, UNDEFINED, None)
+    if found is not None:
+        return found
+    each: list[Value] = [UNDEFINED] * view.size
+    for row in view.rows().tolist():
+        each[row] = evaluate_attribute(view.ad(row), folded, _NOBODY)
+    return Objects(each)
+
+
+def _own_truth(view: View, folded: str) -> Mask:
+    """Where an attribute of the slots is true: not a number, and nothing else."""
+    held = values(_own(view, folded), view.size)
+    return np.fromiter((value is True for value in held), np.bool_, view.size)
+
+
+def _own_numbers(view: View, folded: str) -> npt.NDArray[np.float64]:
+    """An attribute of the slots as an amount; 0 where it is none."""
+    found, _ = numbers(_own(view, folded), view.size)
+    return np.where(np.isfinite(found) & (found > 0), found, 0.0)

@@ -1,0 +1,230 @@
+"""A pool as it was at one moment: who matches a job, who is best, and which way that was found.
+
+A snapshot never changes; ``Pool`` is what changes, and asks a snapshot of itself. How expressions
+are evaluated on many rows is in ``columns``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.parser import parse_expr
+from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.evaluator import Evaluator, Step
+from matchmaker.matching.columns.keys import Index, Keys
+from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.pair import an_ad
+from matchmaker.matching.ranking import best_of_many, fuzzy
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from matchmaker.matching.assignment import Assignment, Policy
+
+MOST_KEPT: Final = 1 << 24
+"""How many rows the matches of clusters may have together that are kept for jobs to come."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Matches:
+    """What matched: keys, ranks and row numbers, one entry an ad, in step with each other.
+
+    A rank that is not a number counts as 0.0, as in HTCondor; ``unranked`` names those keys. Row
+    numbers grow in the order in which ads were entered; where ads were removed, some are missing.
+
+    ``rank_array`` and ``row_array`` are the same as NumPy arrays, of reals and integers of shape
+    (n,); ``keys``, ``ranks`` and ``rows`` are made of them when they are first asked for.
+    """
+
+    row_array: npt.NDArray[np.intp]
+    rank_array: npt.NDArray[np.float64]
+    _names: Keys
+    _unranked: npt.NDArray[np.bool_]
+    error: str | None = None
+    """Why the job's requirements are ERROR for some ads, where their evaluation took too much."""
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of what matched."""
+        return tuple(self._names.of(self.row_array.tolist()))
+
+    @cached_property
+    def ranks(self) -> tuple[float, ...]:
+        """The job's rank of each."""
+        return tuple(self.rank_array.tolist())
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The number of each one's row."""
+        return tuple(self.row_array.tolist())
+
+    @property
+    def unranked(self) -> tuple[str, ...]:
+        """The keys of those whose rank is not a number."""
+        return tuple(self._names.of(self.row_array[self._unranked].tolist()))
+
+    def __len__(self) -> int:
+        return len(self.row_array)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Matches):
+            return NotImplemented
+        return (self.keys, self.ranks, self.unranked) == (other.keys, other.ranks, other.unranked)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}: {r:g}" for k, r in zip(self.keys[:5], self.ranks, strict=False))
+        return f"<Matches of {len(self)}: {shown}{', ...' if len(self) > 5 else ''}>"
+
+    def chosen(self, places: Sequence[int]) -> Matches:
+        """Some of the matches, in the order of their places."""
+        index = np.array(places, np.intp)
+        return Matches(
+            self.row_array[index], self.rank_array[index], self._names, self._unranked[index],
+            self.error,
+        )  # fmt: skip
+
+
+@attrs.frozen(slots=True)
+class Plan:
+    """Which way each part of an expression was evaluated, parts below what they are part of."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+
+class Snapshot:
+    """Ads by key that do not change.
+
+    >>> from matchmaker import Pool, parse_ad, parse_ads
+    >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'))
+    >>> then = pool.snapshot()
+    >>> pool.remove("b")
+    >>> job = parse_ad("[ Requirements = TARGET.Cpus > 1 ]")
+    >>> len(then.match(job)), len(pool.match(job))
+    (2, 1)
+    """
+
+    def __init__(self, view: View, cache: Cache) -> None:
+        self.view = view
+        self._cache = cache
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def __iter__(self) -> Iterator[ClassAd]:
+        return (self.view.ad(row) for row in self.view.rows().tolist())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._row(key) is not None
+
+    def __getitem__(self, key: str) -> ClassAd:
+        row = self._row(key)
+        if row is None:
+            raise KeyError(key)
+        return self.view.ad(row)
+
+    def _row(self, key: str) -> int | None:
+        return self._index.get(key, self.view.keys.__getitem__)
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index.of(self.view.keys, self.view.rows())
+
+    @cached_property
+    def _clusters(self) -> Clusters:
+        return Clusters(self.view.columns)
+
+    def masks(self, job: ClassAd, steps: list[Step] | None = None) -> Masks:
+        """The masks of a job's requirements over the rows."""
+        return Masks(self.view, job, self._cache, steps)
+
+    def match(self, job: ClassAd) -> Matches:
+        """See :meth:`Pool.match`."""
+        masks = self.masks(an_ad(job))
+        mask = masks.mine()
+        if self.view.alive is not None:
+            mask = mask & self.view.alive
+        mask = mask & masks.theirs(mask)
+        rows = np.flatnonzero(mask)
+        found = ranks(self.view, job, rows, self._cache)
+        none = np.isnan(found)
+        found[none] = 0.0
+        if RANK not in job.content:
+            none[:] = False
+        return Matches(rows, found, self.view.keys, none, masks.problem)
+
+    def top(
+        self,
+        job: ClassAd,
+        count: int,
+        tie: random.Random | None = None,
+        fuzzy_factor: float | None = None,
+    ) -> Matches:
+        """See :meth:`Pool.top`."""
+        if count < 0:
+            raise ValueError(f"the best {count} cannot be given")
+        found = self.match(job)
+        if fuzzy_factor is not None:
+            chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
+            return found.chosen(fuzzy(found.rank_array, count, chance, fuzzy_factor))
+
+        def keys(places: list[int]) -> list[str]:
+            return self.view.keys.of(found.row_array[places].tolist())
+
+        return found.chosen(best_of_many(found.rank_array, keys, count, tie))
+
+    def cluster(self, job: ClassAd) -> Hashable:
+        """The autocluster of a job: equal for jobs that this pool cannot tell apart."""
+        return self._clusters.of(job)
+
+    def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
+        """See :meth:`Pool.match_many`."""
+        known: OrderedDict[Hashable, Matches] = OrderedDict()
+        held = 0
+        for job in jobs:
+            cluster = self.cluster(an_ad(job))
+            found = known.get(cluster)
+            if found is None:
+                found = known[cluster] = self.match(job)
+                held += len(found)
+                while held > MOST_KEPT and len(known) > 1:
+                    held -= len(known.popitem(last=False)[1])
+            yield found
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """See :meth:`Pool.assign`."""
+        from matchmaker.matching.assignment import assign
+
+        return assign(self, jobs, policy)
+
+    def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
+        """See :meth:`Pool.plan`."""
+        node = parse_expr(expression) if isinstance(expression, str) else expression
+        steps: list[Step] = []
+        job = job if job is not None else ClassAd()
+        Evaluator(self.view, job, (Side.JOB, ""), steps).vector(node, Side.JOB)
+        return Plan(tuple(steps))
+
+    def values(self, expression: Expr | str, job: ClassAd | None = None) -> list[object]:
+        """The value of an expression of a job for each ad, in the order of the ads."""
+        node = parse_expr(expression) if isinstance(expression, str) else expression
+        job = job if job is not None else ClassAd()
+        rows = self.view.rows()
+        vector = Evaluator(self.view, job, (Side.JOB, "")).vector(node, Side.JOB, rows)
+        return list(values(vector, len(rows)))

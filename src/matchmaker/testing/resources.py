@@ -1,0 +1,254 @@
+"""Strategies for ads: any, machines, jobs and queues, and ads in which something is wrong.
+
+The attributes and their units are HTCondor's for machines and jobs (HTCondor manual, "Machine
+ClassAd Attributes", "Job ClassAd Attributes") and GLUE 1.3's for queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import ERROR, UNDEFINED, is_exceptional
+from matchmaker.testing.plain import NAMES
+from matchmaker.testing.policies import ranks, requirements
+from matchmaker.testing.trees import Attributes, expressions, strategy_of
+
+_OWNERS: Final = ("ana", "ben", "cleo")
+
+MACHINE: Final[Attributes] = MappingProxyType({
+    "Name": st.builds("slot{}@wn{:02}.example.org".format, st.integers(1, 8), st.integers(1, 99)),
+    "Arch": st.sampled_from(("X86_64", "aarch64", "ppc64le")),
+    "OpSys": st.sampled_from(("LINUX", "WINDOWS")),
+    "OpSysMajorVer": st.integers(7, 10),
+    "State": st.sampled_from(("Unclaimed", "Claimed", "Owner", "Preempting", "Drained")),
+    "Activity": st.sampled_from(("Idle", "Busy", "Retiring", "Suspended", "Vacating")),
+    "Draining": st.booleans(),
+    "Cpus": st.integers(1, 128),
+    "Memory": st.integers(0, 1 << 20),
+    "Disk": st.integers(0, 1 << 31),
+    "GPUs": st.integers(0, 8),
+    "HasSingularity": st.booleans(),
+    "LoadAvg": st.floats(0, 200, width=32),
+    "KeyboardIdle": st.integers(0, 100_000),
+})  # fmt: skip
+"""The attributes of a machine (a slot), Memory in MB, Disk in kB, KeyboardIdle in seconds."""
+
+JOB: Final[Attributes] = MappingProxyType({
+    "ClusterId": st.integers(1, 1000),
+    "ProcId": st.integers(0, 10),
+    "Owner": st.sampled_from(_OWNERS),
+    "AccountingGroup": st.sampled_from(("atlas.production", "atlas.user", "cms")),
+    "JobUniverse": st.sampled_from((5, 7, 9, 11)),
+    "JobPrio": st.integers(-20, 20),
+    "RequestCpus": st.integers(1, 64),
+    "RequestMemory": st.integers(0, 1 << 19),
+    "RequestDisk": st.integers(0, 1 << 30),
+    "RequestGPUs": st.integers(0, 2),
+    "WantContainer": st.booleans(),
+    "NumJobStarts": st.integers(0, 5),
+})  # fmt: skip
+"""The attributes of a job, RequestMemory in MB, RequestDisk in kB."""
+
+QUEUE: Final[Attributes] = MappingProxyType({
+    "CEid": st.builds(
+        "ce{:02}.example.org:8443/cream-{}-{}".format, st.integers(1, 99),
+        st.sampled_from(("slurm", "pbs")), st.sampled_from(("short", "long")),
+    ),
+    "GlueCEInfoLRMSType": st.sampled_from(("slurm", "pbs", "sge", "lsf", "condor")),
+    "GlueCEStateStatus": st.sampled_from(("Production", "Draining", "Queueing", "Closed")),
+    "GlueCEStateFreeCPUs": st.integers(0, 10_000),
+    "GlueCEStateWaitingJobs": st.integers(0, 10_000) | st.just(444_444),
+    "GlueCEStateEstimatedResponseTime": st.integers(0, 1_000_000) | st.just(2_146_660_842),
+    "GlueCEPolicyMaxCPUTime": st.integers(0, 10_000),
+    "GlueCEPolicyMaxWallClockTime": st.integers(0, 10_000),
+    "GlueCEAccessControlBaseRule": st.lists(
+        st.sampled_from(("VO:atlas", "VO:cms", "VO:dteam")), max_size=2, unique=True
+    ),
+    "GlueHostMainMemoryRAMSize": st.integers(0, 1 << 20),
+    "GlueHostBenchmarkSI00": st.integers(0, 5000),
+    "GlueHostArchitectureSMPSize": st.integers(1, 128),
+    "GlueHostNetworkAdapterOutboundIP": st.booleans(),
+    "GlueHostApplicationSoftwareRunTimeEnvironment": st.lists(
+        st.sampled_from(("GLITE_1_2", "LCG-2_6_0", "VO-cms-CMSSW_0_8_0")), max_size=3, unique=True
+    ),
+})  # fmt: skip
+"""The attributes of a queue and its hosts as GLUE 1.3 has them, times in minutes (response times in
+seconds), memory in MB. 444444 and 2146660842 are what sites publish for "unknown"."""
+
+
+def ads(
+    attributes: Attributes | None = None, *, names: Sequence[str] = NAMES, max_size: int = 5
+) -> st.SearchStrategy[ClassAd]:
+    """Ads with given attributes, or any ads.
+
+    Args:
+        attributes: names, each with a strategy for what it holds, or with the one value or
+            expression. Where the strategy gives None the attribute is left out.
+        names: of the attributes where none are given. They then hold small expressions of any
+            kind, which may refer to each other, in circles too.
+        max_size: how many attributes such an ad has at most.
+
+    >>> from hypothesis import find
+    >>> some = ads({"Memory": st.integers(0, 4096), "GPUs": st.none() | st.integers(1, 8)})
+    >>> print(find(some, lambda ad: ad.eval("Memory") > 1000))
+    [ Memory = 1001 ]
+    >>> print(find(some, lambda ad: "GPUs" in ad))
+    [ Memory = 0; GPUs = 1 ]
+    """
+    if attributes is None:
+        return st.dictionaries(
+            st.sampled_from(names), expressions(names, max_depth=1), max_size=max_size
+        ).map(ClassAd)
+    held = {name: strategy_of(one) for name, one in attributes.items()}
+    return st.fixed_dictionaries(held).map(_ad)
+
+
+def _ad(held: dict[str, Any]) -> ClassAd:
+    return ClassAd({name: value for name, value in held.items() if value is not None})
+
+
+def with_own(common: Attributes, own: Attributes | None) -> Attributes:
+    """The usual attributes and a user's own, which come instead of the usual ones of that name."""
+    own = own or {}
+    taken = {ascii_fold(name) for name in own}
+    return {**{name: one for name, one in common.items() if ascii_fold(name) not in taken}, **own}
+
+
+def machines(attributes: Attributes | None = None) -> st.SearchStrategy[ClassAd]:
+    """Ads of machines: the attributes of ``MACHINE``, and Requirements and a Rank of jobs.
+
+    Args:
+        attributes: own ones, besides the usual ones or instead of them, as for ``ads()``; None in
+            place of a strategy leaves an attribute out.
+
+    >>> from hypothesis import given
+    >>> @given(machines({"Draining": True, "Disk": None}))
+    ... def test_own_attributes(machine):
+    ...     assert machine.eval("Draining") is True
+    ...     assert "Disk" not in machine
+    ...     assert 1 <= machine.eval("Cpus") <= 128
+    >>> test_own_attributes()
+    """
+    policy = {"Requirements": requirements(JOB, MACHINE, max_clauses=3), "Rank": ranks(JOB)}
+    return ads(with_own({**MACHINE, **policy}, attributes))
+
+
+def jobs(attributes: Attributes | None = None) -> st.SearchStrategy[ClassAd]:
+    """Ads of jobs: the attributes of ``JOB``, and Requirements and a Rank of machines.
+
+    Args:
+        attributes: own ones, besides the usual ones or instead of them, as for ``ads()``; None in
+            place of a strategy leaves an attribute out.
+
+    >>> from hypothesis import given
+    >>> @given(jobs({"Owner": "ana", "Rank": None}), machines())
+    ... def test_requirements_decide(job, machine):
+    ...     assert job.eval("Requirements", target=machine) in (True, False)
+    ...     assert job.eval("Owner") == "ana" and "Rank" not in job
+    >>> test_requirements_decide()
+    """
+    policy = {"Requirements": requirements(MACHINE, JOB, max_clauses=3), "Rank": ranks(MACHINE)}
+    return ads(with_own({**JOB, **policy}, attributes))
+
+
+def queues(attributes: Attributes | None = None) -> st.SearchStrategy[ClassAd]:
+    """Ads of queues (computing elements) as ``broker.choose`` takes them: those of ``QUEUE``.
+
+    They accept every job. For Requirements of them: ``requirements(QUEUE, scope="other")``.
+
+    Args:
+        attributes: own ones, besides the usual ones or instead of them, as for ``ads()``; None in
+            place of a strategy leaves an attribute out.
+
+    >>> from hypothesis import given
+    >>> from matchmaker import broker, parse_ad
+    >>> job = parse_ad('[ Requirements = other.GlueCEStateStatus == "Production" ]')
+    >>> @given(queues({"GlueCEStateStatus": "Production"}))
+    ... def test_a_single_queue_is_chosen(queue):
+    ...     assert broker.choose(job, [queue]).chosen.ad is queue
+    >>> test_a_single_queue_is_chosen()
+    """
+    return ads(with_own(QUEUE, attributes))
+
+
+# --- ads in which something is wrong --------------------------------------------------------------
+
+FAULTS: Final = ("missing", "undefined", "error", "mistyped")
+"""What can be wrong with an attribute."""
+
+
+def spoiled(
+    strategy: st.SearchStrategy[ClassAd],
+    attributes: Collection[str] | None = None,
+    *,
+    faults: Sequence[str] = FAULTS,
+    most: int = 2,
+) -> st.SearchStrategy[ClassAd]:
+    """The ads of another strategy, each with one or a few attributes spoiled.
+
+    An attribute is left out, is ``undefined`` or ``error``, or is of another kind: a number stands
+    in quotes, a string is a number, an expression is only its text. An ad without any of the
+    attributes stays as it is.
+
+    Args:
+        strategy: for ads in which all is well.
+        attributes: which may be spoiled; by default all that an ad has.
+        faults: some of ``FAULTS``.
+        most: how many attributes are spoiled at most, at least 1.
+
+    Raises ValueError for a fault that is not known.
+
+    >>> from hypothesis import find
+    >>> some = spoiled(ads({"Memory": st.integers(0, 4096)}))
+    >>> print(find(some, lambda ad: isinstance(ad.eval("Memory"), str)))
+    [ Memory = "0" ]
+    >>> print(find(some, lambda ad: "Memory" not in ad))
+    [ ]
+    """
+    unknown = [fault for fault in faults if fault not in FAULTS]
+    if unknown or not faults:
+        raise ValueError(f"unknown fault {unknown[:1]}; there are {', '.join(FAULTS)}")
+    return _spoiled(strategy, attributes, tuple(faults), most)
+
+
+@st.composite
+def _spoiled(
+    draw: st.DrawFn,
+    strategy: st.SearchStrategy[ClassAd],
+    attributes: Collection[str] | None,
+    faults: tuple[str, ...],
+    most: int,
+) -> ClassAd:
+    ad = draw(strategy).copy()
+    names = [name for name in (ad if attributes is None else attributes) if name in ad]
+    if not names:
+        return ad
+    chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=most, unique=True))
+    for name in chosen:
+        fault = draw(st.sampled_from(faults))
+        if fault == "missing":
+            del ad[name]
+        elif fault == "mistyped":
+            ad[name] = draw(st.sampled_from(_mistyped(ad[name])))
+        else:
+            ad[name] = UNDEFINED if fault == "undefined" else ERROR
+    return ad
+
+
+def _mistyped(held: Expr) -> tuple[Any, ...]:
+    """What may come by mistake instead of an expression, of other kinds than its own."""
+    value = held.value if isinstance(held, Literal) else held
+    if isinstance(value, str):
+        return 1, [value]
+    if isinstance(value, ListExpr):
+        return ",".join(map(str, value.items)), 1
+    if isinstance(value, AdExpr) or is_exceptional(value):
+        return 1, str(held)
+    return str(held), [value]

@@ -1,0 +1,333 @@
+"""Strategies for expressions: any, and those whose value is a number, a text or a condition.
+
+Every tree is one that the parser could have made: its text reads back as itself. Conditions that
+are sensible for given attributes are in ``policies``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from hypothesis import strategies as st
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.functions import FUNCTIONS, Function
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Subscript,
+    Ternary,
+    Unary,
+    literal,
+)
+from matchmaker.classad.operators import BINARY
+from matchmaker.classad.parser import constant_call
+from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.testing.plain import NAMES, integers, plain_values, reals, texts
+
+Attributes: TypeAlias = Mapping[str, Any]
+"""Names with what they may hold: a strategy, or the one value or expression. None: left out."""
+
+ARITHMETIC: Final = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", ">>>")
+RELATIONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
+
+# What these give depends on the moment, on chance, on the machine; debug() writes to a log.
+_UNREPEATABLE: Final = frozenset(
+    {"time", "currenttime", "daytime", "timezoneoffset", "random", "formattime", "userhome",
+     "usermap", "debug"}
+)  # fmt: skip
+
+
+def _arities(function: Function) -> range:
+    """The numbers of arguments to be tried; what takes any number gets up to two more."""
+    # Without an argument it is the present.
+    least = max(1, function.least) if function.name == "absTime" else function.least
+    most = function.most if function.most is not None else least + 2
+    return range(least, most + 1)
+
+
+CALLS: Final = tuple(
+    (function.name, count)
+    for name, function in FUNCTIONS.items()
+    if name not in _UNREPEATABLE
+    for count in _arities(function)
+)
+"""Each function whose value depends on its arguments alone, with each number of arguments."""
+
+
+def strategy_of(held: object) -> st.SearchStrategy[Any]:
+    """What an attribute may hold, as a strategy."""
+    return held if isinstance(held, st.SearchStrategy) else st.just(held)
+
+
+def reference(scope: str, name: str) -> Expr:
+    """``TARGET.name``, or the bare name where the scope is empty."""
+    return Attr(Attr(None, scope, False) if scope else None, name, False)
+
+
+def as_written(held: Any) -> Expr:
+    """What an attribute holds as an expression; what is left out is undefined."""
+    if isinstance(held, Expr):
+        return held
+    return literal(UNDEFINED if held is None else held)
+
+
+def references(names: Sequence[str] = NAMES) -> st.SearchStrategy[Expr]:
+    """Names, bare and after ``MY`` and ``TARGET``.
+
+    Args:
+        names: those to choose from.
+
+    >>> from hypothesis import find
+    >>> find(references(["Cpus"]), lambda name: "." in str(name))
+    Expr('MY.Cpus')
+    """
+    return st.builds(reference, st.sampled_from(("", "MY", "TARGET")), st.sampled_from(names))
+
+
+def grown(
+    leaves: st.SearchStrategy[Expr],
+    node: Callable[[st.SearchStrategy[Expr], st.SearchStrategy[Expr]], st.SearchStrategy[Expr]],
+    depth: int,
+) -> st.SearchStrategy[Expr]:
+    """Trees of a depth: ``node(leaves, smaller)`` is a leaf, or something around smaller trees.
+
+    Each size is a strategy of its own that is named once in the next, so that what Hypothesis
+    prints of it when it shrinks does not double with each.
+    """
+    found = leaves
+    for _ in range(depth):
+        found = node(leaves, found)
+    return found
+
+
+def expressions(
+    names: Sequence[str] = NAMES,
+    *,
+    constants: st.SearchStrategy[Value] | None = None,
+    calls: Sequence[tuple[str, int]] = CALLS,
+    max_depth: int = 3,
+) -> st.SearchStrategy[Expr]:
+    """Expressions of any kind: every operator and function on anything. Most are ill-typed.
+
+    Args:
+        names: of the attributes that are mentioned.
+        constants: the values in them; by default those of ``plain_values()``.
+        calls: the functions, each with a number of arguments; by default all whose value depends
+            on nothing else.
+        max_depth: how many operators and calls stand within each other at most.
+
+    >>> from hypothesis import find
+    >>> from matchmaker import is_error, parse_expr
+    >>> found = find(expressions(), lambda expression: is_error(expression.eval()))
+    >>> is_error(found.eval()), parse_expr(str(found)) is found
+    (True, True)
+    """
+    leaves = (plain_values() if constants is None else constants).map(literal) | references(names)
+    named, called = tuple(names), tuple(calls)
+    return grown(leaves, lambda plain, inner: _any(plain, inner, named, called), max_depth)
+
+
+_SHAPES: Final = st.sampled_from(
+    ("leaf",) * 6
+    + ("unary", "binary", "binary", "binary", "logic", "logic", "ternary", "subscript", "select")
+    + ("list", "ad", "call", "call")
+)
+_ANY_UNARY: Final = st.sampled_from("-+!~")
+_ANY_BINARY: Final = st.sampled_from(sorted(BINARY))
+_LOGIC: Final = st.sampled_from(("&&", "||"))
+_FEW: Final = st.integers(0, 3)
+
+
+@st.composite
+def _any(
+    draw: st.DrawFn,
+    leaves: st.SearchStrategy[Expr],
+    inner: st.SearchStrategy[Expr],
+    names: tuple[str, ...],
+    calls: tuple[tuple[str, int], ...],
+) -> Expr:
+    shape = draw(_SHAPES)
+    return draw(leaves) if shape == "leaf" else _MAKERS[shape](draw, inner, names, calls)
+
+
+def _drawn(draw: st.DrawFn, inner: st.SearchStrategy[Expr], count: int) -> tuple[Expr, ...]:
+    return tuple(draw(inner) for _ in range(count))
+
+
+def _an_ad(draw: st.DrawFn, inner: st.SearchStrategy[Expr], names: tuple[str, ...]) -> Expr:
+    entries = [(draw(st.sampled_from(names)), draw(inner)) for _ in range(draw(_FEW))]
+    return ClassAd(entries).expression()
+
+
+def _a_call(
+    draw: st.DrawFn, inner: st.SearchStrategy[Expr], calls: tuple[tuple[str, int], ...]
+) -> Expr:
+    function, count = draw(st.sampled_from(calls))
+    arguments = _drawn(draw, inner, count)
+    # As the parser makes it, which takes some calls for the constants that they stand for.
+    return constant_call(function, arguments) or Call(function, arguments)
+
+
+_MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {
+    "unary": lambda draw, inner, *_: Unary(draw(_ANY_UNARY), draw(inner)),
+    "binary": lambda draw, inner, *_: Binary(draw(_ANY_BINARY), *_drawn(draw, inner, 2)),
+    "logic": lambda draw, inner, *_: Binary(draw(_LOGIC), *_drawn(draw, inner, 2)),
+    "ternary": lambda draw, inner, *_: Ternary(*_drawn(draw, inner, 3)),
+    "subscript": lambda draw, inner, *_: Subscript(*_drawn(draw, inner, 2)),
+    "select": lambda draw, inner, names, _: Attr(draw(inner), draw(st.sampled_from(names)), False),
+    "list": lambda draw, inner, *_: ListExpr(_drawn(draw, inner, draw(_FEW))),
+    "ad": lambda draw, inner, names, _: _an_ad(draw, inner, names),
+    "call": lambda draw, inner, _, calls: _a_call(draw, inner, calls),
+}
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is an integer or a real."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a string."""
+    return isinstance(value, str)
+
+
+def leaves_of_kind(
+    attributes: Attributes | None,
+    scope: str,
+    fits: Callable[[object], bool],
+    constants: st.SearchStrategy[Any],
+) -> st.SearchStrategy[Expr]:
+    """Constants, and references to attributes that hold what fits.
+
+    Which attributes fit shows only when a value of theirs is drawn, so that a few are tried.
+    """
+    plain: st.SearchStrategy[Expr] = constants.map(Literal)
+    if not attributes:
+        return plain
+    names = list(attributes)
+
+    @st.composite
+    def named(draw: st.DrawFn) -> Expr:
+        for _ in range(3):
+            name = draw(st.sampled_from(names))
+            if fits(draw(strategy_of(attributes[name]))):
+                return reference(scope, name)
+        return draw(plain)
+
+    return plain | named()
+
+
+def number_expressions(
+    attributes: Attributes | None = None, *, scope: str = "", max_depth: int = 3
+) -> st.SearchStrategy[Expr]:
+    """Expressions whose value is a number, or whose arithmetic goes wrong: ``1 / 0``, ``1.5 & 2``.
+
+    Args:
+        attributes: some of the leaves are those of them that hold numbers.
+        scope: ``MY`` or ``TARGET`` before their names; by default none.
+        max_depth: how many operators stand within each other at most.
+
+    >>> from hypothesis import find
+    >>> find(number_expressions({"Cpus": 4, "Arch": "arm"}), lambda e: e.references().unscoped)
+    Expr('Cpus')
+    """
+    leaves = leaves_of_kind(attributes, scope, is_number, integers() | reals())
+    return grown(leaves, _number, max_depth)
+
+
+_NUMBER_SHAPES: Final = st.sampled_from(("leaf", "leaf", "binary", "binary", "-", "ternary"))
+_ARITHMETIC: Final = st.sampled_from(ARITHMETIC)
+_RELATIONS: Final = st.sampled_from(RELATIONS)
+
+
+@st.composite
+def _number(
+    draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStrategy[Expr]
+) -> Expr:
+    shape = draw(_NUMBER_SHAPES)
+    if shape == "binary":
+        return Binary(draw(_ARITHMETIC), *_drawn(draw, inner, 2))
+    if shape == "-":
+        return Unary("-", draw(inner))
+    if shape == "ternary":
+        condition = Binary(draw(_RELATIONS), *_drawn(draw, inner, 2))
+        return Ternary(condition, *_drawn(draw, inner, 2))
+    return draw(leaves)
+
+
+def text_expressions(
+    attributes: Attributes | None = None, *, scope: str = "", max_depth: int = 2
+) -> st.SearchStrategy[Expr]:
+    """Expressions whose value is a string.
+
+    Args:
+        attributes: some of the leaves are those of them that hold strings.
+        scope: ``MY`` or ``TARGET`` before their names; by default none.
+        max_depth: how many calls stand within each other at most.
+
+    >>> from hypothesis import find
+    >>> find(text_expressions({"Owner": "ana"}), lambda e: e.references().unscoped)
+    Expr('Owner')
+    """
+    return grown(leaves_of_kind(attributes, scope, is_text, texts()), _text, max_depth)
+
+
+_TEXT_SHAPES: Final = st.sampled_from(("leaf", "strcat", "toLower", "toUpper"))
+
+
+@st.composite
+def _text(draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStrategy[Expr]) -> Expr:
+    shape = draw(_TEXT_SHAPES)
+    if shape == "leaf":
+        return draw(leaves)
+    return Call(shape, _drawn(draw, inner, draw(_FEW) if shape == "strcat" else 1))
+
+
+def boolean_expressions(
+    attributes: Attributes | None = None, *, scope: str = "", max_depth: int = 3
+) -> st.SearchStrategy[Expr]:
+    """Conditions, good and bad: among them undefined ones, and such as are errors.
+
+    Args:
+        attributes: those that are compared, with each other and with values that they may hold; by
+            default a few names, bare and after ``MY`` and ``TARGET``.
+        scope: ``MY`` or ``TARGET`` before the names of attributes; by default none.
+        max_depth: how many operators stand around a comparison at most.
+
+    >>> from hypothesis import find
+    >>> expression = find(boolean_expressions({"Cpus": 8}), lambda e: e.eval() is UNDEFINED)
+    >>> expression.references().unscoped
+    ('Cpus',)
+    """
+    if attributes:
+        held = [strategy_of(one) for one in attributes.values()]
+        names = st.sampled_from(tuple(attributes))
+        sides = st.one_of(*held).map(as_written) | names.map(lambda name: reference(scope, name))
+    else:
+        sides = st.sampled_from((0, 1, 2, -1, 0.5)).map(literal) | references()
+    comparisons = st.builds(Binary, _RELATIONS, sides, sides)
+    constants = (TRUE, FALSE, Literal(UNDEFINED), Literal(ERROR), Literal(0), Literal(1))
+    return grown(st.sampled_from(constants) | comparisons, _condition, max_depth)
+
+
+_CONDITION_SHAPES: Final = st.sampled_from(("leaf", "leaf", "logic", "logic", "!", "ternary"))
+
+
+@st.composite
+def _condition(
+    draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStrategy[Expr]
+) -> Expr:
+    shape = draw(_CONDITION_SHAPES)
+    if shape == "logic":
+        return Binary(draw(_LOGIC), *_drawn(draw, inner, 2))
+    if shape == "!":
+        return Unary("!", draw(inner))
+    return Ternary(*_drawn(draw, inner, 3)) if shape == "ternary" else draw(leaves)

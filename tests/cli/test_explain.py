@@ -1,0 +1,288 @@
+"""``classad explain``: for people, as data, as a page, and one pair."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from matchmaker import ClassAd, dumps
+from matchmaker.cli import explain_
+from tests.cli.conftest import COMMAND, EXAMPLES, Run
+from tests.cli.test_terminal import NASTY, loaded, with_terminal
+
+JOB = """[ Owner = "ben"; RequestMemory = 8192;
+  Requirements = other.Cpus >= 4 && other.Memory >= RequestMemory ]"""
+POOL = """
+[ Name = "a"; Cpus = 4; Memory = 4096 ]
+[ Name = "b"; Cpus = 16; Memory = 6144 ]
+[ Name = "c"; Cpus = 1; Memory = 8192 ]
+[ Name = "d"; Cpus = 8; Memory = 9000; Requirements = START; START = other.Owner == "ana" ]
+"""
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    path = tmp_path / "pool.ad"
+    path.write_text(POOL)
+    return path
+
+
+def test_the_page_for_people(classad: Run, pool: Path) -> None:
+    done = classad("explain", "-", pool, stdin=JOB)
+    assert (done.status, done.err) == (1, "")
+    assert done.out.splitlines() == [
+        "   alone  so far  near misses                   clause",
+        "1      3       3            1  ███████████████  other.Cpus >= 4",
+        "2      2       1            2  █████            other.Memory >= RequestMemory",
+        "0 of 4 match; 1 satisfy it, but refuse the job",
+        "",
+        "every slot that satisfies clauses 1 and 2 refuses the job",
+        "",
+        "RequestMemory 8192 -> 4096 gains 2 slots",
+        "dropping clause 2, other.Memory >= RequestMemory, gains 2 slots",
+        "other.Cpus >= 4 -> 1 gains 1 slot",
+        "RequestMemory 8192 -> 6144 gains 1 slot",
+        "",
+        "held by  refuses  suitable         clause of the slots",
+        '      1        1         1  █████  START: other.Owner == "ana"',
+    ]
+
+
+def test_as_data(classad: Run, pool: Path) -> None:
+    done = classad("explain", "-", pool, "--json", stdin=JOB)
+    assert (done.status, done.err) == (1, "")
+    data = json.loads(done.out)
+    assert (data["total"], data["matched"], data["refused_by_ads"]) == (4, 0, 1)
+    assert data["clauses"][1] == {
+        "text": "other.Memory >= RequestMemory", "matched": 2, "cumulative": 1, "near": 2,
+    }  # fmt: skip
+    assert data["conflicts"] == [{"clauses": [1, 2], "ads": True}]
+    assert data["suggestions"][0] == {
+        "text": "RequestMemory 8192 -> 4096 gains 2 slots", "what": "RequestMemory",
+        "before": "8192", "after": "4096", "gain": 2, "matched": 2,
+    }  # fmt: skip
+    assert data["suggestions"][1]["after"] is None
+    assert data["ad_clauses"] == [
+        {"text": 'other.Owner == "ana"', "via": ["START"], "held": 1, "refused": 1, "suitable": 1}
+    ]
+
+
+def test_one_pair(classad: Run, pool: Path) -> None:
+    done = classad("explain", "-", pool, "--with", "d", stdin=JOB)
+    assert (done.status, done.err) == (1, "")
+    lines = [re.sub(" {2,}", "  ", line.strip()) for line in done.out.splitlines()]
+    assert lines == [
+        "d refuses the job",
+        "",
+        "is  the job requires  with",
+        "1  true  other.Cpus >= 4  Cpus = 8",
+        "2  true  other.Memory >= RequestMemory  Memory = 9000, RequestMemory = 8192",
+        "",
+        "is  the slot requires  with",
+        '1  false  START: other.Owner == "ana"  Owner = "ben"',
+    ]
+    data = json.loads(classad("explain", "-", pool, "--with", "d", "--json", stdin=JOB).out)
+    assert (data["key"], data["matched"], data["rank"]) == ("d", False, None)
+    assert data["ad_clauses"] == [
+        {"number": "1", "clause": "START", "definition": 'other.Owner == "ana"',
+         "value": False, "facts": {"Owner": "ben"}}
+    ]  # fmt: skip
+    assert classad("explain", "-", pool, "--with", "d", stdin='[ Owner = "ana" ]').status == 0
+
+
+def test_status_is_zero_where_something_matches(classad: Run, pool: Path) -> None:
+    assert classad("explain", "-", pool, stdin="[ Requirements = other.Cpus > 8 ]").status == 0
+
+
+def test_by_another_key(classad: Run, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.ad"
+    pool.write_text("[ Id = 7 ] [ Id = 8 ]")
+    job = "[ Requirements = other.Id > 7 ]"
+    done = classad("explain", "-", pool, "--key", "Id", stdin=job)
+    assert done.status == 0
+    assert "1 of 2 match" in done.out.splitlines()
+    done = classad("explain", "-", pool, "--key", "Id", "--with", "7", stdin=job)
+    assert done.out.splitlines()[0] == "the job refuses 7"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--with", "nobody"], "no ad of the pool has Name = nobody"),
+        (["--key", "Memory"], "no Memory"),
+        (["--html", "nowhere/page.html"], "nowhere/page.html: No such file"),
+        (["--html", "-", "--json"], "standard output"),
+    ],
+)
+def test_bad_input(classad: Run, tmp_path: Path, words: list[str], said: str) -> None:
+    pool = tmp_path / "pool.ad"
+    pool.write_text('[ Name = "a" ]')
+    done = classad("explain", "-", pool, *words, stdin=JOB)
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_terminal_gets_a_table_with_bars_in_its_width(pool: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.ad"
+    job.write_text(JOB.replace("other.Cpus >= 4", f"{' + '.join(['other.Cpus'] * 20)} >= 80"))
+    status, _, shown = with_terminal(["explain", str(job), str(pool)], stdout=True)
+    assert status == 1
+    assert "█████" in shown
+    assert all(len(line) <= 100 for line in re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines())
+
+
+def test_bars_of_few_of_many_and_in_a_narrow_encoding(pool: Path) -> None:
+    assert explain_.bar(1, 1_000_000) == "▏"
+    assert explain_.bar(0, 0) == ""
+    assert explain_.bar(7, 7) == "█" * explain_.BAR
+    assert explain_.bar(1, 1_000_000, "ascii") == "#"
+    done = subprocess.run(
+        [*COMMAND, "explain", "-", str(pool)], input=JOB, capture_output=True, text=True,
+        check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "###############  other.Cpus >= 4" in done.stdout
+
+
+def test_only_what_it_takes_is_loaded() -> None:
+    modules = loaded(
+        "import sys\nfrom matchmaker.cli import main\n"
+        f"sys.argv = ['classad', 'explain', {str(EXAMPLES / 'local.ad')!r},"
+        f" {str(EXAMPLES / 'nodes.ad')!r}]\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    assert "matchmaker.matching.explanation.suggestions" in modules
+    assert not modules & {
+        "ldap3", "matchmaker.glue", "matchmaker.batch", "matchmaker.broker", "asyncio",
+        "matchmaker.matching.explanation.page",
+    }  # fmt: skip
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+class Seen(HTMLParser):
+    """The tags of a page, and its texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+HOSTILE = (
+    '</code></svg></style><script>alert(1)</script><img src=x onerror="alert(2)">\'&lt;' + NASTY
+)
+
+
+def hostile_files(folder: Path) -> tuple[Path, Path]:
+    """A job and a pool in which every text is markup."""
+    text = dumps(ClassAd({"s": HOSTILE})).split(" = ", 1)[1].rsplit("]", 1)[0].rstrip(" ;\n")
+    name = "'" + text[1:-1].replace("'", "\\'") + "'"
+    job, pool = folder / "job.ad", folder / "pool.ad"
+    job.write_text(
+        f"[ {name} = {text}; Want = 8; Requirements = other.Os == {text}"
+        f" && other.{name} == MY.{name} && other.Memory >= Want ]",
+        "utf-8",
+    )
+    pool.write_text(
+        f"[ Name = {text}; Os = {text}; {name} = {text}; Memory = 4; START = TARGET.x == {text};"
+        f" Requirements = START && TARGET.{name} isnt {text} ]"
+        f"[ Name = 2; Os = {text}; {name} = {text}; Memory = 4 ]",
+        "utf-8",
+    )
+    return job, pool
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["pool", "pair"])
+def test_a_page_of_its_own_with_nothing_of_the_ads_in_its_markup(
+    classad: Run, tmp_path: Path, one: bool
+) -> None:
+    job, pool = hostile_files(tmp_path)
+    page = tmp_path / "page.html"
+    words = ["--with", HOSTILE] if one else []
+    done = classad("explain", job, pool, "--html", page, *words)
+    assert (done.status, done.out, done.err) == (1, "", "")
+    text = page.read_text("utf-8")
+    seen = Seen(text)
+    assert {tag for tag, _ in seen.tags} <= {
+        "html", "head", "meta", "title", "style", "body", "div", "h1", "h2", "svg", "g", "polygon",
+        "rect", "text", "tspan", "table", "thead", "tbody", "tr", "th", "td", "code", "span", "ul",
+        "li", "p", "br",
+    }  # fmt: skip
+    for tag, attributes in seen.tags:
+        assert not any(name.startswith("on") for name in attributes), tag
+        assert not attributes.keys() & {"src", "href", "xlink:href", "action"}, tag
+    assert "url(" not in text
+    assert "@import" not in text
+    # The texts are there, as texts.
+    assert any("<script>alert(1)</script>" in one for one in seen.texts)
+    assert not set(text) & {"\x1b", "\x07", "\x9b", "\r", "\u202e"}
+
+
+def test_a_page_has_what_the_text_has(classad: Run, pool: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    classad("explain", "-", pool, "--html", page, stdin=JOB)
+    seen = Seen(page.read_text("utf-8"))
+    texts = " ".join(seen.texts)
+    for words in classad("explain", "-", pool, stdin=JOB).out.splitlines()[3:10]:
+        assert words in texts
+    assert sum(tag == "g" for tag, _ in seen.tags) == 4
+    widths = [float(a["width"] or 0) for tag, a in seen.tags if tag == "rect"]
+    assert widths == [320, 240, 80, 0]
+
+
+def test_a_page_to_standard_output(classad: Run, pool: Path) -> None:
+    assert classad("explain", "-", pool, "--html", "-", stdin=JOB).out.startswith("<!DOCTYPE html>")
+
+
+def test_a_page_is_there_as_a_whole_or_not_at_all(
+    classad: Run, pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("as it was")
+    before = sorted(tmp_path.iterdir())
+
+    class Full:
+        def write(self, text: str) -> None:
+            raise OSError(28, "No space left on device")
+
+    from contextlib import contextmanager
+
+    from matchmaker.classad.formats.files import replacing
+
+    @contextmanager
+    def full(path: str):  # type: ignore[no-untyped-def]
+        with replacing(path) as file:
+            file.write("<!DOC")
+            yield Full()
+
+    monkeypatch.setattr(explain_, "replacing", full)
+    done = classad("explain", "-", pool, "--html", page, stdin=JOB)
+    assert (done.status, done.out) == (2, "")
+    assert "No space left" in done.err
+    assert page.read_text() == "as it was"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_of_many_clauses_the_picture_shows_those_that_exclude_something(
+    classad: Run, pool: Path
+) -> None:
+    clauses = " && ".join(f"other.Cpus > {-n}" for n in range(60)) + " && other.Cpus > 4"
+    done = classad("explain", "-", pool, "--html", "-", stdin=f"[ Requirements = {clauses} ]")
+    assert sum(tag == "g" for tag, _ in Seen(done.out).tags) == 3

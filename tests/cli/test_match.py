@@ -1,0 +1,96 @@
+"""``classad match``: small pools with reasons, large ones by column; both with the same answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matchmaker.cli import match_
+from tests.cli.conftest import Run
+
+JOB = '[ Owner = "ben"; Requirements = other.Cpus >= 2; Rank = other.Score ]'
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    """Ads with ranks that tie, that are no number, and that refuse the job."""
+    path = tmp_path / "pool.ad"
+    refusing = '; Requirements = other.Owner != "ben"'
+    path.write_text(
+        "\n".join(
+            f'[ Name = "n{n:03}"; Id = {n}; Cpus = {n % 5};'
+            f" Score = {(n * 7) % 11 if n % 9 else 'undefined'}{refusing if not n % 4 else ''} ]"
+            for n in range(60)
+        )
+    )
+    return path
+
+
+def as_data(done: Any) -> dict[str, Any]:
+    assert (done.status, done.err) == (0, "")
+    data: dict[str, Any] = json.loads(done.out)
+    return data
+
+
+@pytest.mark.parametrize("key", [[], ["--key", "Name"], ["--key", "Id"]])
+def test_many_are_matched_as_few_are(
+    classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch, key: list[str]
+) -> None:
+    few = as_data(classad("match", "-", pool, "--json", *key, stdin=JOB))
+    monkeypatch.setattr(match_, "MANY", 10)
+    many = as_data(classad("match", "-", pool, "--json", *key, stdin=JOB))
+    assert len(few["ranked"]) + len(few.pop("refused")) == 60
+    assert many.pop("refused") is None
+    assert many == few
+    assert few["matched"] == len(few["ranked"]) == 27
+    ranks = [found["rank"] for found in few["ranked"]]
+    assert ranks == sorted(ranks, reverse=True)
+
+
+@pytest.mark.parametrize("many", [10, 1000])
+def test_top_shows_the_best(
+    classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(match_, "MANY", many)
+    everything = as_data(classad("match", "-", pool, "--json", stdin=JOB))
+    data = as_data(classad("match", "-", pool, "--json", "--top", "3", stdin=JOB))
+    assert data["ranked"] == everything["ranked"][:3]
+    assert (data["chosen"], data["matched"]) == (everything["chosen"], 27)
+    assert as_data(classad("match", "-", pool, "--json", "--top", "0", stdin=JOB))["chosen"]
+    lines = classad("match", "-", pool, "--top", "2", stdin=JOB).out.splitlines()
+    assert lines[0] == "27 of 60 match"
+    assert [line.split()[:2] for line in lines[3:5]] == [
+        [str(place), found["name"]] for place, found in enumerate(data["ranked"][:2], 1)
+    ]
+    assert not any(line.startswith("3 ") for line in lines)
+
+
+def test_of_many_some_are_shown_without_reasons(
+    classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match_, "MANY", 10)
+    lines = classad("match", "-", pool, stdin=JOB).out.splitlines()
+    assert len(lines) == 3 + match_.SHOWN
+    assert "refuse" not in " ".join(lines)
+    done = classad("match", "-", pool, stdin="[ Requirements = false ]")
+    assert (done.status, done.out) == (1, "0 of 60 match\n")
+
+
+def test_a_key_that_does_not_tell_apart_is_bad_input(
+    classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words, said in (
+        (["--key", "Cpus"], "several ads have the same Cpus: '0', '1'"),
+        (["--key", "Nonesuch"], "no Nonesuch"),
+        (["--top", "-1"], "--top"),
+    ):
+        done = classad("match", "-", pool, *words, stdin=JOB)
+        assert (done.status, done.out) == (2, "")
+        assert said in done.err
+    monkeypatch.setattr(match_, "MANY", 10)
+    done = classad("match", "-", pool, pool, stdin=JOB)
+    assert (done.status, done.out) == (2, "")
+    assert "several ads have the same Name: 'n000', 'n001'" in done.err

@@ -1,0 +1,434 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import Expr, conjuncts
+from matchmaker.classad.operators import truth
+from matchmaker.matching.explanation import Explanation
+from matchmaker.matching.explanation.conflicts import LARGEST, minimal_conflicts
+from matchmaker.matching.explanation.tally import Tally
+from tests.property.test_columns import jobs, pools
+
+
+def explained(job: str, ads: str) -> Explanation:
+    return Pool(parse_ads(ads)).explain(parse_ad(job))
+
+
+MACHINES = """
+[ Name = "a"; Cpus = 2; Memory = 2048; Arch = "X86_64" ]
+[ Name = "b"; Cpus = 8; Memory = 4096; Arch = "X86_64"; START = TARGET.Owner != "ben";
+  Requirements = START && TARGET.Want < 9 ]
+[ Name = "c"; Cpus = 8; Memory = 6144; Arch = "aarch64"; START = TARGET.Owner == "ana";
+  Requirements = START && TARGET.Want < 9 ]
+[ Name = "d"; Cpus = 4; Memory = 6144; Arch = "X86_64"; START = true;
+  Requirements = START && TARGET.Want < 9 ]
+"""
+
+
+def job_text(want: int = 1, memory: int = 8192) -> str:
+    return f"""[ Owner = "ben"; Want = {want}; RequestMemory = {memory}; Requirements =
+      TARGET.Cpus >= 4 && TARGET.Memory >= MY.RequestMemory && TARGET.Arch == "X86_64" ]"""
+
+
+def test_each_clause_is_counted_alone_with_those_before_and_as_the_only_one_missed() -> None:
+    found = explained(job_text(), MACHINES)
+    assert [(c.text, c.matched, c.cumulative, c.near) for c in found.clauses] == [
+        ("TARGET.Cpus >= 4", 3, 3, 0),
+        ("TARGET.Memory >= MY.RequestMemory", 0, 0, 1),
+        ('TARGET.Arch == "X86_64"', 3, 0, 0),
+    ]
+    assert (found.total, found.matched, found.refused_by_ads) == (4, 0, 0)
+
+
+def test_the_change_that_helps_most_is_told() -> None:
+    found = explained(job_text(), MACHINES)
+    assert [str(s) for s in found.suggestions] == [
+        "RequestMemory 8192 -> 6144 gains 1 slot",
+        "dropping clause 2, TARGET.Memory >= MY.RequestMemory, gains 1 slot",
+    ]
+    assert str(found.suggestions[0].job["RequestMemory"]) == "6144"
+
+
+def test_what_the_slots_require_is_followed_through_names() -> None:
+    found = explained(job_text(want=10, memory=1), MACHINES)
+    assert [(str(c), c.held, c.refused, c.suitable) for c in found.ad_clauses] == [
+        ("TARGET.Want < 9", 3, 3, 2),
+        ('START: TARGET.Owner != "ben"', 1, 1, 1),
+        ('START: TARGET.Owner == "ana"', 1, 1, 0),
+        ("START: true", 1, 0, 0),
+    ]
+    assert found.refused_by_ads == 2
+
+
+def test_what_excludes_everything_is_the_smallest_sets() -> None:
+    found = explained(job_text(want=10, memory=4000), MACHINES)
+    assert [str(c) for c in found.conflicts] == [
+        "every slot that satisfies clause 1 refuses the job",
+        "every slot that satisfies clause 2 refuses the job",
+    ]
+    found = explained(
+        "[ Requirements = other.Cpus > 4 && other.Memory < 4000 && true ]",
+        """
+        [ Name = 1; Cpus = 8; Memory = 8000 ] [ Name = 2; Cpus = 4; Memory = 1000 ]""",
+    )
+    assert [c.clauses for c in found.conflicts] == [(1, 2)]
+    assert explained("[ Requirements = other.Cpus > 99 ]", MACHINES).conflicts[0].clauses == (1,)
+    assert explained("[]", "[ Name = 1; Requirements = false ]").conflicts[0].ads
+    assert explained("[]", MACHINES).conflicts == ()
+
+
+def test_text_tells_it_all() -> None:
+    found = explained(job_text(want=10), MACHINES)
+    assert str(found).splitlines() == [
+        "   alone  so far  near misses  clause",
+        "1      3       3            0  TARGET.Cpus >= 4",
+        "2      0       0            0  TARGET.Memory >= MY.RequestMemory",
+        '3      3       0            0  TARGET.Arch == "X86_64"',
+        "0 of 4 match",
+        "",
+        "no slot satisfies clause 2",
+        "every slot that satisfies clause 1 refuses the job",
+        "",
+        "held by  refuses  suitable  clause of the slots",
+        "      3        3         0  TARGET.Want < 9",
+        '      1        1         0  START: TARGET.Owner != "ben"',
+        '      1        1         0  START: TARGET.Owner == "ana"',
+        "clauses not shown: 1 that refuse none",
+    ]
+
+
+def test_one_change_may_turn_clauses_of_both_sides() -> None:
+    found = explained(
+        "[ RequestMemory = 64; Requirements = TARGET.Memory >= RequestMemory ]",
+        """[ Name = "a"; Memory = 32; Requirements = TARGET.RequestMemory <= MY.Memory - 16 ]
+           [ Name = "b"; Memory = 20; Requirements = MY.Memory >= 2 * TARGET.RequestMemory ]""",
+    )
+    assert str(found.suggestions[0]) == "RequestMemory 64 -> 10 gains 2 slots"
+    assert str(found.suggestions[1]) == "RequestMemory 64 -> 16 gains 1 slot"
+    assert [c.near for c in found.clauses] == [0]
+
+
+@pytest.mark.parametrize(
+    ("job", "ads", "expected"),
+    [
+        ("TARGET.Memory > 4096", "Memory = 4000", "TARGET.Memory > 4096 -> 3999 gains 1 slot"),
+        ("4096 < TARGET.Memory", "Memory = 4000", "TARGET.Memory > 4096 -> 3999 gains 1 slot"),
+        ("TARGET.Load <= 0.25", "Load = 0.5", "TARGET.Load <= 0.25 -> 0.5 gains 1 slot"),
+        ("TARGET.Load < 0.25", "Load = 0.5", "TARGET.Load < 0.25 -> 0.501 gains 1 slot"),
+        ("TARGET.Load < 1 / 4", "Load = 7", "TARGET.Load < 1 / 4 -> 8 gains 1 slot"),
+        ('TARGET.Os == "LINUX"', 'Os = "Darwin"', 'TARGET.Os == "LINUX" -> "Darwin" gains 1 slot'),
+        ("TARGET.Gpus is true", "Gpus = false", "TARGET.Gpus is true -> false gains 1 slot"),
+        ("TARGET.Memory * 2 >= Want", "Memory = 4", "Want 100 -> 8 gains 1 slot"),
+        ("TARGET.Memory >= Want * 2 + 3", "Memory = 8", "Want 100 -> 2 gains 1 slot"),
+        ("TARGET.Memory >= Want / 10", "Memory = 8", "Want 100 -> 80 gains 1 slot"),
+        ("TARGET.Memory == Want / 4", "Memory = 8", "Want 100 -> 32 gains 1 slot"),
+        ("TARGET.Memory <= 200 - Want", "Memory = 150", "Want 100 -> 50 gains 1 slot"),
+        ("Fits", "Memory = 4", "Want 100 -> 4 gains 1 slot"),
+        ("Fixed", "Memory = 4", "TARGET.Memory >= 50 -> 4 gains 1 slot"),
+        ("TARGET.A || TARGET.Memory >= Want", "Memory = 4", "Want 100 -> 4 gains 1 slot"),
+        ("TARGET.Want > MY.Missing", "Want = 4", "Missing undefined -> 3 gains 1 slot"),
+        ("true", 'Requirements = TARGET.Team == "x"', 'Team undefined -> "x" gains 1 slot'),
+    ],
+)  # fmt: skip
+def test_what_is_suggested(job: str, ads: str, expected: str) -> None:
+    held = "Want = 100; Fits = TARGET.Memory >= Want; Fixed = TARGET.Memory >= 50"
+    found = explained(f"[ {held}; Requirements = {job} ]", f"[ Name = 1; {ads} ]")
+    assert expected in [str(one) for one in found.suggestions]
+
+
+def test_what_a_job_is_is_not_suggested_otherwise() -> None:
+    found = explained(job_text(memory=1), MACHINES)
+    assert found.refused_by_ads == 1
+    assert not [s for s in found.suggestions if s.what == "Owner"]
+
+
+def test_the_nearest_value_that_gains_half_is_told_beside_the_one_that_gains_most() -> None:
+    ads = "".join(f"[ Name = {n}; Memory = {m} ]" for n, m in enumerate([6, 6, 6, 4, 4, 1]))
+    found = explained("[ Want = 8; Requirements = other.Memory >= Want ]", ads)
+    assert [str(one) for one in found.suggestions] == [
+        "Want 8 -> 1 gains 6 slots",
+        "dropping clause 1, other.Memory >= Want, gains 6 slots",
+        "Want 8 -> 6 gains 3 slots",
+    ]
+
+
+def test_a_clause_said_twice_is_turned_once() -> None:
+    clause = "TARGET.Memory >= Want"
+    found = explained(f"[ Want = 9; Requirements = {clause} && {clause} ]", "[ Name=1; Memory=4 ]")
+    assert [str(one) for one in found.suggestions] == ["Want 9 -> 4 gains 1 slot"]
+    assert [c.near for c in found.clauses] == [0, 0]
+
+
+def test_what_too_many_clauses_rest_on_is_left_alone() -> None:
+    clauses = " && ".join(f"TARGET.Memory + {n} >= Want" for n in range(200))
+    found = explained(f"[ Want = 9; Requirements = {clauses} ]", "[ Name = 1; Memory = 4 ]")
+    assert found.suggestions == ()
+    assert [c.matched for c in found.clauses] == [0] * 5 + [1] * 195
+
+
+def test_clauses_that_lead_anywhere_are_counted_and_suggested_too() -> None:
+    job = '[ Want = 9; Requirements = eval("TARGET.Memory > 1") && TARGET.Memory >= Want ]'
+    found = explained(job, "[ Name = 1; Memory = 4 ] [ Name = 2; Memory = 1 ]")
+    assert [(c.matched, c.near) for c in found.clauses] == [(1, 0), (0, 1)]
+    assert str(found.suggestions[0]) == "Want 9 -> 4 gains 1 slot"
+
+
+def test_a_notebook_gets_a_piece_of_a_page() -> None:
+    pool = Pool(parse_ads(MACHINES))
+    for found in (pool.explain(parse_ad(job_text())), pool.explain(parse_ad(job_text()), "a")):
+        shown = found._repr_html_()
+        assert shown.startswith('<div class="mm">')
+        assert "<html" not in shown
+        assert shown in found.html()
+
+
+# --- against each pair ----------------------------------------------------------------------------
+
+
+def value_of(clause: Expr, job: ClassAd, ad: ClassAd) -> bool:
+    return truth(evaluate(clause, job, ad, "requirements")) is True
+
+
+@given(jobs, pools())
+@settings(max_examples=300)
+def test_counts_are_those_of_the_pairs(job: ClassAd, ads: list[ClassAd]) -> None:
+    pool = keyed(ads)
+    ads = list(pool)
+    found = pool.explain(job)
+    clauses = conjuncts(job["Requirements"]) if "Requirements" in job else []
+    holds = [[value_of(clause, job, ad) for clause in clauses] for ad in ads]
+    accepts = [match(job, ad).right is True for ad in ads]
+    assert found.total == len(ads)
+    assert found.matched == sum(match(job, ad).matched for ad in ads) == len(pool.match(job))
+    assert found.refused_by_ads == sum(
+        all(h) and not a for h, a in zip(holds, accepts, strict=True)
+    )
+    assert [(c.matched, c.cumulative, c.near) for c in found.clauses] == [
+        (
+            sum(row[place] for row in holds),
+            sum(all(row[: place + 1]) for row in holds),
+            sum(
+                accepted and not row[place] and sum(row) == len(row) - 1
+                for row, accepted in zip(holds, accepts, strict=True)
+            ),
+        )
+        for place in range(len(clauses))
+    ]
+    tally = Tally(pool.snapshot(), job)
+    assert (tally.objecting == 0).tolist() == accepts
+
+
+def keyed(ads: list[ClassAd]) -> Pool:
+    ads = [ad.copy() for ad in ads]
+    for number, ad in enumerate(ads):
+        ad["Key of the row"] = number
+    return Pool(ads, key="Key of the row")
+
+
+@given(jobs, pools())
+@settings(max_examples=300)
+def test_suggestions_gain_what_they_say(job: ClassAd, ads: list[ClassAd]) -> None:
+    pool = keyed(ads)
+    found = pool.explain(job)
+    gains = [one.gain for one in found.suggestions]
+    assert gains == sorted(gains, reverse=True)
+    for one in found.suggestions:
+        assert one.gain > 0
+        assert one.matched == len(pool.match(one.job)) == found.matched + one.gain
+    # What the one clause less gains is known, and nothing less is told.
+    drop = max((c.near for c in found.clauses), default=0)
+    assert max(gains, default=0) >= drop
+
+
+machines = st.lists(
+    st.fixed_dictionaries(
+        {
+            "Memory": st.sampled_from([1, 2, 3, 4, 6, 8, 2.5, "4"]),
+            "Cpus": st.integers(1, 4),
+            "Arch": st.sampled_from(["X", "Y"]),
+            "Requirements": st.sampled_from(
+                ["true", "TARGET.RequestMemory < 6", "TARGET.RequestMemory <= MY.Memory"]
+            ).map(parse_expr),
+        }
+    ).map(ClassAd),
+    max_size=12,
+)
+requirements = st.lists(
+    st.sampled_from([
+        "TARGET.Memory >= RequestMemory", "TARGET.Memory > MY.RequestMemory", "TARGET.Cpus >= 3",
+        'TARGET.Arch == "X"', "TARGET.Memory == RequestMemory", "RequestMemory < TARGET.Cpus + 3",
+    ]),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@given(machines, requirements, st.integers(0, 9))
+@settings(max_examples=300)
+def test_no_other_value_of_an_attribute_gains_more(
+    ads: list[ClassAd], clauses: list[str], memory: int
+) -> None:
+    pool = keyed(ads)
+    job = parse_ad(f"[ RequestMemory = {memory}; Requirements = {' && '.join(clauses)} ]")
+    found = pool.explain(job)
+    gains = []
+    for value in range(-1, 11):
+        changed = job.copy()
+        changed["RequestMemory"] = value
+        gains.append(len(pool.match(changed)) - found.matched)
+    told = [one.gain for one in found.suggestions if one.what == "RequestMemory"]
+    assert max(told, default=0) == max(0, *gains)
+
+
+# --- the smallest sets ----------------------------------------------------------------------------
+
+
+def by_brute_force(signatures: list[int], conditions: int) -> set[tuple[int, ...]]:
+    found: set[tuple[int, ...]] = set()
+    for size in range(1, LARGEST + 1):
+        for places in combinations(range(conditions), size):
+            bits = sum(1 << place for place in places)
+            within = any(set(one) < set(places) for one in found)
+            if not within and not any(s & bits == bits for s in signatures):
+                found.add(places)
+    return found
+
+
+@given(st.integers(1, 7), st.data())
+def test_minimal_conflicts_are_those_of_brute_force(conditions: int, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.integers(0, (1 << conditions) - 1), min_size=1))
+    found = minimal_conflicts(np.array(rows, np.uint64), conditions)
+    assert len(found) == len(set(found))
+    assert set(found) == by_brute_force(rows, conditions)
+    assert [len(one) for one in found] == sorted(len(one) for one in found)
+
+
+@given(machines, requirements, st.integers(0, 9))
+def test_conflicts_exclude_every_slot_and_no_fewer_clauses_do(
+    ads: list[ClassAd], clauses: list[str], memory: int
+) -> None:
+    pool = keyed(ads)
+    job = parse_ad(f"[ RequestMemory = {memory}; Requirements = {' && '.join(clauses)} ]")
+    found = pool.explain(job)
+    conditions = [
+        {
+            *(n for n, clause in enumerate(conjuncts(job["Requirements"]), 1)
+              if value_of(clause, job, ad)),
+            *([0] if match(job, ad).right is True else []),
+        }
+        for ad in pool
+    ]  # fmt: skip
+    expected: set[frozenset[int]] = set()
+    for size in range(1, LARGEST + 1):
+        for some in combinations(range(len(clauses) + 1), size):
+            within = any(one < set(some) for one in expected)
+            if ads and not within and not any(set(some) <= held for held in conditions):
+                expected.add(frozenset(some))
+    told = {frozenset({*c.clauses, *([0] if c.ads else [])}) for c in found.conflicts}
+    assert told == expected
+    assert bool(told) == (bool(ads) and not found.matched)
+
+
+def test_many_clauses_and_many_patterns_come_to_an_end() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.integers(0, 1 << 62, 50_000, dtype=np.uint64) & rng.integers(
+        0, 1 << 62, 50_000, dtype=np.uint64
+    )
+    for places in minimal_conflicts(rows, 63):
+        bits = np.uint64(sum(1 << place for place in places))
+        assert not (rows & bits == bits).any()
+
+
+def test_more_clauses_than_a_signature_has_bits() -> None:
+    clauses = " && ".join(f"other.n != {n}" for n in range(100)) + " && other.n < 100"
+    ads = "".join(f"[ Name = {n}; n = {n} ]" for n in range(100))
+    found = explained(f"[ Requirements = {clauses} ]", ads)
+    assert found.matched == 0
+    assert [c.near for c in found.clauses] == [1] * 100 + [0]
+    assert all(len(c.clauses) <= LARGEST for c in found.conflicts)
+
+
+# --- pools as they come ---------------------------------------------------------------------------
+
+
+def test_slots_that_are_gone_count_for_nothing() -> None:
+    pool = Pool(parse_ads(MACHINES))
+    pool.remove("a")
+    pool.remove("c")
+    job = parse_ad(job_text(want=5, memory=5))
+    fresh = Pool(ad for ad in parse_ads(MACHINES) if ad.eval("Name") in ("b", "d"))
+    assert str(pool.explain(job)) == str(fresh.explain(job))
+    assert pool.explain(job).total == 2
+
+
+def test_more_kinds_of_requirements_than_are_told_apart() -> None:
+    ads = "".join(
+        f"[ Name = {n}; Requirements = START && TARGET.b; START = TARGET.a == {n} ]"
+        for n in range(200)
+    ) + "".join(f"[ Name = {n}; Requirements = TARGET.a == {n} ]" for n in range(200, 400))
+    found = explained("[ a = 3; b = true ]", ads)
+    assert (found.matched, found.refused_by_ads) == (1, 399)
+    assert sum(c.held for c in found.ad_clauses) == 600
+    assert sum(c.refused for c in found.ad_clauses) == 399
+
+
+def test_requirements_that_lead_in_a_circle_are_left_whole() -> None:
+    found = explained("[]", "[ Name = 1; Requirements = START; START = MY.Requirements ]")
+    assert (found.matched, found.refused_by_ads) == (0, 1)
+    assert [str(c) for c in found.ad_clauses] == ["START"]
+
+
+def test_an_empty_pool_and_a_job_without_requirements() -> None:
+    assert explained(job_text(), "").conflicts == ()
+    assert str(explained("[]", "")) == "0 of 0 match"
+    assert str(explained("[]", "[ Name = 1 ]")) == "1 of 1 match"
+    assert str(explained("[ Requirements = undefined ]", "[ Name = 1 ]")).startswith("   alone")
+
+
+# --- one pair -------------------------------------------------------------------------------------
+
+
+def test_a_pair_in_full() -> None:
+    found = Pool(parse_ads(MACHINES)).explain(parse_ad(job_text(want=10)), "b")
+    assert not found.matched
+    assert str(found).splitlines() == [
+        "the job refuses b, and b refuses the job",
+        "",
+        "the job requires",
+        "1     TARGET.Cpus >= 4 is true (Cpus = 8)",
+        "2     TARGET.Memory >= MY.RequestMemory is false (Memory = 4096, RequestMemory = 8192)",
+        '3     TARGET.Arch == "X86_64" is true (Arch = "X86_64")',
+        "",
+        "the slot requires",
+        '1     START is false: TARGET.Owner != "ben" (Owner = "ben")',
+        "2     TARGET.Want < 9 is false (Want = 10)",
+    ]
+
+
+def test_a_pair_that_matches_has_its_rank() -> None:
+    found = Pool(parse_ads(MACHINES)).explain(parse_ad("[ Rank = TARGET.Cpus ]"), "a")
+    assert found.matched
+    assert str(found).splitlines()[0] == "a matches; the job's rank of it is 2"
+    with pytest.raises(KeyError):
+        Pool(parse_ads(MACHINES)).explain(parse_ad(job_text(want=10)), "z")
+
+
+def test_names_in_a_circle_come_to_an_end_in_a_pair() -> None:
+    ad = parse_ad("[ Name = 1; Requirements = A && B; A = B && C; B = A && C; C = true ]")
+    found = Pool([ad]).explain(parse_ad("[]"), "1")
+    assert found.ad_clauses[0].number == "1"
+    assert len(found.ad_clauses) < 2000
+
+
+@given(jobs, pools())
+def test_a_pair_agrees_with_the_pool(job: ClassAd, ads: list[ClassAd]) -> None:
+    pool = keyed(ads)
+    total = pool.explain(job).matched
+    keys = map(str, range(len(ads)))
+    assert total == sum(pool.explain(job, key).matched for key in keys)

@@ -1,0 +1,193 @@
+"""HTCondor's scopes where they are not ours: the ad around a match, and what is unresolved."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from matchmaker import ClassAd, Expr, parse_ad
+from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad.functions import control, patterns
+from matchmaker.classad.nodes import AdExpr, Attr, ListExpr, children
+from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.state import Scope
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value
+from tests.oracle.answers import REFUSED
+from tests.oracle.emulation import NoValueError, Rules, Wrapper
+from tests.oracle.rules.lists import Listed, written
+from tests.oracle.rules.names import Match, meant
+
+AROUND: Final = """[
+    lCtx = [ ad = .LEFT; my = .LEFT; other = .RIGHT; target = .RIGHT ];
+    rCtx = [ ad = .RIGHT; my = .RIGHT; other = .LEFT; target = .LEFT ];
+    leftRankValue = LEFT.rank; rightRankValue = RIGHT.rank;
+    leftMatchesRight = RIGHT.requirements; rightMatchesLeft = LEFT.requirements;
+    symmetricMatch = RIGHT.requirements && LEFT.requirements
+]"""
+"""The ad that HTCondor makes around the two ads of a match, here without them."""
+
+
+def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
+    around = parse_ad(AROUND)
+    left, right = my.copy(), target.copy()
+    for ad, name, context in ((left, "LEFT", "lCtx"), (right, "RIGHT", "rCtx")):
+        node = around[context]
+        assert isinstance(node, AdExpr)
+        ad.parent = ClassAd.from_expression(node, around)
+        around.content[ascii_fold(context)] = ad.parent
+        around._spell(ascii_fold(name), name)
+        around.content[ascii_fold(name)] = ad
+    return left, right
+
+
+def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
+    bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
+    if bare and isinstance(state, Match) and evaluation._defining(ad, node.folded) is None:
+        scope = evaluation._defining(state.other(ad), node.folded)
+        if scope is None:
+            return UNDEFINED
+        return evaluation._attribute_of(scope, node.folded, state)
+    value: Value = inner(node, state, ad)
+    return value
+
+
+_SPECIAL: Final = frozenset(evaluation._SPECIAL)
+
+OUTERMOST: Final = Rules(surround=_surround, state=Match, nodes={Attr: _found_in_match})
+
+# --- what an attribute needs from outside its ad --------------------------------------------------
+
+
+class _Unknown(Exception):  # noqa: N818 - ends a search
+    """The search for names has come upon something that it does not know."""
+
+
+def _unresolved(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    start = arguments[0]
+    if not isinstance(start, Attr):
+        return inner(arguments, scope)
+    found = meant(start, scope)
+    if found is None:
+        return UNDEFINED
+    expression, ad = found
+    names: dict[str, str] = {}
+    try:
+        _collect(expression, scope.within(ad), names, 50)
+    except _Unknown:
+        names = {}
+    wanted = [names[key].removeprefix("target.") for key in sorted(names)]
+    wanted = [name[7:] if name[:7].lower() == "target." else name for name in wanted]
+    if len(arguments) == 1:
+        return ",".join(wanted)
+    pattern = scope.eval(arguments[1])
+    if not isinstance(pattern, str):
+        raise NoValueError(REFUSED)
+    compiled = patterns._compiled(pattern, "i")
+    if isinstance(compiled, ErrorType):
+        return compiled
+    return any(match[0] for name in wanted for match in compiled.finditer(name))
+
+
+def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> None:
+    if not depth:
+        raise _Unknown
+    if not isinstance(node, Attr):
+        for child in children(node):
+            _collect(child, scope, names, depth - 1)
+        return
+    start = scope.ad
+    if node.base is not None:
+        base = scope.eval(node.base)
+        if base is UNDEFINED:
+            full = f"{written(node.base)}.{node.name}"
+            names.setdefault(full.lower(), full)
+            return
+        if not isinstance(base, ClassAd):
+            raise _Unknown
+        start = base
+    elif node.absolute and start is not None:
+        start = start.root
+    holder = evaluation._defining(start, node.folded)
+    if holder is not None:
+        _collect(holder[node.name], scope.within(holder), names, depth - 1)
+    elif node.folded not in _SPECIAL:
+        names.setdefault(node.folded, node.name)
+    else:
+        value = evaluation._special(node.folded, scope.budget, start)
+        if isinstance(value, ClassAd):
+            _collect(value.expression(), scope.within(value), names, depth - 1)
+
+
+# --- a name that is looked up moves the place from which all that follows is looked up ------------
+
+
+_HERE: Final[Any] = object()
+"""The place where an expression stands."""
+
+
+def _placed(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
+    """A name as it is looked up from the place where the evaluation has come to."""
+    place = getattr(state, "place", _HERE)
+    state.place = _HERE
+    value: Value = inner(node, state, ad if place is _HERE else place)
+    state.place = place
+    return value
+
+
+def _moved(name: Expr, scope: Scope) -> tuple[Expr, Any]:
+    """What a name as an argument stands for, and the place where it is, or one without names."""
+    if not isinstance(name, Attr) or scope.ad is None:
+        return name, _HERE
+    found = meant(name, scope)
+    if found is not None:
+        return found
+    start = scope.ad if name.base is None else scope.eval(name.base)
+    if not isinstance(start, ClassAd):
+        return name, _HERE
+    surrounded = start.parent is not None or scope.budget.opposite(start) is not None
+    return name, ClassAd() if surrounded else start
+
+
+def _in_each(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    """evalInEachContext(x, L): L is evaluated in the ad where the name x is found, or in none."""
+    state: Any = scope.budget
+    before = getattr(state, "place", _HERE)
+    scope = scope if before is _HERE else scope.within(before)
+    node, place = _moved(arguments[0], scope)
+    there = scope if place is _HERE else scope.within(place)
+    state.place = _HERE
+    if isinstance(arguments[1], ListExpr):
+        # An ad that is written in the list keeps the ad in which it stands.
+        ads: Value = [
+            (scope if isinstance(item, AdExpr) else there).eval(item) for item in arguments[1].items
+        ]
+    else:
+        ads = there.eval(arguments[1])
+    value: Value = UNDEFINED if ads is UNDEFINED else ErrorType()
+    if isinstance(ads, list):
+        seen = ads.called_from(there.ad) if isinstance(ads, Listed) else ads
+        value = [control._in_context(node, ad, scope) for ad in seen]
+    state.place = before if place is _HERE else place
+    return value
+
+
+def _count(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    values = _in_each(inner, arguments, scope)
+    if not isinstance(values, list):
+        return 0 if values is UNDEFINED else values
+    return sum(truth(value) is True for value in values)
+
+
+def _looked_up(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    value = inner(arguments, scope)
+    state: Any = scope.budget
+    place = _moved(arguments[0], scope)[1]
+    state.place = getattr(state, "place", _HERE) if place is _HERE else place
+    return value
+
+
+PLACES: Final = Rules(
+    nodes={Attr: _placed},
+    functions={"evalineachcontext": _in_each, "countmatches": _count, "unresolved": _looked_up},
+)
+
+UNRESOLVED: Final = Rules(functions={"unresolved": _unresolved})

@@ -1,0 +1,258 @@
+"""HTCondor's times where they are not ours: as texts, as literals, and without fractions."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from matchmaker import ClassAd, Expr, parse_expr
+from matchmaker.classad.nodes import Attr, Call, Literal, postorder
+from matchmaker.classad.quoting import quote
+from matchmaker.classad.values import ERROR
+from tests.oracle.answers import REFUSED, UNREADABLE
+from tests.oracle.emulation import NoValueError, Rules, Wrapper
+from tests.oracle.oracle import Answer
+from tests.oracle.rules.numbers import is_integer, is_real, wrapped
+from tests.oracle.rules.unbounded import Unbounded
+
+# --- fractions: an absolute time has whole seconds ------------------------------------------------
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return timedelta(seconds=int(value / timedelta(seconds=1)))
+    return value
+
+
+def _moved(inner: Wrapper, left: Any, right: Any) -> Any:
+    if isinstance(left, datetime) != isinstance(right, datetime):
+        return inner(_whole(left), _whole(right))
+    return inner(left, right)
+
+
+def _no_fractions(root: Expr) -> None:
+    for node in postorder(root):
+        if (
+            isinstance(node, Literal)
+            and isinstance(node.value, datetime)
+            and node.value.microsecond
+        ):
+            raise NoValueError(UNREADABLE)
+
+
+FRACTIONS: Final = Rules(operators={"+": _moved, "-": _moved}, tree=_no_fractions)
+
+# --- microseconds: of a relative time we have no more ---------------------------------------------
+
+
+def _rounded(answer: Answer) -> Answer:
+    """An answer in which the seconds of a split time have five digits after the point."""
+    if answer[0] == "list" and isinstance(answer[1], list):
+        return ["list", list(map(_rounded, answer[1]))]
+    if answer[0] != "classad" or ["type", ["string", "RelativeTime"]] not in answer[1]:
+        return answer
+    parts = [
+        [name, ["real", round(float(value[1]), 5)] if name == "seconds" else value]
+        for name, value in answer[1]
+    ]
+    return ["classad", parts]
+
+
+MICROSECONDS: Final = Rules(view=_rounded)
+
+# --- literals: a relative time that is put into a literal comes out as a real ---------------------
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, Unbounded) and value.offset is None:
+        return value.seconds
+    return value / timedelta(seconds=1) if isinstance(value, timedelta) else value
+
+
+def _copied(value: Any) -> Any:
+    """What comes of a value that is put into a list: of a relative time its whole seconds."""
+    real = _real(value)
+    return real if real is value or not math.isfinite(real) else float(int(real))
+
+
+def _reals(inner: Wrapper, *arguments: Any) -> Any:
+    value = inner(*arguments)
+    return type(value)(map(_copied, value)) if isinstance(value, list) else value
+
+
+def _held(inner: Wrapper, ad: ClassAd, folded: str, state: Any) -> Any:
+    # An ad holds a literal as its value.
+    held = ad.content.get(folded)
+    return _real(held) if isinstance(held, timedelta) else inner(ad, folded, state)
+
+
+def _projected(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Any:
+    value = inner(node, state, ad)
+    if node.base is None or not isinstance(value, list):
+        return value
+    # Either a list was picked out of an ad, or something was picked out of each ad of a list.
+    base = state.table[type(node.base)](node.base, state, ad)
+    return list(map(_copied, value)) if isinstance(base, list) else value
+
+
+LITERALS: Final = Rules(
+    nodes={Literal: lambda inner, *where: _real(inner(*where)), Attr: _projected},
+    functions={"evalineachcontext": _reals},
+    places={"matchmaker.classad.evaluate:_attribute_of": _held},
+)
+
+# --- texts: read where they stand as literals, and nowhere else -----------------------------------
+
+
+def _unread(root: Expr) -> None:
+    for node in postorder(root):
+        if isinstance(node, Call) and node.function.lower() in ("abstime", "reltime"):
+            texts = [argument for argument in node.arguments if isinstance(argument, Literal)]
+            if len(node.arguments) == len(texts) == 1 and isinstance(texts[0].value, str):
+                raise NoValueError(UNREADABLE)
+
+
+def _text_stays(inner: Wrapper, *values: Any) -> Any:
+    if not values or not isinstance(values[0], str):
+        return inner(*values)
+    offset = inner(0, *values[1:])
+    return values[0] if isinstance(offset, (datetime, Unbounded)) else ERROR
+
+
+def _text_is_nothing(inner: Wrapper, value: Any) -> Any:
+    return timedelta() if isinstance(value, str) else inner(value)
+
+
+def _read_as_literal(name: str) -> Wrapper:
+    """What we do: a computed text is read as a literal is."""
+
+    def wrapper(inner: Wrapper, *values: Any) -> Any:
+        if len(values) != 1 or not isinstance(values[0], str):
+            return inner(*values)
+        literal = parse_expr(f"{name}({quote(values[0], chr(34))})")
+        return literal.value if isinstance(literal, Literal) else ERROR
+
+    return wrapper
+
+
+OUR_TEXTS: Final = Rules(
+    functions={name.lower(): _read_as_literal(name) for name in ("absTime", "relTime")}
+)
+_IN_PARENTHESES: Final = re.compile(
+    r"""\b(absTime|relTime)(\s*\(\s*)(\(+\s*"(?:\\.|[^"\\])*"\s*\)+)""", re.IGNORECASE
+)
+"""A text that is no literal to HTCondor, for the parentheses around it."""
+
+TEXTS: Final = Rules(
+    text=lambda text: _IN_PARENTHESES.sub(r"\1\2strcat\3", text),
+    tree=_unread,
+    functions={"abstime": _text_stays, "reltime": _text_is_nothing},
+)
+
+# --- dates that are none, and the way C writes them -----------------------------------------------
+
+
+class _Time(ctypes.Structure):
+    """C's ``struct tm``."""
+
+    _fields_ = (
+        *[(f"tm_{name}", ctypes.c_int) for name in
+          ("sec", "min", "hour", "mday", "mon", "year", "wday", "yday", "isdst")],
+        ("tm_gmtoff", ctypes.c_long),
+        ("tm_zone", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+def _any_date(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
+    given = _given(arguments, scope)
+    return inner(arguments, scope) if given is None else formatted(*given)
+
+
+def _given(arguments: tuple[Expr, ...], scope: Any) -> tuple[dict[str, int], str] | None:
+    """The parts of a time and the format, where formatTime() is given an ad and a string."""
+    value = scope.eval(arguments[0]) if arguments else None
+    form = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
+    if not isinstance(value, ClassAd) or not isinstance(form, str):
+        return None
+    inside = scope.within(value)
+    found = {name: inside.eval(Attr(None, name, False)) for name in _PARTS if name in value}
+    return {name: wrapped(part) for name, part in found.items() if is_integer(part)}, form
+
+
+def _real_date(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
+    """What we do: the first day for a missing one, and an error for one that no month has."""
+    given = _given(arguments, scope)
+    if given is None:
+        return inner(arguments, scope)
+    parts, form = given
+    ranges = {"Seconds": (0, 61), "Minutes": (0, 59), "Hours": (0, 23), "Day": (1, 31),
+              "Month": (1, 12)}  # fmt: skip
+    if any(not least <= parts.get(name, least) <= most for name, (least, most) in ranges.items()):
+        return ERROR
+    return (
+        formatted({"Day": 1} | parts, form)
+        if 0 < parts.get("Year", 1) <= 9999
+        else inner(arguments, scope)
+    )
+
+
+_PARTS: Final = ("Seconds", "Minutes", "Hours", "Day", "Month", "Year")
+
+
+def formatted(parts: Mapping[str, int], form: str) -> str:
+    """The parts of a time as C writes them, whether there is such a time or not."""
+    time = _Time()
+    time.tm_sec, time.tm_min, time.tm_hour, time.tm_mday = (
+        parts.get(name, 0) for name in _PARTS[:4]
+    )
+    time.tm_mon, time.tm_year = parts.get("Month", 1) - 1, parts.get("Year", 1900) - 1900
+    time.tm_wday, time.tm_yday = _day_numbers(time.tm_year + 1900, time.tm_mon + 1, time.tm_mday)
+    buffer = ctypes.create_string_buffer(1024)
+    if not form:
+        return ""
+    length = ctypes.CDLL(None).strftime(buffer, 1024, form.encode(), ctypes.byref(time))
+    return buffer.raw[:length].decode()
+
+
+def _day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
+    """The day of the week and of the year as HTCondor counts them, of days that are none too."""
+    fixed = _fixed_day(year, month, day)
+    return fixed % 7, fixed - _fixed_day(year, 1, 1)
+
+
+def _fixed_day(year: int, month: int, day: int) -> int:
+    past = year - 1
+    leap = year % 4 == 0 and year % 400 not in (100, 200, 300)
+    late = 0 if month <= 2 else -1 if leap else -2
+    fixed = 365 * past + past // 4 - past // 100 + past // 400 + day + late
+    return fixed + math.floor((367 * month - 362) / 12)
+
+
+DATES: Final = Rules(functions={"formattime": _any_date})
+OUR_DATES: Final = Rules(functions={"formattime": _real_date})
+
+# --- calls that HTCondor gives up everything for --------------------------------------------------
+
+
+def _refused(inner: Wrapper, node: Call, state: Any, ad: ClassAd | None) -> Any:
+    name, count = node.function.lower(), len(node.arguments)
+    if name == "userhome" and count not in (1, 2):
+        raise NoValueError(REFUSED)
+    if name == "abstime" and count == 2:
+        time, offset = (state.table[type(item)](item, state, ad) for item in node.arguments)
+        if is_integer(time) and _whole_seconds(offset) == -1:
+            raise NoValueError(REFUSED)
+    return inner(node, state, ad)
+
+
+def _whole_seconds(offset: Any) -> int | None:
+    if isinstance(offset, timedelta):
+        return int(offset / timedelta(seconds=1))
+    return int(offset) if is_integer(offset) or (is_real(offset) and abs(offset) < 9) else None
+
+
+REFUSALS: Final = Rules(nodes={Call: _refused})

@@ -1,0 +1,250 @@
+"""What columns make of an expression on many rows is what the scalar form makes of it on each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
+from matchmaker.classad.operators import BINARY, UNARY
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value, is_error
+from matchmaker.matching.columns import evaluator, forms, kernels, sparse
+from matchmaker.matching.columns import store as stores
+from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.masks import Cache, Masks, ranks
+from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.store import Store, View
+from matchmaker.matching.columns.vectors import Objects, scalars, values
+from matchmaker.matching.ranking import rank_number
+from matchmaker.testing import integers
+from matchmaker.testing.trees import ARITHMETIC
+from tests import strategies
+
+FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
+"""How columns are held and how readily the scalar form is taken: each way must be right."""
+
+
+@pytest.fixture(params=FORMS, scope="module")
+def form(request: pytest.FixtureRequest) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(evaluator, "FEW_ROWS", 0)
+        if request.param != FORMS[0]:
+            patched.setattr(evaluator, "FEW", 0)
+        if request.param in ("not coded", "texts"):
+            patched.setattr(forms, "MANY", 0)
+            patched.setattr(stores, "SETTLE_EVERY", 0)
+        if request.param == "texts":
+            # Whatever does not repeat, not only strings.
+            patched.setattr(forms, "_recoded", lambda column, size, many: forms._texts(column))
+        if request.param == "sparse":
+            patched.setattr(stores, "DENSE", 0)
+            patched.setattr(sparse, "SPARSE", 0)
+        yield request.param
+
+
+def canonical(value: Any) -> Any:
+    """A value as something that `==` compares exactly: by type, and reals by their bits."""
+    if is_error(value):
+        return "error"
+    if isinstance(value, float):
+        return "real", "nan" if math.isnan(value) else value.hex()
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    if isinstance(value, ClassAd):
+        return {name.lower(): str(value[name]) for name in value}
+    return type(value), value
+
+
+EDGES = [0, 1, -1, 2, 3, 63, 64, 2**53, 2**53 + 1, MAX_INT, MIN_INT, True, False, 0.0, -0.0, 0.5,
+         2.0, -1.5, 2.0**53, 1e308, math.inf, -math.inf, math.nan, UNDEFINED, ERROR]  # fmt: skip
+
+
+def leaves() -> st.SearchStrategy[Expr]:
+    plain = st.sampled_from([*EDGES, "a", "A", "10"]).map(literal)
+    return strategies.attributes() | strategies.attributes() | plain
+
+
+def conditions() -> st.SearchStrategy[Expr]:
+    """What policies look like: the shapes that are evaluated by column."""
+    relations = st.sampled_from([*strategies.RELATIONS, *ARITHMETIC])
+    atoms = st.builds(Binary, relations, leaves(), leaves()) | leaves()
+    return st.recursive(
+        atoms,
+        lambda inner: (
+            st.builds(Binary, st.sampled_from(["&&", "||", "?:", "==", "is", "+"]), inner, inner)
+            | st.builds(Unary, st.sampled_from("!-+~"), inner)
+            | st.builds(Ternary, inner, inner, inner)
+        ),
+        max_leaves=8,
+    )
+
+
+anything = conditions() | strategies.expressions(max_leaves=6)
+contents = st.sampled_from(EDGES) | strategies.plain_values() | conditions() | strategies.values()
+jobs = st.dictionaries(
+    st.sampled_from([*strategies.NAMES, "Requirements", "Rank"]), contents, max_size=5
+).map(ClassAd)
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> list[ClassAd]:
+    """Ads that have much in common, as those of machines do."""
+    stock = draw(st.lists(contents, min_size=1, max_size=5))
+    names = [*strategies.NAMES, "Requirements", "START"]
+    cells = st.dictionaries(st.sampled_from(names), st.sampled_from(stock), max_size=6)
+    return draw(st.lists(cells.map(ClassAd), min_size=1, max_size=8))
+
+
+def viewed(ads: list[ClassAd]) -> View:
+    store = Store()
+    store.extend((str(number), ad) for number, ad in enumerate(ads))
+    return store.view()
+
+
+@given(jobs, pools(), anything, st.sampled_from(Side))
+@settings(max_examples=700)
+def test_each_row_has_the_value_of_the_scalar_form(
+    form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
+) -> None:
+    vector = Evaluator(viewed(ads), job, (side, "requirements")).vector(node, side)
+    found = [canonical(value) for value in values(vector, len(ads))]
+    assert found == [canonical(scalar(node, side, job, ad)) for ad in ads]
+
+
+def scalar(node: Expr, side: Side, job: ClassAd, ad: ClassAd) -> Value:
+    if side is Side.JOB:
+        return evaluate(node, job, ad, "requirements")
+    return evaluate(node, ad, job, "requirements")
+
+
+@given(jobs, pools())
+@settings(max_examples=700)
+def test_masks_and_ranks_are_those_of_each_match(
+    form: str, job: ClassAd, ads: list[ClassAd]
+) -> None:
+    view, cache = viewed(ads), Cache()
+    outcomes = [match(job, ad) for ad in ads]
+    for _ in range(2):
+        masks = Masks(view, job, cache)
+        assert masks.mine().tolist() == [outcome.left is True for outcome in outcomes]
+        assert masks.theirs().tolist() == [outcome.right is True for outcome in outcomes]
+        among = np.array([bool(number % 2) for number in range(len(ads))])
+        some = masks.theirs(among) & among
+        assert some.tolist() == [
+            bool(number % 2) and o.right is True for number, o in enumerate(outcomes)
+        ]
+        for rows in (view.rows(), view.rows()[::2]):
+            found = ranks(view, job, rows, cache).tolist()
+            expected = [rank_number(outcomes[row].rank) for row in rows.tolist()]
+            assert [None if math.isnan(r) else r for r in found] == expected
+
+
+@given(pools(), pools(), st.data())
+@settings(max_examples=200)
+def test_views_stay_and_stores_change(
+    form: str, ads: list[ClassAd], more: list[ClassAd], data: st.DataObject
+) -> None:
+    store = Store()
+    expected: dict[str, ClassAd] = {}
+    store.extend((str(number), ad) for number, ad in enumerate(ads))
+    expected = {str(number): ad for number, ad in enumerate(ads)}
+    views = [(store.view(), dict(expected))]
+    for ad in more:
+        key = str(data.draw(st.integers(0, 9)))
+        if key in expected and data.draw(st.booleans()):
+            store.remove(key)
+            del expected[key]
+        else:
+            store.put(key, ad)
+            expected[key] = ad
+        if data.draw(st.booleans()):
+            views.append((store.view(), dict(expected)))
+    views.append((store.view(), dict(expected)))
+    for view, held in views:
+        shown = {view.keys[row]: view.ad(row) for row in view.rows().tolist()}
+        assert {key: exact(ad) for key, ad in shown.items()} == {
+            key: exact(ad) for key, ad in held.items()
+        }
+        assert len(view) == len(held)
+
+
+def exact(ad: ClassAd) -> list[tuple[str, str]]:
+    return [(name, repr(content)) for name, content in zip(ad, ad.content.values(), strict=True)]
+
+
+numbers = st.lists(
+    st.tuples(st.sampled_from(EDGES) | integers() | st.floats(), st.sampled_from(EDGES)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("symbol", sorted(kernels.BINARY))
+@given(numbers, st.booleans())
+@settings(max_examples=60)
+def test_each_kernel_is_its_operator(
+    symbol: str, pairs: list[tuple[Value, Value]], one_right: bool
+) -> None:
+    if one_right:
+        pairs = [(left, pairs[0][1]) for left, _ in pairs]
+    left = scalars(Objects([a for a, _ in pairs]))
+    right = scalars(Objects([b for _, b in pairs][: 1 if one_right else None]))
+    assert left is not None
+    assert right is not None
+    found = values(kernels.BINARY[symbol](left, right), len(pairs))
+    assert [canonical(v) for v in found] == [canonical(BINARY[symbol](a, b)) for a, b in pairs]
+
+
+@pytest.mark.parametrize("symbol", sorted(kernels.UNARY))
+@given(st.lists(st.sampled_from(EDGES), min_size=1))
+def test_each_kernel_of_one_operand_is_its_operator(symbol: str, operands: list[Value]) -> None:
+    plain = scalars(Objects(operands))
+    assert plain is not None
+    found = values(kernels.UNARY[symbol](plain), len(operands))
+    assert [canonical(v) for v in found] == [canonical(UNARY[symbol](v)) for v in operands]
+
+
+def test_masks_are_kept_until_a_column_they_rest_on_changes() -> None:
+    store = Store()
+    store.extend((str(n), ClassAd({"Memory": n, "Cpus": 1, "Load": n / 64})) for n in range(64))
+    job = parse_ad("[ Want = 60; Requirements = TARGET.Memory >= MY.Want && TARGET.Cpus == 1 ]")
+    cache = Cache()
+    assert Masks(store.view(), job, cache).mine().sum() == 4
+    store.put("3", ClassAd({"Memory": 99, "Cpus": 1, "Load": 0.5}))
+    assert Masks(store.view(), job, cache).mine().sum() == 5
+    steps: list[evaluator.Step] = []
+    store.put("4", ClassAd({"Memory": 4, "Cpus": 1, "Load": 0.5}))
+    assert Masks(store.view(), job, cache, steps).mine().sum() == 5
+    assert steps == []
+    job["Want"] = 61
+    assert Masks(store.view(), job, cache, steps).mine().sum() == 4
+    assert [step.text for step in steps if not step.depth] == ["TARGET.Memory >= MY.Want"]
+
+
+def test_an_attribute_of_the_job_named_like_a_scope_hides_it() -> None:
+    view = viewed([ClassAd({"a": n}) for n in range(40)])
+    job = parse_ad("[ target = [ a = 3 ]; Requirements = TARGET.a == 3 ]")
+    expected = [match(job, view.ad(row)).left is True for row in range(40)]
+    assert Masks(view, job, Cache()).mine().tolist() == expected == [True] * 40
+
+
+def test_long_chains_and_deep_trees_are_evaluated() -> None:
+    view = viewed([ClassAd({"a": n, "b": str(n)}) for n in range(40)])
+    chain = parse_expr(" + ".join(["TARGET.a + size(TARGET.b)"] * 700))
+    vector = Evaluator(view, ClassAd(), (Side.JOB, "rank")).vector(chain, Side.JOB)
+    assert values(vector, 40) == [chain.eval(ClassAd(), view.ad(row)) for row in range(40)]
+
+
+def test_a_value_that_is_one_for_all_entries_of_a_table_is_one_for_all_rows() -> None:
+    view = viewed([ClassAd({"a": n % 300, "b": n}) for n in range(1000)])
+    job = parse_ad("[ Requirements = other.b == -(MY.a ? other.a : 0) ]")
+    expected = [match(job, view.ad(row)).left is True for row in range(1000)]
+    assert Masks(view, job, Cache()).mine().tolist() == expected
