@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 import resource
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import regex
 
 from matchmaker import parse_ad, parse_expr
+from matchmaker.classad import bounds, parser, trace
 from matchmaker.classad.bounds import MAX_KEPT, SECONDS, Budget
-from matchmaker.classad.functions import patterns
+from matchmaker.classad.formats import stream
+from matchmaker.classad.functions import accounts, patterns
 from matchmaker.classad.functions.patterns import search
+from matchmaker.classad.lint import known
 from matchmaker.classad.nodes import Attr, Binary, Expr, weight
 from matchmaker.classad.values import is_error
+from matchmaker.glue import ldif
+from matchmaker.reduction import bind
 from tests.classad.results import value
 
 LONG = "x" * 1_000_000
@@ -253,3 +259,16 @@ def test_shared_nodes_count_each_time() -> None:
         given = node.eval(parse_ad("[ x = 1 ]"))
         assert is_error(given)
         assert "steps" in given.reason
+
+
+def test_the_document_says_every_bound() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text("utf-8")
+    numbers = set(re.findall(r"\d+(?:,\d+)*(?:\.\d+)?", text))
+    said = {
+        bounds.MAX_DEPTH, bounds.MAX_STEPS, bounds.MAX_TEXT, bounds.MAX_ITEMS, bounds.MAX_PATTERN,
+        bounds.MAX_EXPANDED, bounds.MAX_SUBJECT, bounds.SECONDS, bounds.RECURSION,
+        parser.MAX_NESTING, parser.MAX_TEXT, parser._KEEP, stream.MAX_AD, ldif.LINE_LIMIT,
+        ldif.ENTRY_LIMIT, bind.MAX_STEPS, trace.MAX_PARTS, trace.MAX_NESTED, known._MOST,
+        accounts.LOOKUP,
+    }  # fmt: skip
+    assert {f"{number:,}" for number in said} <= numbers
