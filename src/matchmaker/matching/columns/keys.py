@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.matching.columns.column import Coded, Column, Rows, zeros
+from matchmaker.matching.columns.column import INTEGER, Coded, Column, Numeric, Rows, zeros
+from matchmaker.matching.columns.texts import Texts
 
 _AT_ONCE: Final = 1 << 16
 _RECENT: Final = 4096
@@ -73,6 +74,21 @@ class Keys(Sequence[str]):
 def said(key: str, content: Any) -> bool:
     """Whether a row that holds this content needs not say its key again."""
     return content.__class__ in (str, int, bool) and str(content) == key
+
+
+def unsaid(column: Column, size: int) -> list[int]:
+    """Which of the first `size` rows hold neither a string nor a whole number."""
+    rows = np.arange(size)
+    if isinstance(column, Coded):
+        plain = np.array([isinstance(content, (str, int)) for content in column.table])
+        rows = rows[~plain[column.codes[:size]]]
+    elif isinstance(column, Numeric):
+        rows = rows[column.kinds[:size] != INTEGER]
+    elif isinstance(column, Texts):
+        rows = rows[column.other(size)]
+    places = rows.tolist()
+    contents = zip(places, column.contents(places), strict=True)
+    return [row for row, content in contents if not isinstance(content, (str, int))]
 
 
 class Index:
