@@ -180,7 +180,15 @@ def _readable(kind: Type) -> Type:
 def _contents(array: Array) -> list[Any]:
     """What an array's values are in ads, one by one."""
     values = _cast(array).to_pylist()
-    return [MISSING if value is None else _content(value) for value in values]
+    if not pyarrow().types.is_nested(array.type):
+        return [MISSING if value is None else _content(value) for value in values]
+    # Lists and nested ads often repeat, but cannot be compared by Arrow.
+    known: dict[str, Any] = {"None": MISSING}
+    texts = list(map(repr, values))
+    for text, value in zip(texts, values, strict=True):
+        if text not in known:
+            known[text] = _content(value)
+    return list(map(known.__getitem__, texts))
 
 
 def _cast(array: Array) -> Array:

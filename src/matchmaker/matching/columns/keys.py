@@ -119,10 +119,10 @@ class Index:
     def _check(self, keys: Keys) -> None:
         """Raises DuplicateKeyError where rows have one key."""
         hashes = self._entries >> _HALF
-        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
-        if not len(equal):
-            return
-        suspects = _rows(self._entries[np.union1d(equal, equal + 1)])
+        suspect = np.zeros(len(hashes), np.bool_)
+        suspect[1:] = hashes[1:] == hashes[:-1]
+        suspect[:-1] |= suspect[1:]
+        suspects = _rows(self._entries[suspect])
         seen: set[str] = set()
         again = []
         for key in keys.of(np.sort(suspects).tolist()):
