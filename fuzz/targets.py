@@ -101,8 +101,9 @@ def parser(data: bytes) -> None:
         value = read_value(text)
     except ParseError:
         value = None
-    held = node.value if isinstance(node, Literal) else node
-    assert canonical(value) == canonical(held), "both tiers read a value alike"
+    assert canonical(value) == canonical(node.value if isinstance(node, Literal) else node), (
+        "both tiers read a value alike"
+    )
 
     ad = read(parse_ad_expr, text)
     if ad is not None:

@@ -47,11 +47,11 @@ def pytest_runtest_makereport(
         IN_CI
         and report.skipped
         and not hasattr(report, "wasxfail")
-        and item.get_closest_marker("service") is not None
+        and (item.get_closest_marker("service") is not None or "oracle" in item.path.parts)
     ):
         reason = str(call.excinfo.value) if call.excinfo is not None else "no reason given"
         report.outcome = "failed"
-        report.longrepr = f"a service test may not be skipped when CI is set: {reason}"
+        report.longrepr = f"this test may not be skipped when CI is set: {reason}"
     return report
 
 

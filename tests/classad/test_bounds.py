@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+import regex
 
 from matchmaker import parse_ad, parse_expr
 from matchmaker.classad.bounds import MAX_KEPT, SECONDS, Budget
@@ -151,6 +152,8 @@ def test_patterns_are_kept_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
         assert kept.size <= MAX_KEPT
     assert 0 < len(kept) < 300
     assert one not in kept.values()
+    noted = vars(regex._main)["_locale_sensitive"]
+    assert len(noted) < 300, "the library keeps none of them either"
     assert value('regexp("(", "x")') == value('regexp("(", "x")')
     assert is_error(value("regexp(b, b)", holding(SHORTER)))
     assert max(len(pattern) for pattern, _ in kept) < 20, "what is too long is not kept"

@@ -516,3 +516,12 @@ def test_examples(name: str, against: str | None) -> None:
             expected |= {"CertificateSubject", "VirtualOrganisation"}
     assert {finding.text for finding in found} == expected
     assert {finding.code for finding in found} <= {"CA101"}
+
+
+def test_many_names_get_no_suggestions_for_ever() -> None:
+    text = "[" + ";".join(f"abcdefgh{i} = TARGET.abcdefg{i}" for i in range(4000)) + "]"
+    target = ClassAd({f"abcdefgh{i}": 1 for i in range(4000)})
+    found = [one for one in lint(text, targets=[target]) if one.code == "CA101"]
+    assert len(found) == 4000
+    assert found[0].fix
+    assert not found[-1].fix

@@ -190,3 +190,18 @@ def test_a_compiled_expression_is_still_seen() -> None:
         assert node.eval(ad) == 21
     assert node.run is not None
     assert str(mm.trace(node, ad)).count("\n") == 5
+
+
+def test_a_long_expression_is_shown_by_its_beginning() -> None:
+    text = str(mm.trace("b + c - " * 20_000 + "d", parse_ad("[ b = 1; c = 2 ]")))
+    assert len(text) < 400 * MAX_PARTS
+
+
+def test_a_long_value_is_shown_by_its_beginning() -> None:
+    links = "; ".join(f"a{i} = a{i + 1}" for i in range(90))
+    items = ", ".join(f'"{"y" * 100}"' for _ in range(1000))
+    ad = parse_ad(f'[ {links}; a90 = {{{items}}}; b = strcat("x", "{"z" * 10_000}") ]')
+    shown = str(mm.trace("a0", ad)).split("\n")
+    assert len(shown) == 92
+    assert {line.rpartition(" is ")[2][:4] for line in shown} == {'{"yy'}
+    assert max(map(len, str(mm.trace("b", ad)).split("\n"))) < 400

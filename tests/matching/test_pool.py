@@ -6,6 +6,7 @@ import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads
 from matchmaker.classad import bounds, evaluate
+from matchmaker.matching.columns import evaluator
 
 MACHINES = """
 [ Name = "a"; Cpus = 2; Memory = 100 ]
@@ -157,3 +158,48 @@ def test_a_job_past_its_budget_says_so_and_the_others_go_on(
     assert (len(first), len(greedy), len(last)) == (9, 0, 19)
     assert first.error is None
     assert greedy.error == bounds.TOO_MANY_STEPS
+
+
+def same_as_each_match(pool: Pool, job: ClassAd) -> None:
+    expected = [ad.eval("Name") for ad in pool if match(job, ad).matched]
+    assert list(pool.match(job).keys) == expected
+
+
+@pytest.mark.parametrize("word", ["target", "other", "my", "self", "parent"])
+def test_jobs_that_hide_a_scope_are_not_taken_for_others(word: str) -> None:
+    pool = Pool(ClassAd({"Name": str(number), "a": number}) for number in range(40))
+    requirement = "Requirements = TARGET.a == 3 && MY.w == 3; w = 3"
+    plain = parse_ad(f"[ {requirement} ]")
+    hiding = parse_ad(f"[ {requirement}; {word} = [ a = 3; w = 4 ] ]")
+    for jobs in ([plain, hiding], [hiding, plain]):
+        found = [set(each.keys) for each in pool.match_many(jobs)]
+        assert found == [{ad.eval("Name") for ad in pool if match(j, ad).matched} for j in jobs]
+
+
+def test_the_clock_is_read_anew_and_may_be_an_attribute() -> None:
+    clock = [f"CurrentTime = {number}.5;" if number % 7 else "" for number in range(700)]
+    pool = Pool(parse_ad(f'[ Name = "{n}"; {text} ]') for n, text in enumerate(clock))
+    same_as_each_match(pool, parse_ad("[ Requirements = CurrentTime > 5 ]"))
+    steps = pool.plan("TARGET.CurrentTime > 5 || CurrentTime < 3").steps
+    assert [step.way for step in steps] == ["by row"]
+
+
+def test_what_is_an_error_for_all_rows_is_one_for_some_of_them() -> None:
+    halves = [f"x = {number}.5;" if number % 7 else "" for number in range(700)]
+    pool = Pool(parse_ad(f'[ Name = "{n}"; {text} ]') for n, text in enumerate(halves))
+    same_as_each_match(pool, parse_ad("[ Requirements = (TARGET.x % 2.0) ?: true ]"))
+
+
+def test_a_job_that_takes_too_long_on_all_ads_together_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evaluator, "SECONDS", -1.0)
+    pool = Pool(ClassAd({"Name": str(number), "a": number}) for number in range(40))
+    found = pool.match(parse_ad("[ Requirements = TARGET.a >= 0 ]"))
+    assert (len(found), found.error) == (0, evaluator.TOO_LONG)
+
+
+def test_text_is_no_ad(pool: Pool) -> None:
+    for ask in (pool.match, lambda job: match(job, JOB), lambda job: match(JOB, job)):
+        with pytest.raises(TypeError, match="an ad was expected, not str"):
+            ask("[ Requirements = true ]")  # type: ignore[arg-type]

@@ -37,6 +37,8 @@ _IDENTITIES: Final = ("is", "isnt", "=?=", "=!=")
 _INFIX: Final = tuple(symbol for symbol in BINARY if symbol != "?:")
 _TIME: Final = re.compile(r"absTime|relTime|formatTime", re.IGNORECASE)
 """What is not broken: without arguments it gives the present, and half a date some other one."""
+_COMPARING: Final = re.compile(r"version|stri?cmp", re.IGNORECASE)
+"""What compares lists and ads as texts, to the character."""
 _TOKEN: Final = re.compile(
     r'"(?:\\.|[^"\\])*"|\w+|\s+|>>>|=\?=|=!=|[<>=!]=|&&|\|\||<<|>>|\?:|.', re.DOTALL
 )
@@ -68,6 +70,8 @@ class Generator:
             my, target = self._ads()
             for _ in range(GROUP):
                 text = self.expression()
+                if _COMPARING.search(text):
+                    text = plain(text)
                 if self.chance.random() < 0.1 and not _TIME.search(text):
                     text = self.damaged(text)
                 yield Case(text, my, target)
@@ -89,13 +93,9 @@ class Generator:
     def _held(self, name: str) -> str:
         depth = self.chance.randrange(3)
         untyped = self.chance.random() < 0.1
-        text = self.untyped(depth) if untyped else self.of(KIND_OF[name], depth)
-        try:
-            # Without needless parentheses, which HTCondor shows where it gives an ad as text.
-            return str(parse_expr(text))
-        except ParseError:
-            # With that the whole ad could not be read.
-            return self._leaf(KIND_OF[name])
+        text = plain(self.untyped(depth) if untyped else self.of(KIND_OF[name], depth))
+        # What cannot be read would spoil the whole ad.
+        return text if readable(text) else self._leaf(KIND_OF[name])
 
     def expression(self) -> str:
         """An expression, two of three typed."""
@@ -292,6 +292,23 @@ class Generator:
         """A regular expression that both libraries read alike."""
         parts = [self.chance.choice(PATTERN_PARTS) for _ in range(self.chance.randrange(1, 4))]
         return "".join(parts)
+
+
+def plain(text: str) -> str:
+    """A text without needless parentheses, which HTCondor has where it takes an ad as text."""
+    try:
+        return str(parse_expr(text))
+    except ParseError:
+        return text
+
+
+def readable(text: str) -> bool:
+    """Whether a text is an expression."""
+    try:
+        parse_expr(text)
+    except ParseError:
+        return False
+    return True
 
 
 def _several(kind: str) -> tuple[_Maker, ...]:

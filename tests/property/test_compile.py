@@ -158,3 +158,21 @@ def test_generated_source_holds_no_text_of_the_expression() -> None:
     run = compile_expression(evil, module._AROUND)
     assert run is not None
     assert all("os" not in name and "import" not in name for name in run.__code__.co_names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "member(5, l)", "size(split(s))", 'strcat("a", s)', 'join(",", l)', "sum(l)",
+        'stringListMember("x", s)', "member(size(l), l) && size(s) > 3",
+    ],
+)  # fmt: skip
+def test_both_forms_count_the_same_steps(text: str) -> None:
+    ad = ClassAd({"s": "a " * 4000, "l": list(range(1000))})
+    node = parse_expr(text)
+    run = compile_expression(node, module._AROUND)
+    assert run is not None
+    slow, fast = State(ad, None), State(ad, None)
+    module.REFERENCE[type(node)](node, slow, ad)
+    run(ad, None, fast)
+    assert slow.steps == fast.steps > 0

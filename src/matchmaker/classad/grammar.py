@@ -225,7 +225,7 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
 
 # What the text goes on with; whether a value was expected there (None: either); the hint.
 _HINTS: Final[tuple[tuple[str, bool | None, str], ...]] = (
-    (r'"(?:[^"\\]|\\.)*\Z', None, "this string is not closed"),
+    (r'"(?:[^"\\]++|\\.)*+\Z', None, "this string is not closed"),
     (r"'", None, "this quoted name is not closed, or is empty; text takes double quotes"),
     (r"/\*", None, "this comment is not closed"),
     (r"=(?![=?!])", False, "use == to compare"),

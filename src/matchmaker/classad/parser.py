@@ -6,7 +6,6 @@ column, what was expected and a hint.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 from matchmaker.classad.errors import ParseError
@@ -30,10 +29,9 @@ def parse_expr(text: str) -> Expr:
     >>> str(parse_expr("Cpus*2 >= (Want)"))
     'Cpus * 2 >= Want'
     """
-    expression: Expr = (
-        _cached(text, "expression") if len(text) < 4096 else _parse(text, "expression")
-    )
-    return expression
+    if not isinstance(text, str):
+        raise TypeError(f"text was expected, not {type(text).__name__}")
+    return _known[text]
 
 
 def parse_ad_expr(text: str) -> AdExpr:
@@ -58,7 +56,30 @@ def _parse(text: str, start: str) -> Any:
     return tree
 
 
-_cached = lru_cache(maxsize=16384)(_parse)
+_KEEP: Final = 1 << 20
+"""How many characters of texts are remembered; their nodes take a hundred times as many bytes."""
+
+_LONG: Final = 4096
+"""Longer texts are not remembered: they do not come again."""
+
+
+class _Texts(dict[str, Expr]):
+    """Expressions by their text, filled as they are asked for; what comes often is soon back."""
+
+    size = 0
+
+    def __missing__(self, text: str) -> Expr:
+        expression: Expr = _parse(text, "expression")
+        if len(text) <= _LONG:
+            self.size += len(text)
+            if self.size > _KEEP:
+                self.clear()
+                self.size = len(text)
+            self[text] = expression
+        return expression
+
+
+_known: Final = _Texts()
 
 
 def constant_call(function: str, arguments: tuple[Expr, ...]) -> Expr | None:

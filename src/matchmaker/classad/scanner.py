@@ -109,7 +109,13 @@ class _Assignments(dict[str, tuple[str, Any]]):
             held = int(value)
         else:
             held = self._read(text)[1]
-        return _remember(self, text, (folded, held))
+        assignment = folded, held
+        # As _remember() does, whose call is saved here: this is most of what reading does.
+        if len(text) <= _LONG:
+            if len(self) >= _KEEP:
+                self.clear()
+            self[text] = assignment
+        return assignment
 
     def spelled(self, text: str) -> tuple[str, Any]:
         """The same with the name as it is written, in any spelling."""

@@ -38,6 +38,9 @@ from matchmaker.classad.values import Value, is_error
 MAX_PARTS: Final = 2_000
 """How many parts a trace shows; evaluation goes on after that, unseen."""
 
+MAX_NESTED: Final = 100
+"""How deep the parts that a trace shows stand in each other."""
+
 NOT_EVALUATED: Final = "not evaluated"
 CIRCULAR: Final = "leads back to itself"
 NOT_SHOWN: Final = "not shown"
@@ -64,7 +67,7 @@ class Trace:
 
     def line(self) -> str:
         """The expression, its value and the note, without the parts."""
-        text = _shortened(unparse(self.expression))
+        text = _shortened(unparse(self.expression, _WIDTH))
         if self.value is None:
             return f"{text}: {self.note}"
         said = f"{text} is {_described(self.value)}"
@@ -121,11 +124,16 @@ def trace(
 def _described(value: Value) -> str:
     if is_error(value) and value.reason:
         return f"error: {value.reason}"
-    return _shortened(unparse(literal(value)))
+    # Of a longer list or text, no more would be seen.
+    shown = value[:_WIDTH] if isinstance(value, (str, list)) else value
+    return _shortened(unparse(literal(shown), _WIDTH))
+
+
+_WIDTH: Final = 160
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= 160 else text[:157] + "..."
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
 
 
 @attrs.define(slots=True)
@@ -149,14 +157,18 @@ class _Watched(State):
         self.open: list[_Open] = [_Open(TRUE)]
         self.seen = 0
 
+    def shows(self) -> bool:
+        """Whether a part of the innermost one can still be shown."""
+        return self.seen < MAX_PARTS and len(self.open) <= MAX_NESTED
+
     def circular(self) -> None:
         if self.seen < MAX_PARTS:
             self.open[-1].note = CIRCULAR
 
     def close(self, value: Value) -> None:
         """Notes the value of the part that was opened last."""
+        missing = NOT_EVALUATED if self.shows() else NOT_SHOWN
         part = self.open.pop()
-        missing = NOT_EVALUATED if self.seen < MAX_PARTS else NOT_SHOWN
         found = [p for p in _in_order(part, missing) if not _is_noise(part.node, p)]
         self.open[-1].parts.append(Trace(part.node, value, tuple(found), part.note))
 
@@ -198,14 +210,14 @@ def _binary(node: Binary, state: _Watched, ad: ClassAd | None) -> Value:
     """A chain of operators; links of one kind that follow each other are one part."""
     first, links = spine(node)
     for outer, link in pairwise(links):
-        if outer.operator != link.operator:
+        if outer.operator != link.operator and state.shows():
             state.open.append(_Open(link))
             state.seen += 1
     value = state.table[type(first)](first, state, ad)
     while links:
         link = links.pop()
         value = apply_link(link, value, state, ad)
-        if links and links[-1].operator != link.operator:
+        if links and state.open[-1].node is link:
             state.close(value)
     return value
 
@@ -216,7 +228,7 @@ def _watching(kind: type) -> Callable[..., Value]:
     seen: Callable[..., Value] = _binary if kind is Binary else unseen
 
     def watch(node: Expr, state: _Watched, ad: ClassAd | None) -> Value:
-        if state.seen >= MAX_PARTS:
+        if not state.shows():
             return unseen(node, state, ad)
         state.seen += 1
         state.open.append(_Open(node))

@@ -45,19 +45,21 @@ _TERNARY, _OR, _UNARY, _POSTFIX, _PRIMARY = 0, 1, 11, 13, 14
 _Piece: TypeAlias = "str | tuple[Expr, int]"
 
 
-def unparse(root: Expr) -> str:
-    """The text of an expression.
+def unparse(root: Expr, most: int | None = None) -> str:
+    """The text of an expression, or as much of it as a part of `most` characters needs.
 
     >>> from matchmaker import parse_expr
     >>> unparse(parse_expr("((a+b))*-c =?= {1,'x y'}[0] ? [z=1;] : .5"))
     "(a + b) * -c is {1, 'x y'}[0] ? [ z = 1 ] : 0.5"
     """
     written: list[str] = []
+    length = 0
     pending: list[_Piece] = [(root, _TERNARY)]
-    while pending:
+    while pending and (most is None or length <= most):
         piece = pending.pop()
         if isinstance(piece, str):
             written.append(piece)
+            length += len(piece)
             continue
         node, loosest = piece
         pieces = _PIECES[type(node)](node)

@@ -90,17 +90,31 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     >>> match(job, parse_ad("[Cpus = 4; Requirements = TARGET.Want < 3]"))
     Match(matched=True, left=True, right=True, rank=4)
     """
-    mine = evaluate_attribute(left, _REQUIREMENTS, right, True)
-    theirs = evaluate_attribute(right, _REQUIREMENTS, left, True)
-    if mine is not True or theirs is not True:
-        mine, theirs = truth(mine), truth(theirs)
-    rank = evaluate_attribute(left, _RANK, right)
+    try:
+        mine = evaluate_attribute(left, _REQUIREMENTS, right, True)
+        theirs = evaluate_attribute(right, _REQUIREMENTS, left, True)
+        if mine is not True or theirs is not True:
+            mine, theirs = truth(mine), truth(theirs)
+        rank = evaluate_attribute(left, _RANK, right)
+    except AttributeError:
+        an_ad(left), an_ad(right)
+        raise
     return _match((mine is True and theirs is True, mine, theirs, rank))
 
 
-def requirements_value(ad: ClassAd, other: ClassAd) -> Value:
-    """The value of an ad's requirements of another, as a condition; true where it has none."""
-    return truth(evaluate_attribute(ad, _REQUIREMENTS, other, True))
+def an_ad(given: object) -> ClassAd:
+    """What was given, if it is an ad. Raises TypeError for anything else, such as an ad's text.
+
+    >>> an_ad("[ a = 1 ]")
+    Traceback (most recent call last):
+    ...
+    TypeError: an ad was expected, not str; parse_ad() makes one of a text
+    """
+    if isinstance(given, ClassAd):
+        return given
+    raise TypeError(
+        f"an ad was expected, not {type(given).__name__}; parse_ad() makes one of a text"
+    )
 
 
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
@@ -113,7 +127,8 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     ...                          parse_ad("[b = 0]"))]
     ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
     """
-    return clauses_of(ad[REQUIREMENTS], ad, other) if REQUIREMENTS in ad else []
+    an_ad(other)
+    return clauses_of(ad[REQUIREMENTS], ad, other) if REQUIREMENTS in an_ad(ad) else []
 
 
 def clauses_of(condition: Expr, ad: ClassAd, other: ClassAd) -> list[Clause]:

@@ -25,6 +25,7 @@ from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.pair import an_ad
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Snapshot:
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
-        masks = self.masks(job)
+        masks = self.masks(an_ad(job))
         mask = masks.mine()
         if self.view.alive is not None:
             mask = mask & self.view.alive
@@ -197,7 +198,7 @@ class Snapshot:
         known: OrderedDict[Hashable, Matches] = OrderedDict()
         held = 0
         for job in jobs:
-            cluster = self.cluster(job)
+            cluster = self.cluster(an_ad(job))
             found = known.get(cluster)
             if found is None:
                 found = known[cluster] = self.match(job)

@@ -36,7 +36,6 @@ from matchmaker.classad.nodes import (
     conjunction,
     conjuncts,
     literal,
-    postorder,
     rebuild,
 )
 from matchmaker.classad.operators import truth
@@ -104,7 +103,10 @@ def fold_constant(node: Expr) -> Expr:
 
 
 def _is_constant(node: Expr) -> bool:
-    return all(isinstance(part, (Literal, ListExpr)) for part in postorder(node))
+    # Not a walk of the whole tree: a chain asks this of its left side once for each link.
+    if isinstance(node, ListExpr):
+        return all(map(_is_constant, node.items))
+    return isinstance(node, Literal)
 
 
 def _is_plain(value: Value) -> bool:

@@ -175,3 +175,10 @@ def test_a_comment_may_lie_across_two_pieces_of_a_file() -> None:
         ads = list(read_ads(io.BytesIO(text.encode())))
         assert len(ads) == 6554
         assert ads[-1].eval("a") == 2
+
+
+@pytest.mark.parametrize("comment", ["# [\n", "// [\n", "/* [ */", "#\n//\n"])
+def test_comments_in_a_list_are_passed_over_however_it_comes(comment: str) -> None:
+    text = f'[\n{comment} {{"a": 1}}]'
+    assert list(parse_ads(text)) == [ClassAd(a=1)]
+    assert list(read_ads(TrickleBytes(text.encode()))) == [ClassAd(a=1)]

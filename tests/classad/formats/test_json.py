@@ -146,3 +146,10 @@ def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
 def test_the_examples_read_back(name: str) -> None:
     [ad] = read_ads(EXAMPLES / name)
     assert parse_ad(dumps(ad, "json"), "json") == ad
+
+
+def test_strings_without_end_are_looked_at_once() -> None:
+    wrong: list[ParseError] = []
+    text = '{"a": "' + '\\"{' * 100_000 + '\n{"a": 1}'
+    assert list(parse_ads(text, "json", errors="report", report=wrong.append)) == [ClassAd(a=1)]
+    assert [error.line for error in wrong] == [1]

@@ -172,3 +172,20 @@ def test_a_name_holds_no_nul() -> None:
     for line in ("'a\0b' = 1", "'\\\0' = 1", "a\0 = 1"):
         with pytest.raises(ParseError, match="not an assignment"):
             old(line)
+
+
+@pytest.mark.parametrize("part", ["\\'", '\\"', "'", "'\"", '\\" '])
+def test_quotes_without_end_are_looked_at_once(part: str) -> None:
+    for begun in ("'", '"', ""):
+        wrong: list[ParseError] = []
+        text = f"x = {begun}{part * 100_001}\ny = 1"
+        [ad] = parse_ads(text, "old", errors="report", report=wrong.append)
+        assert ("x" in ad) is not bool(wrong)
+        assert ad.eval("y") == 1
+
+
+def test_a_string_without_end_is_said_to_be_one() -> None:
+    for text in ('"abc', 'strcat("a", "b \\" c)', 'x + "\\" \\"\\" y'):
+        with pytest.raises(ParseError, match="unexpected '\"'") as caught:
+            old(f"x = {text}")
+        assert caught.value.hint == "this string is not closed"

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
+from matchmaker.classad.formats import xml
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -155,3 +156,37 @@ def test_ads_come_one_by_one() -> None:
 def test_the_examples_read_back(name: str) -> None:
     [ad] = read_ads(EXAMPLES / name)
     assert parse_ad(dumps(ad, "xml"), "xml") == ad
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Trickle])
+def test_default_values_of_attributes_are_refused(kind: type[io.StringIO]) -> None:
+    """A default is written once, and would be there as often as its element."""
+    text = f'<!DOCTYPE c [<!ATTLIST a n CDATA "{"x" * 1000}">]><c><a><i>1</i></a></c>'
+    with pytest.raises(ParseError, match="attribute declarations"):
+        list(read_ads(kind(text), "xml"))
+
+
+@pytest.mark.parametrize("begun", ['<c><a n="', "<c><!--", "<c><?a ", "<!DOCTYPE c [<!--"])
+def test_a_tag_without_end_is_not_kept_for_ever(begun: str) -> None:
+    class Endless(io.StringIO):
+        """A file of which the beginning is read, and then ever the same."""
+
+        count = 0
+
+        def read(self, size: int | None = -1, /) -> str:
+            self.count += 1
+            assert self.count < 1000, "read for ever"
+            return begun if self.count == 1 else " " * 65_536
+
+    with pytest.raises(ParseError, match="a tag or comment of over"):
+        list(read_ads(Endless(), "xml"))
+
+
+def test_long_attributes_count_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml, "MAX_AD", 10_000)
+    element = f'<a n="{"x" * 1000}"><i>1</i></a>'
+    assert len(parse_ad(f"<c>{element}</c>", "xml")) == 1
+    wrong: list[ParseError] = []
+    text = f"<c>{element * 20}</c>"
+    assert list(parse_ads(text, "xml", errors="report", report=wrong.append)) == []
+    assert ["an ad goes on" in error.message for error in wrong] == [True]

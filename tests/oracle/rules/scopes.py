@@ -111,6 +111,10 @@ def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> Non
         _collect(holder[node.name], scope.within(holder), names, depth - 1)
     elif node.folded not in _SPECIAL:
         names.setdefault(node.folded, node.name)
+    else:
+        value = evaluation._special(node.folded, scope.budget, start)
+        if isinstance(value, ClassAd):
+            _collect(value.expression(), scope.within(value), names, depth - 1)
 
 
 # --- a name that is looked up moves the place from which all that follows is looked up ------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -141,7 +142,16 @@ def _read_as_literal(name: str) -> Wrapper:
 OUR_TEXTS: Final = Rules(
     functions={name.lower(): _read_as_literal(name) for name in ("absTime", "relTime")}
 )
-TEXTS: Final = Rules(tree=_unread, functions={"abstime": _text_stays, "reltime": _text_is_nothing})
+_IN_PARENTHESES: Final = re.compile(
+    r"""\b(absTime|relTime)(\s*\(\s*)(\(+\s*"(?:\\.|[^"\\])*"\s*\)+)""", re.IGNORECASE
+)
+"""A text that is no literal to HTCondor, for the parentheses around it."""
+
+TEXTS: Final = Rules(
+    text=lambda text: _IN_PARENTHESES.sub(r"\1\2strcat\3", text),
+    tree=_unread,
+    functions={"abstime": _text_stays, "reltime": _text_is_nothing},
+)
 
 # --- dates that are none, and the way C writes them -----------------------------------------------
 

@@ -33,6 +33,7 @@ _SYNTAX: Final = Syntax(
     nesting="{}[]",
     hiding=r'"(?:[^"\\\n]++|\\.)*+"',
     begun=r'"(?:[^"\\\n]++|\\.)*+\\?\Z|/\Z',
+    broken=r'"(?:[^"\\\n]++|\\.)*+\\?(?=\n)',
 )
 _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 

@@ -26,13 +26,14 @@ from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.scanner import PLAIN_LINES, read_old_line, read_old_lines
 from matchmaker.classad.unparse import unparse
 
-_LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]|\\[^\0])+'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
+_LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
 
-# A quote after a backslash is part of the string, but for one at the end of the line.
+# A quote after a backslash is part of the string, but for one at the end of the line. What has no
+# end goes up to the end of the line, so that it is looked at once.
 _STRING: Final = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|//[^\n]*"""
-    r"""|(?<![\w.])eval\( "\\"(?P<escaped>(?:[^"\\]|\\[^"])*+)\\"" \)"""
-    r"""|"(?P<plain>(?:\\"(?!\s*\Z)|[^"])*)\""""
+    r"""'(?:[^'\\]++|\\.)*+(?:'|\Z)|//[^\n]*"""
+    r"""|(?<![\w.])eval\( "\\"(?P<escaped>(?:[^"\\]++|\\[^"])*+)\\"" \)"""
+    r"""|"(?P<plain>(?:[^"\\]++|\\"(?!\s*+\Z)|\\)*+)(?:"|\Z)"""
 )
 _LONE_BACKSLASH: Final = re.compile(r'\\(?!")')
 _EMPTY: Final = "# [ ]"
@@ -115,13 +116,19 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
             if len(rest) > MAX_AD:
-                report(ParseError(f"an ad goes on for over {MAX_AD} characters", line=number))
+                report(_too_long(number))
                 endless = True
                 number += rest.count("\n", 0, -1)
                 rest = rest[-1:]
                 wanted = _LARGE
-    if not endless:
+    if len(rest) > MAX_AD:
+        report(_too_long(number))
+    elif not endless:
         yield rest, number, rest.split("\n")
+
+
+def _too_long(number: int) -> ParseError:
+    return ParseError(f"an ad goes on for over {MAX_AD} characters", line=number)
 
 
 def _read_lines(
@@ -166,7 +173,7 @@ def old_text(text: str) -> str:
     return _NEW_STRING.sub(_old_string, text)
 
 
-_NEW_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_NEW_STRING: Final = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"((?:[^"\\]++|\\.)*+)\"""", re.DOTALL)
 _ESCAPED: Final = {"\n": "\\n", "\r": "\\r", '"': "\\042", "\\": "\\134"}
 
 
@@ -225,7 +232,7 @@ def _read_name(text: str) -> str:
 
 
 def _new_string(match: re.Match[str]) -> str:
-    if match["plain"] is not None:
+    if match["plain"] is not None and match.end("plain") < match.end():
         return '"' + _LONE_BACKSLASH.sub(r"\\\\", match["plain"]) + '"'
     return match[0] if match["escaped"] is None else f'"{match["escaped"]}"'
 

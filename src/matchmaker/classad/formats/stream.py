@@ -122,7 +122,7 @@ _SIGNS: Final = (
     (re.compile(r"[\[{]"), "new"),
 )
 # What may turn out to be the one or the other when more of it has come.
-_UNDECIDED: Final = re.compile(r"(?:[/#].*|[\[{]\s*(?:/.*)?)?\Z", re.DOTALL)
+_UNDECIDED: Final = re.compile(rf"(?:[/#].*|[\[{{](?:\s|{_COMMENT})*+(?:[/#].*)?)?\Z", re.DOTALL)
 
 
 def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -164,10 +164,20 @@ class Syntax:
 
     ``around`` are the brackets of an ad, ``lists`` those of a list of ads, ``nesting`` all that
     nest within an ad. ``hiding`` is a pattern of what can hide a bracket, ``begun`` one of such a
-    thing that has no end in sight yet.
+    thing that has no end in sight yet, ``broken`` of one that will have none: it too hides
+    brackets, so that what is in it is looked at once.
     """
 
-    def __init__(self, around: str, lists: str, nesting: str, hiding: str, begun: str) -> None:
+    def __init__(
+        self,
+        around: str,
+        lists: str,
+        nesting: str,
+        *,
+        hiding: str,
+        begun: str,
+        broken: str = "(?!)",
+    ) -> None:
         opening, closing = map(re.escape, around)
         self.opening = around[0]
         self.lists = lists
@@ -177,7 +187,9 @@ class Syntax:
         self.flat = re.compile(
             rf"""{opening}(?:[^{nest}"'/]++|{hiding}|/(?![/*]))*+{closing}""", re.DOTALL
         )
-        self.token = re.compile(rf"{hiding}|(?P<begun>{begun})|(?P<bracket>[{nest}])", re.DOTALL)
+        self.token = re.compile(
+            rf"{hiding}|(?P<begun>{begun})|{broken}|(?P<bracket>[{nest}])", re.DOTALL
+        )
         # Brackets of lists, and what stands around them: comments and the ends of lines.
         self.listed = re.compile(rf"{_COMMENT}|\n|[{re.escape(lists)}]", re.DOTALL)
         self.between = re.compile(rf"(?:[\s,;{re.escape(lists)}]++|{_COMMENT})*+", re.DOTALL)

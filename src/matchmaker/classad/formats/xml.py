@@ -1,8 +1,8 @@
 """HTCondor's XML: ``<classads><c><a n="Cpus"><i>4</i></a></c></classads>``.
 
-Entity declarations are refused, so that no document can swell; nothing is ever fetched. What XML
-has no way to hold, a control character in a name or U+FFFE anywhere, is written with JSON's escapes
-in an element that says so: ``<s escaped="t">``.
+Declarations of entities and attributes are refused, so that no document can swell; nothing is ever
+fetched. What XML has no way to hold, a control character in a name or U+FFFE anywhere, is written
+with JSON's escapes in an element that says so: ``<s escaped="t">``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
             begun = bool(text)
         fatal = None
         try:
-            reader.parser.Parse(_BROKEN.split(text, 1)[0], not piece)
+            reader.feed(_BROKEN.split(text, 1)[0], last=not piece)
             check_text(piece, line)
         except ParseError as error:
             fatal = error
@@ -123,12 +123,28 @@ class _Reader:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
         self.parser.EntityDeclHandler = self._entity
+        # A default value would be written once and be there as often as its element.
+        self.parser.AttlistDeclHandler = self._attributes
+        self._unread = 0
+
+    def feed(self, text: str, *, last: bool) -> None:
+        """Reads on. Raises ParseError and ExpatError where nothing behind can be read."""
+        before = self.parser.CurrentByteIndex
+        self.parser.Parse(text, last)
+        # What has no end in sight, such as a name or a comment, is kept by the parser.
+        moved = self.parser.CurrentByteIndex != before
+        self._unread = 0 if moved else self._unread + len(text)
+        if self._unread > MAX_AD:
+            raise ParseError(f"a tag or comment of over {MAX_AD} characters", line=self._line())
 
     def _line(self) -> int:
         return self.parser.CurrentLineNumber + self.skipped
 
     def _entity(self, *_: object) -> None:
         raise ParseError("entity declarations are not allowed", line=self._line())
+
+    def _attributes(self, *_: object) -> None:
+        raise ParseError("attribute declarations are not allowed", line=self._line())
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._open and tag not in ("classads", "c"):
@@ -137,7 +153,7 @@ class _Reader:
                 line=self._line(),
                 expected=("<classads>", "<c>"),
             )
-        self._size += _SIZE
+        self._size += _SIZE + sum(map(len, attributes.values()))
         if len(self._open) < _DEEPEST:
             self._open.append(_Element(tag, attributes, self._line()))
         else:

@@ -62,7 +62,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     if not isinstance(text, str):
         return wrong("eval", "text", text)
     # Reading costs more than most steps of an evaluation do.
-    scope.spend(100 + 16 * len(text))
+    scope.spend(100 + 32 * len(text))
     try:
         expression = parse_expr(text)
     except ParseError as error:

@@ -145,7 +145,11 @@ class _Patterns(dict[tuple[str, str], "regex.Pattern[str] | ErrorType"]):
         made = _compile(*key)
         self.size += size
         if self.size > MAX_KEPT:
+            import regex
+
             self.clear()
+            # It notes every pattern, compiled without a trace or not.
+            regex.purge()
             self.size = size
         self[key] = made
         return made

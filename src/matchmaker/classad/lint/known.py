@@ -15,9 +15,9 @@ from matchmaker.classad.nodes import AdExpr, postorder
 
 Schema = Collection[str] | Callable[[], Iterable[str]]
 
-# Likeness takes its time; what is longer or comes later gets no suggestion.
+# Likeness takes its time; what is longer, or comes after so many comparisons, gets no suggestion.
 _LONGEST: Final = 64
-_MOST: Final = 2000
+_MOST: Final = 200_000
 
 
 @attrs.frozen(slots=True)
@@ -49,7 +49,8 @@ class Known:
         """
         key = (name.lower(), scope, role)
         if key not in self.asked:
-            if len(name) > _LONGEST or len(self.asked) >= _MOST:
+            names = len(scope.last) + len(self.targets) + len(self.schema)
+            if len(name) > _LONGEST or len(self.asked) * names > _MOST:
                 return ""
             own = () if role == "target" else scope.names()
             theirs = {} if role == "my" else self.targets
