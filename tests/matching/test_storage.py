@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads, parse_expr
-from matchmaker.classad.nodes import Attr
+from matchmaker.classad.nodes import Attr, Binary, Literal
 from matchmaker.matching.columns.saved import PoolFileError
 
 ADS = """
@@ -30,10 +30,11 @@ def pool() -> Pool:
 
 def large() -> Pool:
     """A pool that has a column of each form."""
+    wanted = parse_expr("TARGET.x")
     return Pool(
         ClassAd({
             "Name": f"wn{n:05}é", "Cpus": n % 5, "Disk": n * 3, "Load": n / 7,
-            "Want": parse_expr(f"TARGET.x > {n}"), **({"GPUs": n} if n in (70, 3000) else {}),
+            "Want": Binary(">", wanted, Literal(n)), **({"GPUs": n} if n in (70, 3000) else {}),
         })
         for n in range(6000)
     )  # fmt: skip

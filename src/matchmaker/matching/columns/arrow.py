@@ -33,6 +33,7 @@ from matchmaker.matching.columns.column import (
     Table,
     narrowest,
 )
+from matchmaker.matching.columns.keys import unsaid
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
@@ -106,23 +107,13 @@ def _computed(parts: Parts, key: str) -> dict[int, str]:
     """The keys of the rows where they are expressions. Raises ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))
     computed = {}
-    for row in range(parts.size) if column is None else _not_plain(column, parts.size):
+    for row in range(parts.size) if column is None else unsaid(column, parts.size):
         ad = parts.layouts[parts.layout[row]].ad(parts.columns, row)
         value = ad.eval(key)
         if not isinstance(value, (str, int)):
             raise ValueError(f"row {row + 1} of the table has no {key}")  # noqa: TRY004
         computed[row] = str(value)
     return computed
-
-
-def _not_plain(column: Column, size: int) -> list[int]:
-    """The rows that hold neither a string nor a whole number."""
-    if isinstance(column, Coded):
-        plain = np.array([isinstance(content, (str, int)) for content in column.table])
-        found: list[int] = np.flatnonzero(~plain[column.codes[:size]]).tolist()
-        return found
-    contents = enumerate(column.contents(range(size)))
-    return [row for row, content in contents if not isinstance(content, (str, int))]
 
 
 def _column(field: Any, chunked: Any) -> Column | None:
@@ -189,7 +180,15 @@ def _readable(kind: Type) -> Type:
 def _contents(array: Array) -> list[Any]:
     """What an array's values are in ads, one by one."""
     values = _cast(array).to_pylist()
-    return [MISSING if value is None else _content(value) for value in values]
+    if not pyarrow().types.is_nested(array.type):
+        return [MISSING if value is None else _content(value) for value in values]
+    # Lists and nested ads often repeat, but cannot be compared by Arrow.
+    known: dict[str, Any] = {"None": MISSING}
+    texts = list(map(repr, values))
+    for text, value in zip(texts, values, strict=True):
+        if text not in known:
+            known[text] = _content(value)
+    return list(map(known.__getitem__, texts))
 
 
 def _cast(array: Array) -> Array:

@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.matching.columns.column import Coded, Column, Rows, zeros
+from matchmaker.matching.columns.column import INTEGER, Coded, Column, Numeric, Rows, zeros
+from matchmaker.matching.columns.texts import Texts
 
 _AT_ONCE: Final = 1 << 16
 _RECENT: Final = 4096
@@ -75,6 +76,21 @@ def said(key: str, content: Any) -> bool:
     return content.__class__ in (str, int, bool) and str(content) == key
 
 
+def unsaid(column: Column, size: int) -> list[int]:
+    """Which of the first `size` rows hold neither a string nor a whole number."""
+    rows = np.arange(size)
+    if isinstance(column, Coded):
+        plain = np.array([isinstance(content, (str, int)) for content in column.table])
+        rows = rows[~plain[column.codes[:size]]]
+    elif isinstance(column, Numeric):
+        rows = rows[column.kinds[:size] != INTEGER]
+    elif isinstance(column, Texts):
+        rows = rows[column.other(size)]
+    places = rows.tolist()
+    contents = zip(places, column.contents(places), strict=True)
+    return [row for row, content in contents if not isinstance(content, (str, int))]
+
+
 class Index:
     """Rows by key: sorted entries, and a table of what has changed since.
 
@@ -103,10 +119,10 @@ class Index:
     def _check(self, keys: Keys) -> None:
         """Raises DuplicateKeyError where rows have one key."""
         hashes = self._entries >> _HALF
-        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
-        if not len(equal):
-            return
-        suspects = _rows(self._entries[np.union1d(equal, equal + 1)])
+        suspect = np.zeros(len(hashes), np.bool_)
+        suspect[1:] = hashes[1:] == hashes[:-1]
+        suspect[:-1] |= suspect[1:]
+        suspects = _rows(self._entries[suspect])
         seen: set[str] = set()
         again = []
         for key in keys.of(np.sort(suspects).tolist()):

@@ -37,7 +37,7 @@ from matchmaker.matching.columns.column import (
     narrowest,
     roomy,
 )
-from matchmaker.matching.columns.keys import DuplicateKeyError
+from matchmaker.matching.columns.keys import DuplicateKeyError, unsaid
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Layout, Parts, Store
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
@@ -194,8 +194,8 @@ class _Reader:
         computed = self.computed(index["computed"], size)
         folded = ascii_fold(key)
         held = columns.get(folded)
-        for row, content in enumerate(held.contents(range(size)) if held is not None else ()):
-            if content.__class__ not in (str, int, bool) and row not in computed:
+        for row in unsaid(held, size) if held is not None else ():
+            if row not in computed:
                 self.fail(f"ad {row + 1} has no {key}")
         self.check(held is not None or len(computed) == size, f"ads without {key}")
         parts = Parts(size, columns, layouts, layout.astype(narrowest(len(layouts))), computed)
