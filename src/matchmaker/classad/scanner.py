@@ -99,12 +99,10 @@ class _Assignments(dict[str, tuple[str, Any]]):
         if folded is None or not value:
             name, held = self._read(text)
             folded = self._fold(name, before)
-        elif (
-            value[0] == '"'
-            and value.find('"', 1) == len(value) - 1
-            and not ("\\" in value or "\0" in value)
-        ):
+        elif value[0] == '"':
             held = value[1:-1]
+            if value[-1] != '"' or len(value) < 2 or '"' in held or "\\" in held or "\0" in held:
+                held = self._read(text)[1]
         elif value.isdecimal() and value.isascii() and len(value) < 19 and value[0] != "0":
             held = int(value)
         else:

@@ -51,11 +51,11 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
             yield from _read_lines(lines, number, report, _quick_assignment)
             continue
         lines.append("")
-        start = size = 0
-        while start < len(lines):
+        start, size, after = 0, 0, len(lines)
+        while start < after:
             # Most ads of a stream have as many lines as the one before.
             end = start + size
-            if end >= len(lines) or lines[end]:
+            if end >= after or lines[end]:
                 end = lines.index("", start)
             block = lines[start:end]
             size = end - start
