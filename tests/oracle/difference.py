@@ -66,7 +66,7 @@ def computed(one: Compared, chosen: Sequence[Difference]) -> bool:
 
     def seen(answer: Answer) -> Answer:
         for view in views:
-            answer = view(answer) if view else answer
+            answer = view(answer, one.case) if view else answer
         return answer
 
     theirs = answer_by(one.case, [known.theirs for known in chosen if known.theirs is not None])

@@ -53,6 +53,7 @@ DIFFERENCES: Final = (
             Example("1 + 99999999999999999999", ["unreadable"]),
         ),
         theirs=texts.INTEGERS,
+        ours=texts.OUR_INTEGERS,
     ),
     Difference(
         "needless zeros",
@@ -64,6 +65,7 @@ DIFFERENCES: Final = (
             Example('eval("-01")', _ERROR),
         ),
         theirs=texts.ZEROS,
+        ours=texts.OUR_ZEROS,
     ),
     Difference(
         "punctuation",
@@ -74,6 +76,7 @@ DIFFERENCES: Final = (
             Example('strcat("a"; "b")', ["unreadable"]),
         ),
         theirs=texts.PUNCTUATION,
+        ours=texts.OUR_PUNCTUATION,
     ),
     Difference(
         "characters",
@@ -123,8 +126,17 @@ DIFFERENCES: Final = (
         (
             Example("relTime(1) / 0", _ERROR),
             Example("relTime(1) * 1e300", _ERROR),
-            Example('relTime(90) / real("INF")', _ERROR),
+            Example('relTime(0) * real("INF")', _ERROR),
             Example("absTime(0, 86400)", _ERROR),
+            Example("absTime(0, 86400) == absTime(0)", _ERROR),
+            Example("absTime(0, 86400) is relTime(1) / 0", _TRUE),
+            Example("absTime(0, 86400) - relTime(5)", _ERROR),
+            Example("-(relTime(1) / 0)", _ERROR),
+            Example("string(absTime(0, 86400))", _ERROR),
+            Example("absTime(relTime(1) / 0)", _ERROR),
+            Example("relTime(1e300)", _ERROR),
+            Example("splitTime(1000000000000)", _ERROR),
+            Example('formatTime(1000000000000, "%Y")', _ERROR),
         ),
         theirs=long_times.LONG,
         ours=long_times.OUR_LONG,
@@ -200,6 +212,7 @@ DIFFERENCES: Final = (
             ),
         ),
         theirs=scopes.PLACES,
+        ours=scopes.OUR_PLACES,
     ),
     Difference(
         "elements of lists",
@@ -210,6 +223,7 @@ DIFFERENCES: Final = (
             Example("{[x = 1; a = [b = x]]}.a[0].b", _integer(1)),
         ),
         theirs=lists.LISTS,
+        ours=lists.OUR_LISTS,
     ),
     Difference(
         "kinds of lists",
@@ -227,6 +241,7 @@ DIFFERENCES: Final = (
             Example("[a = 0.1; b = unparse(a)].b", ["string", "0.1"]),
         ),
         theirs=lists.TEXTS,
+        ours=lists.OUR_TEXTS,
     ),
     Difference(
         "relative time literals",
@@ -341,6 +356,7 @@ DIFFERENCES: Final = (
             Example("left.a", _UNDEFINED, "[a = 1]", "[b = 1]"),
         ),
         theirs=scopes.OUTERMOST,
+        ours=scopes.OUR_OUTERMOST,
     ),
     Difference(
         "unresolved",
@@ -350,6 +366,7 @@ DIFFERENCES: Final = (
             Example("unresolved(a)", ["string", "q"], "[a = b; b = a + q]"),
         ),
         theirs=scopes.UNRESOLVED,
+        ours=scopes.OUR_UNRESOLVED,
     ),
     Difference(
         "parentheses",

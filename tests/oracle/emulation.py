@@ -58,7 +58,7 @@ class Rules:
     text: Callable[[str], str] | None = None
     tree: Callable[[Expr], None] | None = None
     surround: Callable[[ClassAd, ClassAd], tuple[ClassAd, ClassAd]] | None = None
-    view: Callable[[Answer], Answer] | None = None
+    view: Callable[[Answer, Case], Answer] | None = None
     answer: Callable[[Answer], Answer] | None = None
     state: type[State] | None = None
 
@@ -70,9 +70,9 @@ OURS: Final = Rules()
 def answer_by(case: Case, rules: Sequence[Rules]) -> Answer:
     """The answer of the reference evaluation with some rules replaced, the last ones outermost."""
     texts = [case.text, case.my, case.target]
-    for one in rules:
-        texts = [one.text(text) for text in texts] if one.text else texts
     try:
+        for one in rules:
+            texts = [one.text(text) for text in texts] if one.text else texts
         given = _evaluated(texts, rules)
     except ParseError:
         given = UNREADABLE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final, SupportsIndex
 
@@ -35,7 +35,7 @@ from matchmaker.classad.state import Scope, State
 from matchmaker.classad.unparse import _LEVEL, _level, unparse_value
 from matchmaker.classad.values import ErrorType, Value
 from tests.oracle.emulation import Rules, Wrapper
-from tests.oracle.oracle import Answer
+from tests.oracle.oracle import Answer, Case
 from tests.oracle.rules.names import meant
 
 
@@ -93,26 +93,33 @@ def _in_contexts(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> A
     return value
 
 
+def _seen_from(value: Any, place: ClassAd | None) -> Any:
+    return value.called_from(place) if isinstance(value, Listed) else value
+
+
 def _called(inner: Wrapper, node: Call, state: State, ad: ClassAd | None) -> Value:
-    """A call with lists as they look from where it stands."""
+    """A call with lists as they look from where it stands, if they are Listed."""
     function = FUNCTIONS.get(node.function.lower())
     if function is None or function.lazy or not function.accepts(len(node.arguments)):
         value: Value = inner(node, state, ad)
         return value
-    values = [state.table[type(item)](item, state, ad) for item in node.arguments]
-    seen = [value.called_from(ad) if isinstance(value, Listed) else value for value in values]
+    values = [_seen_from(state.table[type(item)](item, state, ad), ad) for item in node.arguments]
     more = {"budget": state} if function.budgeted else {}
-    return function.call(*seen, **more)
+    return function.call(*values, **more)
 
 
-def _picked(inner: Wrapper, node: Attr, state: State, ad: ClassAd | None) -> Value:
-    """What a projection picks out of each ad of a list: copies."""
-    base = state.table[type(node.base)](node.base, state, ad) if node.base is not None else None
-    if not isinstance(base, list):
-        value: Value = inner(node, state, ad)
-        return value
-    seen = base.called_from(ad) if isinstance(base, Listed) else base
-    return [_copy(evaluation._select(item, node.folded, state)) for item in seen]
+def _picked(copied: Callable[[Any], Any]) -> Wrapper:
+    """What a projection picks out of each ad of a list; HTCondor's are copies."""
+
+    def wrapper(inner: Wrapper, node: Attr, state: State, ad: ClassAd | None) -> Value:
+        base = state.table[type(node.base)](node.base, state, ad) if node.base is not None else None
+        if not isinstance(base, list):
+            value: Value = inner(node, state, ad)
+            return value
+        items = _seen_from(base, ad)
+        return [copied(evaluation._select(item, node.folded, state)) for item in items]
+
+    return wrapper
 
 
 def _copy(value: Any) -> Any:
@@ -125,7 +132,7 @@ def _copy(value: Any) -> Any:
     return value
 
 
-_LISTS: Final[dict[type, Wrapper]] = {ListExpr: _listed, Call: _called, Attr: _picked}
+_LISTS: Final[dict[type, Wrapper]] = {ListExpr: _listed, Call: _called, Attr: _picked(_copy)}
 
 _CONTEXTS: Final = dict.fromkeys(("evalineachcontext", "countmatches"), _in_contexts)
 
@@ -139,6 +146,17 @@ _CONTROL: Final[dict[str, Wrapper]] = {
 }
 
 LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS, places=_CONTROL)
+
+
+def _values(inner: Wrapper, node: ListExpr, state: State, ad: ClassAd | None) -> Value:
+    return [state.table[type(item)](item, state, ad) for item in node.items]
+
+
+_OUR_LISTS: Final[dict[type, Wrapper]] = {
+    ListExpr: _values, Call: _called, Attr: _picked(lambda value: value),
+}  # fmt: skip
+
+OUR_LISTS: Final = Rules(nodes=_OUR_LISTS)
 
 # --- two kinds of lists: those written, and those that functions make -----------------------------
 
@@ -266,32 +284,65 @@ def _element(inner: Wrapper, value: Any) -> str:
     return written(literal(value))
 
 
-def _unparsed(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
-    name = arguments[0]
-    if not isinstance(name, Attr) or name.base is not None or name.absolute:
-        return inner(arguments, scope)
-    known = scope.ad is not None and name.name in scope.ad
-    return written(scope.ad[name.name], 0) if scope.ad is not None and known else ""
+def _unparsed(write: Callable[[Expr], str]) -> Wrapper:
+    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+        name = arguments[0]
+        if not isinstance(name, Attr) or name.base is not None or name.absolute:
+            return inner(arguments, scope)
+        known = scope.ad is not None and name.name in scope.ad
+        return write(scope.ad[name.name]) if scope.ad is not None and known else ""
+
+    return wrapper
 
 
-def _without_parentheses(answer: Answer) -> Answer:
-    """An answer without what a text may have of a source and not of its meaning."""
-    if answer[0] == "string":
-        return ["string", re.sub(r"[()\s]", "", answer[1])]
-    if answer[0] == "list" and isinstance(answer[1], list):
-        return ["list", list(map(_without_parentheses, answer[1]))]
-    if answer[0] == "classad" and answer[1] and isinstance(answer[1][0], list):
-        return ["classad", [[name, _without_parentheses(value)] for name, value in answer[1]]]
-    return answer
+def _our_text(inner: Wrapper, value: Value, budget: object = None) -> Any:
+    """What we do: a list by its values, an ad as it is written anywhere."""
+    if isinstance(value, list):
+        return f"{{ {','.join(map(_our_element, value))} }}"
+    return str(value.expression()) if isinstance(value, ClassAd) else inner(value)
 
+
+def _our_element(value: Value) -> str:
+    if isinstance(value, list):
+        return str(_our_text(_our_text, value))
+    if isinstance(value, float) and value and math.isfinite(value):
+        return f"{value:.15E}"
+    return str(value.expression()) if isinstance(value, ClassAd) else str(literal(value))
+
+
+def _without_parentheses(answer: Answer, case: Case) -> Answer:
+    """An answer without what a text may have of a source and not of its meaning.
+
+    Only what stands in braces or brackets is such a text, and what unparse() gives.
+    """
+    anything = any("unparse" in text.lower() for text in (case.text, case.my, case.target))
+    source = re.compile(r".+" if anything else r"[{[].*[]}]", re.DOTALL)
+
+    def seen(answer: Answer) -> Answer:
+        if answer[0] == "string":
+            return ["string", source.sub(lambda it: re.sub(r"[()\s]", "", it[0]), answer[1])]
+        if answer[0] == "list" and isinstance(answer[1], list):
+            return ["list", list(map(seen, answer[1]))]
+        if answer[0] == "classad" and answer[1] and isinstance(answer[1][0], list):
+            return ["classad", [[name, seen(value)] for name, value in answer[1]]]
+        return answer
+
+    return seen(answer)
+
+
+_TO_TEXT: Final = [
+    f"matchmaker.classad.functions.{module}:to_text"
+    for module in ("conversions", "strings", "versions", "control")
+]
 
 TEXTS: Final = Rules(
     nodes=_LISTS,
-    places=_CONTROL
-    | {
-        f"matchmaker.classad.functions.{module}:to_text": _text
-        for module in ("conversions", "strings", "versions", "control")
-    },
-    functions={"unparse": _unparsed} | _CONTEXTS,
+    places=_CONTROL | dict.fromkeys(_TO_TEXT, _text),
+    functions={"unparse": _unparsed(lambda node: written(node, 0))} | _CONTEXTS,
     view=_without_parentheses,
+)
+OUR_TEXTS: Final = Rules(
+    nodes=_OUR_LISTS,
+    places=dict.fromkeys(_TO_TEXT, _our_text),
+    functions={"unparse": _unparsed(str)},
 )

@@ -15,7 +15,7 @@ from matchmaker.classad.quoting import quote
 from matchmaker.classad.values import ERROR
 from tests.oracle.answers import REFUSED, UNREADABLE
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
-from tests.oracle.oracle import Answer
+from tests.oracle.oracle import Answer, Case
 from tests.oracle.rules.numbers import is_integer, is_real, wrapped
 from tests.oracle.rules.unbounded import Unbounded
 
@@ -49,10 +49,10 @@ FRACTIONS: Final = Rules(operators={"+": _moved, "-": _moved}, tree=_no_fraction
 # --- microseconds: of a relative time we have no more ---------------------------------------------
 
 
-def _rounded(answer: Answer) -> Answer:
+def _rounded(answer: Answer, case: Case) -> Answer:
     """An answer in which the seconds of a split time have five digits after the point."""
     if answer[0] == "list" and isinstance(answer[1], list):
-        return ["list", list(map(_rounded, answer[1]))]
+        return ["list", [_rounded(item, case) for item in answer[1]]]
     if answer[0] != "classad" or ["type", ["string", "RelativeTime"]] not in answer[1]:
         return answer
     parts = [
@@ -86,8 +86,8 @@ def _reals(inner: Wrapper, *arguments: Any) -> Any:
 
 def _held(inner: Wrapper, ad: ClassAd, folded: str, state: Any) -> Any:
     # An ad holds a literal as its value.
-    held = ad.content.get(folded)
-    return _real(held) if isinstance(held, timedelta) else inner(ad, folded, state)
+    value = inner(ad, folded, state)
+    return _real(value) if isinstance(ad.content.get(folded), timedelta) else value
 
 
 def _projected(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Any:
