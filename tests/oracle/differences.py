@@ -46,11 +46,22 @@ _UNDEFINED: Final[Answer] = ["undefined"]
 
 DIFFERENCES: Final = (
     Difference(
+        "rest of texts",
+        "eval() reads all of a text; HTCondor's does not look at what follows a choice, a ? b : c",
+        (
+            Example('eval("1 ? 2 : 3 4")', _ERROR),
+            Example('eval("0 ? 2 : real(3)(4)")', _ERROR),
+            Example('eval("x ? 2 : -1y" "z)")', _ERROR),
+        ),
+        theirs=texts.REST,
+    ),
+    Difference(
         "literals",
         "an integer that does not fit 64 bits is a syntax error; HTCondor reads it as 0",
         (
             Example("9223372036854775808", ["unreadable"]),
             Example("1 + 99999999999999999999", ["unreadable"]),
+            Example('eval("99999999999999999999")', _ERROR),
         ),
         theirs=texts.INTEGERS,
         ours=texts.OUR_INTEGERS,
@@ -73,7 +84,9 @@ DIFFERENCES: Final = (
         (
             Example("x..y", ["unreadable"]),
             Example("[a = 1]..a", ["unreadable"]),
+            Example("1 + ..25", ["unreadable"]),
             Example('strcat("a"; "b")', ["unreadable"]),
+            Example('eval("x..y")', _ERROR),
         ),
         theirs=texts.PUNCTUATION,
         ours=texts.OUR_PUNCTUATION,

@@ -37,8 +37,6 @@ _IDENTITIES: Final = ("is", "isnt", "=?=", "=!=")
 _INFIX: Final = tuple(symbol for symbol in BINARY if symbol != "?:")
 _TIME: Final = re.compile(r"absTime|relTime|formatTime", re.IGNORECASE)
 """What is not broken: without arguments it gives the present, and half a date some other one."""
-_TWICE: Final = re.compile(r"""("(?:\\.|[^"\\])+")\1""")
-"""A string twice is one string; eval() of it may be ``f(x)(y)``, a syntax of HTCondor's alone."""
 _COMPARING: Final = re.compile(r"version|stri?cmp", re.IGNORECASE)
 """What compares lists and ads as texts, to the character."""
 _TOKEN: Final = re.compile(
@@ -76,8 +74,7 @@ class Generator:
                     text = plain(text)
                 if self.chance.random() < 0.1 and not _TIME.search(text):
                     text = self.damaged(text)
-                if not _TWICE.search(text):
-                    yield Case(text, my, target)
+                yield Case(text, my, target)
 
     def _ads(self) -> tuple[str, str]:
         """The ads around a group: none, one, or two."""

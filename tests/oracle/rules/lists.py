@@ -210,11 +210,11 @@ def written(node: Expr, indent: int | None = None) -> str:
     if isinstance(node, Literal):
         return _constant(node.value)
     if isinstance(node, Attr):
-        name = unparse_name(node.name)
         if node.base is None:
-            return f".{name}" if node.absolute else name
+            return "." * node.absolute + _name(node.name)
         number = isinstance(node.base, Literal) and isinstance(node.base.value, (int, float))
-        return f"({inner(node.base)}).{name}" if number else f"{inner(node.base, 13)}.{name}"
+        base = f"({inner(node.base)})" if number else inner(node.base, 13)
+        return f"{base}.{node.name}"
     if isinstance(node, Unary):
         loosest = 15 if isinstance(node.operand, Literal) and node.operator == "-" else 11
         return f" {node.operator}{inner(node.operand, loosest)}"
@@ -224,13 +224,18 @@ def written(node: Expr, indent: int | None = None) -> str:
     if isinstance(node, Ternary):
         return f"{inner(node.condition, 1)} ? {inner(node.then)} : {inner(node.otherwise)}"
     if isinstance(node, Call):
-        return f"{unparse_name(node.function)}({','.join(map(inner, node.arguments))})"
+        return f"{node.function}({','.join(map(inner, node.arguments))})"
     if isinstance(node, Subscript):
         return f"{inner(node.base, 13)}[{inner(node.index)}]"
     if isinstance(node, ListExpr):
         return _written_list(node, indent if pretty else None)
     assert isinstance(node, AdExpr)
     return _written_ad(node, indent if pretty else None)
+
+
+def _name(name: str) -> str:
+    """A name as it stands alone; after a dot it never has quotes."""
+    return "'" + name + "'" if name.lower() == "parent" else unparse_name(name)
 
 
 def _written_list(node: ListExpr, indent: int | None) -> str:
@@ -248,10 +253,10 @@ def _written_ad(node: AdExpr, indent: int | None) -> str:
         key=lambda entry: (len(entry[0]), entry[0].lower()),
     )
     if indent is None:
-        texts = [f"{unparse_name(name)} = {written(value)}" for name, value in entries]
+        texts = [f"{_name(name)} = {written(value)}" for name, value in entries]
         return f"[ {'; '.join(texts)} ]"
     outer, within = "\n" + " " * (indent + 4), "\n" + " " * (indent + 8)
-    lines = [f"{within}{unparse_name(name)} = {written(value, indent + 8)}"
+    lines = [f"{within}{_name(name)} = {written(value, indent + 8)}"
              for name, value in entries]  # fmt: skip
     return f"{outer}[{'; '.join(lines)}{outer}]"
 
@@ -310,17 +315,24 @@ def _our_element(value: Value) -> str:
     return str(value.expression()) if isinstance(value, ClassAd) else str(literal(value))
 
 
+def _has_brackets(part: Any) -> bool:
+    if isinstance(part, list):
+        return any(map(_has_brackets, part))
+    return isinstance(part, str) and re.search(r"[\[{]", part) is not None
+
+
 def _without_parentheses(answer: Answer, case: Case) -> Answer:
     """An answer without what a text may have of a source and not of its meaning.
 
-    Only what stands in braces or brackets is such a text, and what unparse() gives.
+    Only what unparse() gives is such a text, and what has braces or brackets.
     """
-    anything = any("unparse" in text.lower() for text in (case.text, case.my, case.target))
-    source = re.compile(r".+" if anything else r"[{[].*[]}]", re.DOTALL)
+    whole = any("unparse" in text.lower() for text in (case.text, case.my, case.target))
+    if not whole and not _has_brackets(answer):
+        return answer
 
     def seen(answer: Answer) -> Answer:
         if answer[0] == "string":
-            return ["string", source.sub(lambda it: re.sub(r"[()\s]", "", it[0]), answer[1])]
+            return ["string", re.sub(r"[()\s]", "", answer[1])]
         if answer[0] == "list" and isinstance(answer[1], list):
             return ["list", list(map(seen, answer[1]))]
         if answer[0] == "classad" and answer[1] and isinstance(answer[1][0], list):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -159,6 +158,16 @@ def _unresolved_in_ad(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope)
     return any(compiled.search(name) for name in names)
 
 
+def _dotted(node: Expr) -> str:
+    """A name after others, as ``a.b.c``; nothing for what does not begin with a name."""
+    if not isinstance(node, Attr):
+        return ""
+    if node.base is None:
+        return node.name
+    before = _dotted(node.base)
+    return f"{before}.{node.name}" if before else ""
+
+
 def _lead_out(root: Expr, ad: ClassAd, wanted: dict[str, str], seen: set[Expr]) -> None:
     """Adds the names in an expression that its ad does not define; follows those it does."""
     local: set[str] = set()
@@ -167,9 +176,9 @@ def _lead_out(root: Expr, ad: ClassAd, wanted: dict[str, str], seen: set[Expr]) 
     def walk(node: Expr) -> None:
         if isinstance(node, AdExpr):
             local.update(map(ascii_fold, node.names))
-        path = written(node) if isinstance(node, Attr) else ""
-        if path and re.fullmatch(r"\.?[\w.]+", path):
-            paths.append(path.removeprefix("."))
+        path = _dotted(node)
+        if path:
+            paths.append(path)
         else:
             for child in children(node):
                 walk(child)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from matchmaker import ParseError
 from matchmaker.classad.functions import conversions, patterns, stringlists
+from matchmaker.classad.nodes import Ternary
 from matchmaker.classad.values import ERROR, MAX_INT, UNDEFINED, is_error, wrap
 from tests.oracle.emulation import Rules, Wrapper
 from tests.oracle.oracle import Answer
@@ -69,6 +70,38 @@ def _refusing(otherwise: Callable[[str], str]) -> Rules:
 
 _PARSER: Final = "matchmaker.classad.parser:parse_expr"
 
+# --- what follows a choice is not looked at by eval() ---------------------------------------------
+
+_WHOLE_NUMBER: Final = re.compile(
+    r"(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?(?![\de]|x[\da-f])", re.IGNORECASE
+)
+
+
+def _first(inner: Wrapper, text: str) -> Any:
+    try:
+        return inner(text)
+    except ParseError as error:
+        lines = text.split("\n")[: error.line]
+        place = sum(len(line) + 1 for line in lines[:-1]) + error.column - 1
+        number = _WHOLE_NUMBER.match(text, place)
+        # To us a number does not end where a letter follows, nor one begin with a point.
+        for end in (place, number.end() if number else place, place - 1):
+            if _is_choice(inner, text[:end]):
+                return inner(text[:end])
+        raise
+
+
+def _is_choice(inner: Wrapper, text: str) -> bool:
+    """Whether a text is ``a ? b : c``, and not in parentheses."""
+    try:
+        node, longer = inner(text), inner(f"{text} ? 0 : 0")
+    except ParseError:
+        return False
+    return isinstance(node, Ternary) and longer.condition == node.condition
+
+
+REST: Final = Rules(places={_PARSER: _first})
+
 # --- integers of more than 64 bits are 0 ----------------------------------------------------------
 
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[\w.]+(?:(?<=[eE])[+-]\d+)?')
@@ -87,9 +120,12 @@ def _zeroed(text: str) -> str:
 INTEGERS: Final = _reading(_zeroed)
 OUR_INTEGERS: Final = _refusing(_zeroed)
 
-# --- two dots are one, and semicolons separate arguments as commas do -----------------------------
+# --- two dots are one, or 0.0 before digits, and semicolons separate arguments as commas do -------
 
-_MARK: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\.\s*\.|[][(){};]""")
+_MARK: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\.\.(\d+(?:e[+-]?\d+)?(?![\w.]))?|[][(){};]""",
+    re.IGNORECASE,
+)
 
 
 def _punctuated(text: str) -> str:
@@ -103,7 +139,9 @@ def _punctuated(text: str) -> str:
             open_brackets.pop()
         elif sign == ";" and open_brackets[-1] == "(":
             return ","
-        return "." if sign[0] == "." else sign
+        if sign[0] == ".":
+            return " 0.0" if match[2] else "."
+        return sign
 
     return _MARK.sub(mark, text)
 
