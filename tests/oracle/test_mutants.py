@@ -19,12 +19,12 @@ from unittest.mock import patch
 
 import pytest
 
-from matchmaker import ClassAd, Expr
+from matchmaker import ClassAd, Expr, parse_expr
 from matchmaker.classad.evaluate import REFERENCE
 from matchmaker.classad.nodes import literal
 from matchmaker.classad.values import ERROR
 from tests.oracle import cases, scopes
-from tests.oracle.answers import Compared, agree
+from tests.oracle.answers import UNREADABLE, Compared, agree
 from tests.oracle.difference import Difference
 from tests.oracle.differences import DIFFERENCES, account
 from tests.oracle.emulation import Rules, Wrapper, answer_by, replaced
@@ -191,3 +191,25 @@ def test_what_is_broken_is_found(oracle: Oracle, part: str, key: Any, change: Ch
         with mutant(part, key, change):
             assert agree(one) or account(one) == (), str(one)
     assert found
+
+
+def unreadable() -> list[Case]:
+    """The examples of what HTCondor reads and we don't."""
+    return [
+        example.case
+        for known in DIFFERENCES
+        for example in known.examples
+        if example.ours == UNREADABLE
+    ]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case", unreadable(), ids=str)
+def test_a_parser_that_reads_too_much_is_found(oracle: Oracle, case: Case) -> None:
+    def lenient(text: str) -> Expr:
+        return literal(17) if text == case.text else parse_expr(text)
+
+    mistaken = ["integer", "17"]
+    with patch("tests.oracle.emulation.parse_expr", lenient):
+        assert answer_by(case, []) == mistaken
+        assert account(Compared(case, mistaken, mistaken, oracle.ask(case))) == ()
