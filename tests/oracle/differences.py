@@ -234,6 +234,9 @@ DIFFERENCES: Final = (
             Example("[x = {x}].x[0]", _UNDEFINED),
             Example("sum(TARGET.l)", _integer(3), "[y = 4]", "[y = 3; l = {y}]"),
             Example("{[x = 1; a = [b = x]]}.a[0].b", _integer(1)),
+            Example(
+                "evalInEachContext(1 + [k = j].k, {[j = 5]})", ["list", [_integer(6)]], "[j = 7]"
+            ),
         ),
         theirs=lists.LISTS,
         ours=lists.OUR_LISTS,

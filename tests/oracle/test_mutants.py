@@ -82,7 +82,11 @@ def mutant(part: str, key: Any, change: Change) -> Iterator[None]:
             yield
 
 
-NEVER_COMPARED: Final = {("functions", name) for name in cases.UNREPEATABLE}
+# The last counts the work of an evaluation, which no value shows.
+NEVER_COMPARED: Final = {
+    *(("functions", name) for name in cases.UNREPEATABLE),
+    ("places", "matchmaker.classad.evaluate:bulk"),
+}
 
 
 def rules_of(known: Difference) -> list[Rules]:

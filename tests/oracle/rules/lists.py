@@ -34,7 +34,8 @@ from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.state import Scope, State
 from matchmaker.classad.unparse import _LEVEL, _level, unparse_value
 from matchmaker.classad.values import ErrorType, Value
-from tests.oracle.emulation import Rules, Wrapper
+from tests.oracle.answers import REFUSED
+from tests.oracle.emulation import NoValueError, Rules, Wrapper
 from tests.oracle.oracle import Answer, Case
 from tests.oracle.rules.names import meant
 
@@ -62,8 +63,8 @@ class Listed(list[Any]):
         place = self.ad if isinstance(item, (AdExpr, ListExpr)) else self.place
         try:
             return self.state.table[type(item)](item, self.state, place)
-        except (OutOfBoundsError, RecursionError) as bound:
-            return ErrorType(str(bound))
+        except (OutOfBoundsError, RecursionError):
+            raise NoValueError(REFUSED) from None
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         assert isinstance(index, int)
@@ -73,20 +74,28 @@ class Listed(list[Any]):
         return map(self._value, self.node.items)
 
 
+def _home(node: Expr, state: Any, ad: ClassAd | None) -> ClassAd | None:
+    return getattr(state, "homes", {}).get(node, ad) if ad is state.context else ad
+
+
 def _listed(inner: Wrapper, node: ListExpr, state: Any, ad: ClassAd | None) -> Value:
-    homes = getattr(state, "homes", {})
-    home = homes.get(node, ad) if ad is state.context else ad
+    home = _home(node, state, ad)
     return Listed(node, state, home, home)
 
 
+def _nested(inner: Wrapper, node: AdExpr, state: Any, ad: ClassAd | None) -> Value:
+    value: Value = inner(node, state, _home(node, state, ad))
+    return value
+
+
 def _in_contexts(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
-    """evalInEachContext(x, L): lists that are written in x stay where x is, in all the contexts."""
+    """evalInEachContext(x, L): lists and ads that are written in x stay where x is."""
     state: Any = scope.budget
     before = getattr(state, "homes", {})
     expression, home = arguments[0], scope.ad
     if isinstance(expression, Attr):
         expression, home = meant(expression, scope) or (expression, home)
-    written_in = [node for node in postorder(expression) if isinstance(node, ListExpr)]
+    written_in = [node for node in postorder(expression) if isinstance(node, (ListExpr, AdExpr))]
     state.homes = before | dict.fromkeys(written_in, home)
     value = inner(arguments, scope)
     state.homes = before
@@ -132,7 +141,9 @@ def _copy(value: Any) -> Any:
     return value
 
 
-_LISTS: Final[dict[type, Wrapper]] = {ListExpr: _listed, Call: _called, Attr: _picked(_copy)}
+_LISTS: Final[dict[type, Wrapper]] = {
+    ListExpr: _listed, AdExpr: _nested, Call: _called, Attr: _picked(_copy),
+}  # fmt: skip
 
 _CONTEXTS: Final = dict.fromkeys(("evalineachcontext", "countmatches"), _in_contexts)
 
@@ -142,7 +153,9 @@ def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: Scope) -> Any:
 
 
 _CONTROL: Final[dict[str, Wrapper]] = {
-    "matchmaker.classad.functions.control:_in_each": _ads_from_here
+    # A list that holds itself would be counted without end.
+    "matchmaker.classad.evaluate:bulk": lambda inner, value: 0,
+    "matchmaker.classad.functions.control:_in_each": _ads_from_here,
 }
 
 LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS, places=_CONTROL)
@@ -152,8 +165,15 @@ def _values(inner: Wrapper, node: ListExpr, state: State, ad: ClassAd | None) ->
     return [state.table[type(item)](item, state, ad) for item in node.items]
 
 
+def _one_ad(inner: Wrapper, node: AdExpr, state: Any, ad: ClassAd | None) -> Value:
+    """A nested ad, which is one and the same wherever it is come to."""
+    made = state.__dict__.setdefault("made", {})
+    nested: Value = made.setdefault((id(ad), node), ClassAd.from_expression(node, ad))
+    return nested
+
+
 _OUR_LISTS: Final[dict[type, Wrapper]] = {
-    ListExpr: _values, Call: _called, Attr: _picked(lambda value: value),
+    ListExpr: _values, AdExpr: _one_ad, Call: _called, Attr: _picked(lambda value: value),
 }  # fmt: skip
 
 OUR_LISTS: Final = Rules(nodes=_OUR_LISTS)

@@ -226,7 +226,10 @@ def _format_given(arguments: tuple[Expr, ...], scope: Any) -> tuple[Any, Any]:
 
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
 _WHOLE: Final = {
-    "strcat", "join", "string", "member", "identicalmember", "anycompare", "allcompare",
+    name for name, function in FUNCTIONS.items() if function.call.__module__.endswith("versions")
+} | {
+    "tolower", "toupper", "strcat", "join", "string", "stricmp", "strcmp",
+    "member", "identicalmember", "anycompare", "allcompare",
 }  # fmt: skip
 """Functions that take times as they are: as text, or to compare them."""
 _STRICT: Final = [name for name, function in FUNCTIONS.items() if not function.lazy]

@@ -41,6 +41,10 @@ def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
 
 
 def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
+    if node.absolute and ad is not None and node.folded in _SPECIAL:
+        # Of the ad around both, which is nobody's TARGET.
+        held = node.folded in ad.root.content
+        return inner(node, state, ad) if held else evaluation._special(node.folded, state, ad.root)
     bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
     if bare and isinstance(state, Match) and evaluation._defining(ad, node.folded) is None:
         scope = evaluation._defining(state.other(ad), node.folded)

@@ -104,7 +104,9 @@ REST: Final = Rules(places={_PARSER: _first})
 
 # --- integers of more than 64 bits are 0 ----------------------------------------------------------
 
-_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[\w.]+(?:(?<=[eE])[+-]\d+)?')
+_TOKEN: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\d+(?=(?i:is|isnt)\b)|[\w.]+(?:(?<=[eE])[+-]\d+)?"""
+)
 
 
 def _zeroed(text: str) -> str:
