@@ -85,6 +85,7 @@ EnforcePartLimits=ALL
 SuspendProgram={true}
 ResumeProgram={true}
 SuspendTime=600
+PrivateData=cloud
 """
 
 
