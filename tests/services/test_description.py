@@ -9,6 +9,7 @@ import pytest
 
 from matchmaker import batch
 from matchmaker.batch.description import commands
+from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
 from tests.services.slurm import SlurmNode, SlurmOracle
 
 pytestmark = pytest.mark.service
@@ -81,3 +82,44 @@ def test_changes_are_seen_where_a_node_is_drained(
     finally:
         asked(oracle, ["scontrol", "update", "NodeName=n2", "State=RESUME"])
     assert len(commands("slurm")) == 3
+
+
+@pytest.fixture(scope="module")
+def engine(gridengine: Callable[[], GridEngine]) -> GridEngine:
+    made = gridengine()
+    made.configure(
+        [Complex("bigmem", "BOOL", "=="), Complex("si00", "INT", "<=")],
+        [
+            QueueOf("fast.q", {"bigmem": "TRUE", "si00": "600"}, 4, {"h_rt": "24:00:00"}),
+            QueueOf("slow.q", {"bigmem": "FALSE", "si00": "1"}, 2, {"h_cpu": "0:30:0"}),
+        ],
+    )
+    return made
+
+
+def test_grid_engine_describes_itself(engine: GridEngine) -> None:
+    found = batch.describe("sge", engine.run)
+    assert not found.issues
+    (node,) = found.nodes
+    assert node.eval("Name") == "localhost"
+    assert node.eval("Cpus") == node.eval("FreeCpus") == 6
+    assert node.eval("Queues") == ["fast.q", "slow.q"]
+    # An integer of 1 is no feature.
+    assert node.eval("Features") == ["bigmem"]
+    # No execution daemon has reported from there.
+    assert node.eval("NodeState") == "u"
+    assert node.eval("Available") is False
+    fast, slow = found.queues
+    assert fast.eval("GlueCEPolicyMaxWallClockTime") == 24 * 60
+    assert slow.eval("GlueCEPolicyMaxCPUTime") == 30
+    assert fast.eval("GlueCEInfoTotalCPUs") == 4
+    assert fast.eval("GlueCEStateStatus") == "Queueing"
+
+
+def test_the_oracle_selects_as_grid_engine_does(engine: GridEngine) -> None:
+    assert engine.selected(["-l", "si00=500"]) == {"fast.q"}
+    assert engine.selected(["-l", "si00=1"]) == {"fast.q", "slow.q"}
+    assert engine.selected(["-l", "bigmem=TRUE"]) == {"fast.q"}
+    assert engine.selected(["-l", "si00=601"]) == set()
+    with pytest.raises(RefusedError, match="nothere"):
+        engine.selected(["-l", "nothere=1"])

@@ -149,6 +149,7 @@ GRIDENGINE_HOSTS = """<?xml version='1.0'?>
    <hostvalue name='mem_used'>1.1G</hostvalue>
    <resourcevalue name='mem_free' dominance='hl'>14.500G</resourcevalue>
    <resourcevalue name='bigmem' dominance='hc'>1.000000</resourcevalue>
+   <resourcevalue name='gpu' dominance='hc'>1.000000</resourcevalue>
    <resourcevalue name='num_proc' dominance='hl'>8.000000</resourcevalue>
    <queue name='all.q'>
      <queuevalue qname='all.q' name='qtype_string'>BIP</queuevalue>
@@ -185,6 +186,15 @@ pe_list               make smp \\
 s_rt                  INFINITY
 h_rt                  24:00:00
 h_cpu                 INFINITY
+"""
+
+GRIDENGINE_COMPLEXES = """\
+#name               shortcut   type        relop requestable consumable default  urgency
+#----------------------------------------------------------------------------------------
+arch                a          RESTRING    ==    YES         NO         NONE     0
+bigmem              bm         BOOL        ==    FORCED      NO         0        0
+gpu                 gpu        INT         <=    YES         YES        0        0
+# >#< starts a comment but comments are not saved across edits --------
 """
 
 SLURM_JSON_NEW = json.dumps(

@@ -99,11 +99,16 @@ def test_htcondor() -> None:
 
 def test_gridengine() -> None:
     found = described(
-        "sge", outputs.GRIDENGINE_HOSTS, outputs.GRIDENGINE_USE, outputs.GRIDENGINE_QUEUES
+        "sge",
+        outputs.GRIDENGINE_HOSTS,
+        outputs.GRIDENGINE_USE,
+        outputs.GRIDENGINE_QUEUES,
+        outputs.GRIDENGINE_COMPLEXES,
     )
     one, two = found.nodes
     assert facts(one, "Cpus", "FreeCpus", "Memory", "FreeMemory") == [8, 6, 15974, 14848]
     assert facts(one, "Features", "Queues", "Available") == [["bigmem"], ["all.q"], True]
+    assert facts(one, "GPUs") == [1]
     assert facts(two, "Cpus", "Available", "NodeState", "Memory") == [4, False, "au", UNDEFINED]
     (queue,) = found.queues
     assert facts(queue, "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxCPUTime") == [
@@ -181,6 +186,7 @@ _ALL = [
         "condor": (outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS),
         "sge": (
             outputs.GRIDENGINE_HOSTS, outputs.GRIDENGINE_USE, outputs.GRIDENGINE_QUEUES,
+            outputs.GRIDENGINE_COMPLEXES,
         ),
         "slurm": (outputs.SLURM_JSON_NEW, outputs.SLURM_LINES),
     }.items()

@@ -1,10 +1,11 @@
-"""Grid Engine: ``qhost -F -q -xml``, ``qstat -g c -xml`` and ``qconf -sq``.
+"""Grid Engine: ``qhost``, ``qstat`` (both in XML) and ``qconf``.
 
 The shapes are those of Grid Engine 8.1.9 (qhost(1), qstat(1), queue_conf(5), complex(5)).
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -19,85 +20,102 @@ LRMS: Final = "sge"
 
 COMMANDS: Final = (
     ("qhost", "-F", "-q", "-xml"),
+    ("qstat", "-F", "-xml"),
     ("qstat", "-g", "c", "-xml"),
+    ("qconf", "-sc"),
     ("qconf", "-sq", "*"),
 )
 
 _CLOSING: Final = frozenset("adDEosSuC")
 """Letters of a queue instance's state that keep jobs from it: alarm, disabled, error, unknown, …"""
 
-_BUILT_IN: Final = frozenset(
-    {"arch", "cpu", "hostname", "load_avg", "load_long", "load_medium", "load_short", "mem_free",
-     "mem_total", "mem_used", "np_load_avg", "np_load_long", "np_load_medium", "np_load_short",
-     "num_proc", "swap_free", "swap_rate", "swap_rsvd", "swap_total", "swap_used",
-     "virtual_free", "virtual_total", "virtual_used", "m_core", "m_socket", "m_thread",
-     "m_topology", "m_topology_inuse", "m_topology_numa"}
-)  # fmt: skip
+_HEADING: Final = "#name"
+"""How the list of complexes begins."""
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
-    """The execution hosts and cluster queues in some outputs, in any order."""
-    nodes: list[Node] = []
+    """The execution hosts and cluster queues in some outputs, in any order.
+
+    A host has what its queues have: complex values are as often theirs as the host's.
+    """
+    hosts: list[Element] = []
+    instances: dict[str, list[dict[str, str]]] = {}
     used: dict[str, dict[str, str]] = {}
     configured: dict[str, dict[str, str]] = {}
+    booleans: set[str] = set()
     for text in texts:
-        if not text.content.lstrip().startswith("<"):
-            configured.update(_configured(text))
+        content = text.content.lstrip()
+        if not content:
             continue
-        root = as_xml(text)
-        if root.tag == "qhost":
-            nodes += (_node(host) for host in root.iter("host") if host.get("name") != "global")
-        elif root.tag == "job_info":
+        if content.startswith(_HEADING):
+            booleans |= {line[0] for line in _table(content) if line[2:3] == ["BOOL"]}
+        elif not content.startswith("<"):
+            configured.update(_configured(text))
+        else:
+            root = as_xml(text)
+            if root.tag not in ("qhost", "job_info"):
+                raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
+            hosts += (host for host in root.iter("host") if host.get("name") != "global")
             for entry in root.iter("cluster_queue_summary"):
                 told = {part.tag: (part.text or "").strip() for part in entry}
                 used[told.get("name", "")] = told
-        else:
-            raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
+            for entry in root.iter("Queue-List"):
+                _, _, host_name = (entry.findtext("name") or "").partition("@")
+                instances.setdefault(host_name, []).append(_values(entry, "resource"))
+    nodes = [_node(host, instances.get(host.get("name", ""), []), booleans) for host in hosts]
     names = dict.fromkeys([*configured, *used, *(name for node in nodes for name in node.queues)])
     return nodes, [
         _queue(name, configured.get(name, {}), used.get(name, {}), nodes) for name in names
     ]
 
 
-def _node(host: Element) -> Node:
-    told = {
-        value.get("name", ""): (value.text or "").strip()
-        for kind in ("hostvalue", "resourcevalue")
-        for value in host.iter(kind)
-    }
-    instances: dict[str, dict[str, str]] = {}
-    for instance in host.iter("queue"):
-        instances[instance.get("name", "")] = {
-            value.get("name", ""): (value.text or "").strip()
-            for value in instance.iter("queuevalue")
-        }
-    states = [instance.get("state_string", "") for instance in instances.values()]
-    slots = [whole(instance.get("slots")) or 0 for instance in instances.values()]
-    taken = [
-        (whole(instance.get("slots_used")) or 0) + (whole(instance.get("slots_resv")) or 0)
-        for instance in instances.values()
-    ]
-    cpus = whole(told.get("num_proc")) or (max(slots) if slots else None)
+def _values(element: Element, kind: str) -> dict[str, str]:
+    """The texts of elements of a kind inside one, by the names that they carry."""
+    return {value.get("name", ""): (value.text or "").strip() for value in element.iter(kind)}
+
+
+def _table(content: str) -> list[list[str]]:
+    return [line.split() for line in content.split("\n") if line and not line.startswith("#")]
+
+
+def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]) -> Node:
+    parts = [_values(host, "resourcevalue"), *instances]
+    told = dict(ChainMap({}, _values(host, "hostvalue"), *parts))
+    queues = {each.get("name", ""): _values(each, "queuevalue") for each in host.iter("queue")}
+    states = [queue.get("state_string", "") for queue in queues.values()]
+    slots = sum(whole(queue.get("slots")) or 0 for queue in queues.values())
+    taken = sum(
+        (whole(queue.get(name)) or 0)
+        for queue in queues.values()
+        for name in ("slots_used", "slots_resv")
+    )
+    cpus = whole(told.get("num_proc"))
     return Node(
         name=host.get("name", ""),
         lrms=LRMS,
         state=",".join(dict.fromkeys(state for state in states if state)) or "ok",
         available=any(not _CLOSING.intersection(state) for state in states),
-        cpus=cpus,
-        free_cpus=None if cpus is None or not slots else max(0, min(cpus, sum(slots)) - sum(taken)),
+        cpus=slots or None if cpus is None else cpus,
+        free_cpus=None if not queues else max(0, min(cpus or slots, slots) - taken),
         memory=megabytes(told.get("mem_total")),
         free_memory=megabytes(told.get("mem_free")),
-        gpus=whole((told.get("gpu") or told.get("ngpus") or "").partition(".")[0]),
-        arch=_known(told.get("arch_string") or told.get("arch")),
+        gpus=_count(told.get("gpu", told.get("ngpus"))),
+        arch=_known(told.get("arch_string")),
         load=real(told.get("load_avg")),
         features=tuple(
-            name
-            for name, text in told.items()
-            if name not in _BUILT_IN and text.lower() in ("true", "1", "1.000000")
+            name for name in sorted(booleans) if any(_count(part.get(name)) for part in parts)
         ),
-        queues=tuple(instances),
+        queues=tuple(queues),
         native={name: text for name, text in told.items() if _known(text) is not None},
     )
+
+
+def _count(text: str | None) -> int | None:
+    """A resource that is counted: ``1.000000`` is 1, as is ``TRUE``."""
+    if text is not None and text.lower() in ("true", "false"):
+        return int(text.lower() == "true")
+    number = real(text)
+    return None if number is None else int(number)
 
 
 def _known(text: str | None) -> str | None:
