@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from matchmaker.classad import bounds
 from matchmaker.classad.bounds import (
     MAX_EXPANDED,
+    MAX_GROUPS,
     MAX_KEPT,
     MAX_PATTERN,
     MAX_SUBJECT,
@@ -95,6 +96,19 @@ def expanded(pattern: str) -> int:
     return sum(sizes)
 
 
+def nesting(pattern: str) -> int:
+    """How deep the groups of a pattern stand in each other.
+
+    >>> nesting("a+b"), nesting("(a(b)c)(d)")
+    (0, 2)
+    """
+    depth = deepest = 0
+    for unit in _UNIT.finditer(pattern):
+        depth += (unit[0] == "(") - (unit[0] == ")")
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def translated(pattern: str) -> str:
     r"""A pattern of PCRE's in the syntax of `regex`. ValueError on an escape without meaning.
 
@@ -165,6 +179,9 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
     size = expanded(pattern)
     if size > MAX_EXPANDED:
         return ErrorType(f"the pattern repeats itself to a size of {size}, at most {MAX_EXPANDED}")
+    groups = nesting(pattern)
+    if groups > MAX_GROUPS:
+        return ErrorType(f"the pattern has groups {groups} deep, at most {MAX_GROUPS}")
     flags = regex.VERSION0 | regex.ASCII
     for letter, flag in (
         ("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL), ("x", regex.VERBOSE)
@@ -173,7 +190,7 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
             flags |= flag
     try:
         return regex.compile(translated(pattern), flags, cache_pattern=False)
-    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+    except (regex.error, ValueError, OverflowError) as error:
         return ErrorType(f"{pattern[:60]!r} is no regular expression: {error}")
 
 
