@@ -194,6 +194,16 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
         return ErrorType(f"{pattern[:60]!r} is no regular expression: {error}")
 
 
+def broken(pattern: str) -> str:
+    """Why a pattern is no regular expression; empty for one that is.
+
+    >>> broken("a+"), broken("a(")
+    ('', "'a(' is no regular expression: missing ) at position 2")
+    """
+    made = _compiled(pattern, "")
+    return made.reason if isinstance(made, ErrorType) else ""
+
+
 _CALL: Final = re.compile(r"\(\?(?:R|[+-]?\d|P?&|P>)")
 """Where a pattern calls itself or one of its groups."""
 

@@ -71,7 +71,13 @@ def closest(name: str, candidates: Mapping[str, str]) -> str:
 
 
 def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
-    """What target ads and a schema tell."""
+    """What target ads and a schema tell. TypeError for a schema that is a text."""
+    if isinstance(schema, (str, bytes)):
+        # Its letters would be the names.
+        raise TypeError(
+            "schema takes the names of attributes, or a function that gives them, not a text"
+            f" such as {schema[:40]!r}"
+        )
     spelling: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
 
