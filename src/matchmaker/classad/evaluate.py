@@ -26,6 +26,7 @@ from matchmaker.classad.bounds import (
 )
 from matchmaker.classad.compile import Surroundings, compile_expression
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.functions.unknown import STEPS, unknown
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -348,7 +349,8 @@ def _ad(node: AdExpr, state: State, ad: ClassAd | None) -> Value:
 def _call(node: Call, state: State, ad: ClassAd | None) -> Value:
     function = FUNCTIONS.get(node.function.lower())
     if function is None:
-        return ErrorType(f"there is no function {node.function[:60]}()")
+        state.spend(STEPS)
+        return ErrorType(unknown(node.function))
     if not function.accepts(len(node.arguments)):
         return ErrorType(f"{function.name}() takes {function.arity}, not {len(node.arguments)}")
     value: Value

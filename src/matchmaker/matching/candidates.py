@@ -23,7 +23,7 @@ from matchmaker.matching.columns.masks import Cache, Masks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
 from matchmaker.matching.pair import RANK
-from matchmaker.matching.slots import Amounts, Short, Slots, amount
+from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -160,10 +160,15 @@ class Requests:
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
+        self.nonsense = ""
+        """What is wrong with a request that is no amount, whatever the slot; empty if none is."""
         for name, expression in slots.resources.items():
             reach = self._evaluator.reaches.of(expression, Side.JOB)
             if not (reach.opaque or reach.columns):
-                self._same[name] = amount(evaluate(expression, job, ClassAd()))
+                value = evaluate(expression, job, ClassAd())
+                self._same[name] = amount(value)
+                if self._same[name] is None and not self.nonsense:
+                    self.nonsense = no_amount(name, expression, value)
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.

@@ -10,7 +10,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsFloat, SupportsIndex
 
 import attrs
 import numpy as np
@@ -177,8 +177,12 @@ class Snapshot:
         fuzzy_factor: float | None = None,
     ) -> Matches:
         """See :meth:`Pool.top`."""
+        if not isinstance(count, SupportsIndex):
+            raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
         if count < 0:
             raise ValueError(f"the best {count} cannot be given")
+        if fuzzy_factor is not None and not isinstance(fuzzy_factor, SupportsFloat):
+            raise TypeError(f"fuzzy takes a number, not {type(fuzzy_factor).__name__}")
         found = self.match(job)
         if fuzzy_factor is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only

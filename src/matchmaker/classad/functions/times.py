@@ -288,7 +288,8 @@ def abs_time(*values: Value) -> Value:
 
     x is a string such as "2004-01-01T00:00:00+00:00", a number of seconds since 1970, or a time;
     the offset from UTC is a number of seconds or a relative time, by default the local one, and
-    is ignored where x is a string or a time. Numbers lose their fractions. Undefined stays as x; anything else is an error. (HTCondor manual, ClassAd functions.)
+    is ignored where x is a string or a time. Numbers lose their fractions. Undefined
+    stays as x; anything else is an error. (HTCondor manual, ClassAd functions.)
 
     >>> abs_time(0, 3600).isoformat()
     '1970-01-01T01:00:00+01:00'
