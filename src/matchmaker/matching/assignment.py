@@ -34,7 +34,8 @@ from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.idle import Idle, Outcome, why_idle
-from matchmaker.matching.pair import RANK, describe
+from matchmaker.matching.names import FOLDED_RANK, RANK
+from matchmaker.matching.pair import describe
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.snapshot import Snapshot
@@ -299,7 +300,7 @@ class _Cycle:
 
     def _given(self, entry: _Entry, job: ClassAd, choice: Choice) -> Placement:
         slots = self._slots
-        rank = evaluate_attribute(job, RANK.lower(), slots.now.ad(choice.row))
+        rank = evaluate_attribute(job, FOLDED_RANK, slots.now.ad(choice.row))
         slots.take(choice.row, choice.taken)
         return Placement(
             entry.number,

@@ -21,10 +21,11 @@ from matchmaker.classad.parser import parse_expr
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
+from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
@@ -165,7 +166,7 @@ class Snapshot:
         found = ranks(self.view, job, rows, self._cache)
         none = np.isnan(found)
         found[none] = 0.0
-        if RANK not in job.content:
+        if FOLDED_RANK not in job.content:
             none[:] = False
         return Matches(rows, found, self.view.keys, none, masks.problem)
 

@@ -16,6 +16,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import (
     EPOCH,
+    relative_text,
     saturated,
     to_integer,
     whole_seconds,
@@ -360,12 +361,6 @@ def interval(value: Value) -> Value:
     seconds = to_integer(value)
     if seconds is None:
         return wrong("interval", "a number of seconds", value)
-    sign = "-" if seconds < 0 else ""
-    minutes, second = divmod(abs(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{sign}{days}+{hour:02}:{minute:02}:{second:02}"
-    if hours:
-        return f"{sign}{hours}:{minute:02}:{second:02}"
-    return f"{sign}{minutes}:{second:02}" if minutes else f"{sign}{second}"
+    text = relative_text(abs(seconds))
+    # Unlike string() of a time, without a zero before the first part.
+    return ("-" if seconds < 0 else "") + (text[1:] if text[0] == "0" else text)
