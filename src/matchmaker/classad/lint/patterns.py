@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from matchmaker.classad.functions.patterns import broken, expanded
+from matchmaker.classad.functions.patterns import broken
 from matchmaker.classad.lint.kinds import Facts
 from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import Report, Site
 from matchmaker.classad.nodes import Call
+from matchmaker.classad.pcre import expanded
 
 _FIRST: Final = frozenset(
     {"regexp", "regexpmember", "regexps", "replace", "replaceall", "stringlist_regexpmember"}
