@@ -13,7 +13,8 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
-from matchmaker.matching.columns.column import Column, identity
+from matchmaker.matching.columns.column import Column
+from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, Names, hides, names_in
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 

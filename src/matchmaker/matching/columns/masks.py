@@ -20,7 +20,8 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, identity
+from matchmaker.matching.columns.column import Coded, Column, Rows
+from matchmaker.matching.columns.contents import MISSING, identity
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View

@@ -14,7 +14,8 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Expr, conjuncts, literal
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows
+from matchmaker.matching.columns.column import Coded, Column, Rows
+from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
