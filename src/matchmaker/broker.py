@@ -16,7 +16,7 @@ import attrs
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, expires, unwrap
-from matchmaker.matching.pair import RANK
+from matchmaker.matching.names import RANK
 from matchmaker.matching.selection import Refusal, Selection, select
 
 DEFAULT_RANK: Final = "-other.GlueCEStateEstimatedResponseTime"

@@ -6,23 +6,15 @@ import attrs
 import click
 
 from matchmaker import ClassAd, ReductionError, batch, broker, glue, nodes, reduce
-from matchmaker.cli import reports, sources
+from matchmaker.cli import reports, sources, submission
 from matchmaker.cli.output import count, print_json
 
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @sources.queue_options
-@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
 @click.option("--lrms", metavar="NAME", help="The batch system to be told, such as slurm.")
-@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
-@click.option(
-    "--want",
-    type=click.Choice(["necessary", "sufficient", "exact"]),
-    default="necessary",
-    show_default=True,
-    help="How flags that cannot be exact may err.",
-)
+@submission.options
 @click.option("--json", "as_json", is_flag=True, help="All of it as data.")
 def command(
     *,
@@ -101,11 +93,11 @@ def _tell(page: reports.Page, job: ClassAd, queue: sources.Queue, hosts: _Hosts)
         return True
     try:
         sources.check_lrms(queue, table.lrms)
-        submission = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
+        told = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
     except batch.NoFlagsError as error:
         data["submission"] = {"error": str(error)}
         page.say(table.lrms, f"no flags: {error}")
         return False
-    data["submission"] = reports.submission_data(submission)
-    page.submission(submission)
+    data["submission"] = reports.submission_data(told)
+    page.submission(told)
     return True

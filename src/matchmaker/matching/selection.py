@@ -13,7 +13,8 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.values import UNDEFINED, Value, type_name
-from matchmaker.matching.pair import RANK, Clause, refusal
+from matchmaker.matching.names import RANK
+from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.ranking import best_first, rank_number
 
 
