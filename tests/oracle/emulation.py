@@ -27,6 +27,10 @@ Wrapper: TypeAlias = Callable[..., Any]
 """What is called in the place of something: with that first, then with its arguments."""
 
 
+ANYTHING: Final[Answer] = ["anything"]
+"""What HTCondor answers where it gives what happens to stand in its memory."""
+
+
 class NoValueError(BaseException):
     """Ends an evaluation that has no value, with the answer that says so.
 

@@ -38,8 +38,8 @@ _IDENTITIES: Final = ("is", "isnt", "=?=", "=!=")
 _INFIX: Final = tuple(symbol for symbol in BINARY if symbol != "?:")
 _TIME: Final = re.compile(r"absTime|relTime|formatTime", re.IGNORECASE)
 """What is not broken: without arguments it gives the present, and half a date some other one."""
-_COMPARING: Final = re.compile(r"version|stri?cmp|unparse", re.IGNORECASE)
-"""What compares lists, ads and expressions as texts, to the character."""
+_COMPARING: Final = re.compile(r"version|stri?cmp|unparse|split|stringlist", re.IGNORECASE)
+"""What compares or cuts up lists, ads and expressions as texts, to the character."""
 _TOKEN: Final = re.compile(
     r'"(?:\\.|[^"\\])*"|\w+|\s+|>>>|=\?=|=!=|[<>=!]=|&&|\|\||<<|>>|\?:|.', re.DOTALL
 )

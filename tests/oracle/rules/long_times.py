@@ -10,7 +10,7 @@ from matchmaker import ClassAd, Expr
 from matchmaker.classad.functions import FUNCTIONS, conversions
 from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
-from tests.oracle.emulation import Rules, Wrapper
+from tests.oracle.emulation import ANYTHING, NoValueError, Rules, Wrapper
 from tests.oracle.rules.numbers import cast, is_integer, is_real, parts_of_least
 from tests.oracle.rules.times import formatted
 from tests.oracle.rules.unbounded import Unbounded
@@ -198,8 +198,14 @@ def _split(inner: Wrapper, value: Any) -> Any:
     return ClassAd({"Type": "AbsoluteTime", "Offset": 0} | _civil(int(_seconds_of(value) or 0)))
 
 
+_LAST: Final = 2**31 * 365 * 86400
+"""About the last second of the years that C has numbers for; beyond them its parts are chance."""
+
+
 def _civil(seconds: int) -> dict[str, int]:
     """The parts of a count of seconds since 1970, by the calendar of today in all years."""
+    if abs(seconds) > _LAST:
+        raise NoValueError(ANYTHING)
     days, second = divmod(seconds, 86400)
     # 400 years are always as many days.
     cycles, days = divmod(days, 146097)
@@ -226,7 +232,7 @@ def _format_given(arguments: tuple[Expr, ...], scope: Any) -> tuple[Any, Any]:
 
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
 _WHOLE: Final = {
-    name for name, function in FUNCTIONS.items() if function.call.__module__.endswith("versions")
+    name for name, function in FUNCTIONS.items() if function.call.__module__.endswith(".versions")
 } | {
     "tolower", "toupper", "strcat", "join", "string", "stricmp", "strcmp",
     "member", "identicalmember", "anycompare", "allcompare",

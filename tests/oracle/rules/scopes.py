@@ -47,7 +47,10 @@ def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) 
         return inner(node, state, ad) if held else evaluation._special(node.folded, state, ad.root)
     bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
     if bare and isinstance(state, Match) and evaluation._defining(ad, node.folded) is None:
-        scope = evaluation._defining(state.other(ad), node.folded)
+        # A function may evaluate it in an ad of a list of the match's ads, one deeper.
+        below = ad is not None and ad is state.context and state.other(ad) is None
+        other = state.other(ad.parent if ad is not None and below else ad)
+        scope = evaluation._defining(other, node.folded)
         if scope is None:
             return UNDEFINED
         return evaluation._attribute_of(scope, node.folded, state)
