@@ -164,7 +164,7 @@ def share(strategy: st.SearchStrategy[testing.Pair]) -> float:
 
     # Several in each case, because Hypothesis makes some cases from others that it likes.
     @settings(
-        max_examples=30,
+        max_examples=40,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
@@ -181,7 +181,7 @@ def share(strategy: st.SearchStrategy[testing.Pair]) -> float:
 @pytest.mark.parametrize("wanted", [0, 0.2, 0.5, 0.8, 1])
 def test_so_many_pairs_match(wanted: float) -> None:
     found = share(testing.pairs(matching=wanted))
-    assert abs(found - wanted) <= (0.15 if 0 < wanted < 1 else 0)
+    assert abs(found - wanted) <= (0.2 if 0 < wanted < 1 else 0)
 
 
 POLICY = mm.parse_expr('TARGET.RequestMemory <= MY.Memory && TARGET.Owner != "ana"')
