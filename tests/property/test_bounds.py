@@ -11,16 +11,8 @@ from matchmaker import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
-from matchmaker.reduction.bounds import (
-    ANY,
-    MOST_BOXES,
-    NOTHING,
-    NUMBERS,
-    Domain,
-    bounds,
-    comes_to,
-    numbers,
-)
+from matchmaker.reduction.bounds import MOST_BOXES, bounds, comes_to
+from matchmaker.reduction.domains import ANY, NOTHING, NUMBERS, Domain, numbers
 
 NAMES = ("HostA", "HostB", "HostC")
 
