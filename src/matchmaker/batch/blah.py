@@ -37,7 +37,7 @@ from matchmaker.reduction.bounds import bounds
 from matchmaker.reduction.domains import NUMBERS, Box, hull
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TEXT: Final = re.compile(r"[A-Za-z0-9_.+:/@=-]+(?: [A-Za-z0-9_.+:/@=-]+)*")
+_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
 _OTHER: Final = Attr(None, "other", False)
 
 MOST_INPUT: Final = 4 << 20

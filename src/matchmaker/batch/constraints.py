@@ -26,7 +26,7 @@ MOST_OUTPUT: Final = 64 << 10
 
 _WORD: Final = re.compile(r"[\x20-\x7e]+")
 # A value that a script may use without quoting it and come to no harm.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.+:/@=-]+(?: [A-Za-z0-9_.+:/@=-]+)*")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

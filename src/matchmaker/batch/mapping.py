@@ -274,6 +274,8 @@ class _Templates:
         return found
 
     def flag(self, name: str, slot: str, default: str, *, needed: bool = False) -> str:
+        if name not in self.table and default:
+            return default
         found = template(self.table.get(name, default))
         if found == "" and not (self.complete and needed):
             return ""

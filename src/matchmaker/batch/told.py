@@ -95,7 +95,7 @@ def tell(condition: Expr, table: Mapping, *, sure: bool = False, called: Called 
     teller = _Teller(table, names, Speaker(table, sure), called)
     for part in parts:
         if not part.boxes:
-            teller.drop(part.clause, "no host with values as the mapping has them satisfies it")
+            teller.impossible(part.clause)
     teller.common(common, settled)
     for part in parts:
         if len(part.boxes) > 1:
@@ -125,13 +125,9 @@ def _settled(parts: list[_Part]) -> tuple[Box, list[_Part]]:
         for part in parts:
             if part in settled or not part.boxes:
                 continue
-            left = [box for box in part.boxes if box.meet(common) is not None]
-            met = common.meet(left[0]) if len(left) == 1 else common
-            if not left or met is None:
-                part.boxes = []
-                continue
-            part.boxes, common = left, met
-            if len(left) == 1:
+            part.boxes = _possible(part.boxes, common)
+            if len(part.boxes) == 1:
+                common = common.meet(part.boxes[0]) or common
                 settled.append(part)
     empty = [part.clause for part in parts if not part.boxes]
     if empty and not bounds(conjunction([part.clause for part in parts])).boxes:
@@ -140,6 +136,20 @@ def _settled(parts: list[_Part]) -> tuple[Box, list[_Part]]:
             f"{shown(empty[0])}"
         )
     return common, settled
+
+
+def _possible(boxes: list[Box], common: Box) -> list[Box]:
+    """The alternatives that are left with what else is demanded, without those within others."""
+    left = [(box, met) for box in boxes if (met := box.meet(common)) is not None]
+    return [
+        box
+        for place, (box, met) in enumerate(left)
+        if not any(
+            met.within(other) and (at < place or not other.within(met))
+            for at, (_, other) in enumerate(left)
+            if at != place
+        )
+    ]
 
 
 def shown(clause: Expr) -> str:
@@ -196,6 +206,12 @@ class _Teller:
         self._add(groups)
         if lost:
             self.drop(part.clause, lost)
+
+    def impossible(self, clause: Expr) -> None:
+        """Notes that only hosts with values that the mapping does not know satisfy a clause."""
+        reason = "no host with values as the mapping has them satisfies it"
+        self._insist(clause, reason)
+        self.drop(clause, reason)
 
     def drop(self, clause: Expr, reason: str) -> None:
         """Notes that a clause is not carried, or not whole."""

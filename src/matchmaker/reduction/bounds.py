@@ -188,16 +188,21 @@ class _Walk:
 
     def _connective(self, node: Binary, wanted: _Wanted) -> list[Box]:
         table = _TABLES[node.operator]
-        # The outcomes of the left side by what the right side may then come to.
-        by_right: dict[_Wanted, set[str]] = {}
-        for left in _OUTCOMES:
-            allowed = frozenset(right for right in _OUTCOMES if table[left, right] in wanted)
-            by_right.setdefault(allowed, set()).add(left)
+        # What the right side may come to, by the outcome of the left. Alternatives may overlap:
+        # with more outcomes of the left each is the wider, and the shorter.
+        allowed_by = {
+            left: frozenset(right for right in _OUTCOMES if table[left, right] in wanted)
+            for left in _OUTCOMES
+        }
+        by_right = {
+            allowed: frozenset(left for left in _OUTCOMES if allowed <= allowed_by[left])
+            for allowed in dict.fromkeys(allowed_by.values())
+        }
         return self._united(
             box
             for allowed, lefts in by_right.items()
             for box in self._product(
-                (node.left, frozenset(lefts)), (node.right, allowed)
+                (node.left, lefts), (node.right, allowed)
             )
         )  # fmt: skip
 
