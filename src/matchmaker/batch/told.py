@@ -317,7 +317,9 @@ class _Teller:
             raise UnsayableError(f"{self.table.lrms} cannot be asked for alternatives")
         if any(ask.is_option for asks in rest for ask in asks):
             raise UnsayableError(f"{self.table.lrms} cannot be asked for alternatives of options")
-        return [*common, tuple(dict.fromkeys(rest))], lost
+        every = list(dict.fromkeys(rest))
+        shortest = [asks for asks in every if not any(set(other) < set(asks) for other in every)]
+        return [*common, tuple(shortest)], lost
 
     def _one_alternative(self, part: _Part, reason: str) -> None:
         """Asks for those alternatives that can be said together, or for one of them."""
