@@ -35,6 +35,7 @@ _SLOT: Final = re.compile(r"\{[a-z]+\}")
 
 _DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+ \{flag\}")
 _REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
+_ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
@@ -117,6 +118,7 @@ class Mapping:
     quotes: bool = False
     others: str = ""
     shell: str = ""
+    metadata: str = ""
 
 
 def known_lrms() -> tuple[str, ...]:
@@ -178,8 +180,8 @@ _EMPTY: Final = Mapping("", "", "", "", "", {})
 
 _PLAIN_ENTRIES: Final = ("lrms", "submit", "directive", "exclude", "features")
 _MORE_ENTRIES: Final = (
-    "include", "host_join", "style", "requirements", "quotes", "others", "shell", "terms",
-    "requests",
+    "metadata", "include", "host_join", "style", "requirements", "quotes", "others", "shell",
+    "terms", "requests",
 )  # fmt: skip
 
 
@@ -213,6 +215,7 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
         features=reader.flag("features", "{features}", before.features, needed=True),
         rules=rules,
         include=reader.flag("include", "{hosts}", before.include),
+        metadata=_metadata(table, before.metadata, reader),
         host_join=_one_of(table, "host_join", (",", "|", " ", "+"), before.host_join, where),
         terms=_terms(table, before.terms, where),
         requests=_requests(table, before.requests, where),
@@ -244,6 +247,14 @@ def _one_of(
         said = ", ".join(repr(choice) for choice in choices)
         raise MappingError(f"{where}: {name} must be one of {said}, not {found!r}")
     return found
+
+
+def _metadata(table: MappingType[str, Any], default: str, reader: _Templates) -> str:
+    """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
+    found = table.get("metadata", default)
+    if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
+        return found
+    return reader.flag("metadata", "{policy}", default)
 
 
 def _shell(table: MappingType[str, Any], default: str, where: str) -> str:

@@ -46,7 +46,7 @@ from matchmaker.reduction.domains import (
     numbers,
     widened,
 )
-from matchmaker.reduction.simplify import is_number
+from matchmaker.reduction.simplify import MATCH, constant_to_the_right, is_number
 
 MOST_BOXES: Final = 32
 """So many alternatives are told apart; of more, the hull and the condition as it is."""
@@ -371,6 +371,8 @@ def _tested(node: Expr) -> _Tested | None:
         if attribute is None or domain is None:
             return None
         return attribute, {"T": domain, "F": ~domain}, None
+    if isinstance(node, Binary):
+        node = constant_to_the_right(node, MATCH) or node
     if not (isinstance(node, Binary) and isinstance(node.right, Literal)):
         return None
     attribute = host_attribute(node.left)
