@@ -15,13 +15,14 @@ from hypothesis import HealthCheck, settings
 
 from matchmaker.reduction.paranoid import paranoid
 from tests.oracle import figures
+from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-# A fixture that every folder of tests may ask for.
-__all__ = ["slurm"]
+# Fixtures that every folder of tests may ask for.
+__all__ = ["gridengine", "slurm"]
 
 # Folders whose tests run in paranoid mode.
 PARANOID = {"reduction", "golden", "batch"}

@@ -76,7 +76,7 @@ def test_no_queue_that_satisfies_a_job_is_ruled_out(
             assert truth(policy.eval(target=limits)) is True, str(policy)
 
 
-@given(text=st.text(max_size=40))
+@given(text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
 def test_a_policy_travels_unharmed(text: str) -> None:
     policy = Binary("==", Attr(Attr(None, "other", False), "MaxX", False), Literal(text))
     word = encoded(policy)
@@ -133,7 +133,7 @@ WORD = encoded(POLICY)
     ("lrms", "command", "answer"),
     [
         ("slurm", "scontrol", f"JobId=7 JobName=x Comment={WORD} StdErr=/dev/null"),
-        ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = CLASSAD_POLICY={WORD[:30]}\n\t{WORD[30:]}"),
+        ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD[:9]}\n\t{WORD[9:]}"),
         ("lsf", "bjobs", WORD),
         ("sge", "qstat", f"job_number: 7\ncontext:     classad_policy={WORD}"),
         ("htcondor", "condor_q", WORD),
