@@ -37,6 +37,7 @@ import re
 import secrets
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -70,7 +71,12 @@ AuthInfo=socket={folder}/munge/socket
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool.%n
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmdUser={user}
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobCompType=jobcomp/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -85,7 +91,7 @@ DefMemPerNode=1
 EnforcePartLimits=ALL
 SuspendProgram={true}
 ResumeProgram={true}
-SuspendTime=600
+SuspendTime={suspend}
 PrivateData=cloud
 """
 
@@ -126,7 +132,7 @@ class SlurmNode:
             words.append(f"Feature={','.join(self.features)}")
         if self.gres is not None:
             words.append(f"Gres={self.gres}")
-        return " ".join([*words, "State=CLOUD"])
+        return " ".join(words)
 
 
 @attrs.frozen
@@ -181,6 +187,10 @@ class SlurmOracle:
         return None if done.returncode == 0 else (done.stderr or done.stdout).strip()
 
 
+def _program(name: str) -> str:
+    return program(name, "slurm-wlm munge")
+
+
 @contextlib.contextmanager
 def _munge(folder: Path) -> Iterator[None]:
     """Run ``munged`` with a key of its own in ``folder``."""
@@ -189,7 +199,7 @@ def _munge(folder: Path) -> Iterator[None]:
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
     places = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
-    argv = [program("munged"), "--foreground", "--num-threads=2"]
+    argv = [_program("munged"), "--foreground", "--num-threads=2"]
     argv += [f"--{option}={folder / place}" for option, place in places.items()]
     log = folder / "munged.log"
     with daemon(argv, log) as process:
@@ -198,15 +208,22 @@ def _munge(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOracle]:
-    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields."""
-    scontrol = program("scontrol")
-    slurmctld = program("slurmctld")
+def _controller(
+    folder: Path,
+    nodes: tuple[SlurmNode, ...],
+    where: Callable[[SlurmNode], str] = lambda node: "State=CLOUD",
+) -> Iterator[SlurmOracle]:
+    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields.
+
+    ``where`` is the rest of a node's line: how its daemon is reached, or that it needs none.
+    """
+    scontrol = _program("scontrol")
+    slurmctld = _program("slurmctld")
     configuration = folder / "slurm.conf"
     log = folder / "slurmctld.log"
     oracle = SlurmOracle(
         nodes,
-        program("sbatch"),
+        _program("sbatch"),
         folder,
         # Nothing of the caller's: SBATCH_* variables are options too.
         {"PATH": PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)},
@@ -225,11 +242,13 @@ def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOra
 
     (folder / "state").mkdir(exist_ok=True)
     head = _CONFIGURATION.format(
-        folder=folder, port=free_port(), user=os.getuid(), true=program("true")
-    )
+        folder=folder, port=free_port(), user=os.getuid(), true=_program("true"),
+        # Only nodes without a daemon are put to sleep.
+        suspend=600 if all("CLOUD" in where(node) for node in nodes) else "INFINITE",
+    )  # fmt: skip
     kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
     lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
-    lines += [node.line() for node in nodes]
+    lines += [f"{node.line()} {where(node)}" for node in nodes]
     lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
     configuration.write_text(head + "\n".join(lines) + "\n")
     with daemon([slurmctld, "-D", "-f", str(configuration)], log) as process:
@@ -246,7 +265,7 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
     """
     inventory = tuple(nodes)
     for name in ("munged", "slurmctld", "scontrol", "sbatch"):
-        program(name)
+        _program(name)
     # Not pytest's own folder: the name of a socket may not be longer than about 100 characters.
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
@@ -263,6 +282,77 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
             else:
                 yield oracle
                 return
+
+
+@attrs.frozen
+class Farm:
+    """A cluster whose nodes run a daemon each, all on this machine, so that jobs run."""
+
+    oracle: SlurmOracle
+
+    def submit(self, argv: Sequence[str], script: str) -> str:
+        """Submits a job script and waits for its end; what it wrote. Raises UsageError."""
+        path = self.oracle.folder / "job.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        output = self.oracle.folder / "job.out"
+        output.unlink(missing_ok=True)
+        done = self._run("sbatch", "--wait", f"--output={output}", "-N1", *argv, str(path))
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        give_up = time.monotonic() + START_SECONDS
+        while not output.exists() and time.monotonic() < give_up:
+            time.sleep(0.05)
+        return output.read_text()
+
+    def queue(self, argv: Sequence[str]) -> str:
+        """Submits a job that is held, and so stays queued; its name."""
+        done = self._run("sbatch", "--hold", "--parsable", *argv, "--wrap", "true")
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        return done.stdout.strip()
+
+    def _run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [_program(name), *argv], capture_output=True, text=True, check=False,
+            env=self.oracle.environment, cwd=self.oracle.folder, timeout=START_SECONDS,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def farm(nodes: Iterable[SlurmNode]) -> Iterator[Farm]:
+    """Run a controller and a ``slurmd`` for each node.
+
+    Raises:
+        ServiceUnavailable: The daemons are not installed or do not start here.
+    """
+    inventory = tuple(nodes)
+    if os.getuid() != 0:
+        raise ServiceUnavailable("slurmd runs jobs as root only")
+    slurmd = _program("slurmd")
+    ports = {node.name: free_port() for node in inventory}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        folder.chmod(0o755)
+        stack.enter_context(_munge(folder / "munge"))
+
+        def where(node: SlurmNode) -> str:
+            here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[node.name]}"
+            return f"{here} State=UNKNOWN"
+
+        oracle = stack.enter_context(_controller(folder, inventory, where))
+        made = Farm(oracle)
+        for node in inventory:
+            log = folder / f"slurmd-{node.name}.log"
+            (folder / f"spool.{node.name}").mkdir()
+            argv = [slurmd, "-D", "-N", node.name, "-f", str(folder / "slurm.conf")]
+            process = stack.enter_context(daemon(argv, log))
+
+            def is_idle(name: str = node.name) -> bool:
+                said = made._run("sinfo", "-h", "-n", name, "-o", "%t").stdout
+                return said.strip() == "idle"
+
+            wait(is_idle, process, log)
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -283,7 +373,7 @@ def slurm() -> Iterator[Callable[[Iterable[SlurmNode]], SlurmOracle]]:
         # Programs that are not installed skip every test at once, before any of its work.
         try:
             for name in ("munged", "slurmctld", "sbatch"):
-                program(name)
+                _program(name)
         except ServiceUnavailable as error:
             pytest.skip(f"no Slurm here: {error}")
         yield start

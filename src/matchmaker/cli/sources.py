@@ -110,7 +110,11 @@ def _beginning(file: IO[bytes]) -> bytes:
 
 def one_ad(path: str) -> ClassAd:
     """The one ad of a file. Raises ParseError where there is another number of them."""
-    found = ads(path)
+    return the_one(path, ads(path))
+
+
+def the_one(path: str, found: list[ClassAd]) -> ClassAd:
+    """The one of the ads that a file has. Raises ParseError where there is another number."""
     if len(found) != 1:
         raise ParseError(
             f"{len(found) or 'no'} ads were found", source=path, expected=("exactly one",)

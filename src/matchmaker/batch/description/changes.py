@@ -47,7 +47,7 @@ def changes(before: Iterable[ClassAd], after: Iterable[ClassAd]) -> Iterator[Cha
     ...     pool.remove(change.name) if change.after is None else pool.update(change.after)
     c here
     a gone
-    >>> sorted(pool)
+    >>> sorted(pool.keys())
     ['b', 'c']
     """
     left = {str(ad.eval("Name")): ad for ad in before}

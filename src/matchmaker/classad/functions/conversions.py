@@ -154,7 +154,7 @@ def _plain_text(value: Value) -> str:
     if isinstance(value, datetime):
         return _absolute_text(value)
     if isinstance(value, timedelta):
-        return relative_text(whole_seconds(value))
+        return _relative_text(whole_seconds(value))
     return str(value)
 
 
@@ -166,10 +166,10 @@ def _absolute_text(time: datetime) -> str:
     return f"{day}T{time:%H:%M:%S}{sign}{hours:02}:{minutes:02}"
 
 
-def relative_text(seconds: int) -> str:
+def _relative_text(seconds: int) -> str:
     """Seconds as "d+hh:mm:ss", without leading parts that are 0.
 
-    >>> relative_text(5), relative_text(-3700), relative_text(93784)
+    >>> _relative_text(5), _relative_text(-3700), _relative_text(93784)
     ('05', '-01:01:40', '1+02:03:04')
     """
     sign = "-" if seconds < 0 else ""

@@ -16,7 +16,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import (
     EPOCH,
-    relative_text,
+    _relative_text,
     saturated,
     to_integer,
     whole_seconds,
@@ -361,6 +361,6 @@ def interval(value: Value) -> Value:
     seconds = to_integer(value)
     if seconds is None:
         return wrong("interval", "a number of seconds", value)
-    text = relative_text(abs(seconds))
+    text = _relative_text(abs(seconds))
     # Unlike string() of a time, without a zero before the first part.
     return ("-" if seconds < 0 else "") + (text[1:] if text[0] == "0" else text)

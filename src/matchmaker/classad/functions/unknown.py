@@ -15,9 +15,6 @@ _ELSEWHERE: Final = {
     "iff": "ifThenElse", "coalesce": "", "match": "regexp", "substring": "substr",
 }  # fmt: skip
 
-_LIKENESS: Final = 0.75
-"""Two letters in the wrong order are as unlike in a name of four."""
-
 STEPS: Final = 500
 """What looking for another name costs an evaluation."""
 
@@ -26,11 +23,13 @@ STEPS: Final = 500
 def instead(name: str) -> str:
     """The function that was probably meant, or empty.
 
-    >>> instead("siez"), instead("strlen"), instead("frobnicate")
+    >>> instead("siez"), instead("strlen"), instead("foo")
     ('size', 'size', '')
     """
     known = {folded: function.name for folded, function in FUNCTIONS.items()}
-    return _ELSEWHERE.get(name.lower()) or closest(name, known, _LIKENESS)
+    # Two letters in the wrong order make a name of four as unlike as this, foo() as unlike floor().
+    likeness = 0.75 if len(name) > 3 else 0.8
+    return _ELSEWHERE.get(name.lower()) or closest(name, known, likeness)
 
 
 def unknown(name: str) -> str:

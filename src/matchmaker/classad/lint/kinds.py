@@ -58,7 +58,7 @@ _NOT_FOLDED: Final = frozenset(
     {"time", "currenttime", "daytime", "timezoneoffset", "random", "debug", "eval", "unparse",
      "unresolved", "userhome", "usermap", "formattime", "abstime", "splittime", "countmatches",
      "evalineachcontext", "interval", "regexp", "regexpmember", "regexps", "replace", "replaceall",
-     "stringlist_regexpmember"}
+     "stringlist_regexpmember", "anymatch", "allmatch", "whichmatch"}
 )  # fmt: skip
 
 _RESULTS: Final[Mapping[str, frozenset[str]]] = {
@@ -67,7 +67,8 @@ _RESULTS: Final[Mapping[str, frozenset[str]]] = {
          "isboolean", "isabstime", "isreltime", "member", "identicalmember", "anycompare",
          "allcompare", "regexp", "regexpmember", "versionle", "versionlt", "versionge",
          "versiongt", "versioneq", "version_in_range", "stringlistmember", "stringlistimember",
-         "stringlistsubsetmatch", "stringlistisubsetmatch", "stringlistsintersect", "bool"),
+         "stringlistsubsetmatch", "stringlistisubsetmatch", "stringlistsintersect", "bool",
+         "anymatch", "allmatch", "fqanmember"),
         frozenset({BOOLEAN}),
     ),
     **dict.fromkeys(
