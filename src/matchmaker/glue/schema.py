@@ -11,13 +11,18 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from matchmaker._data import data_text
 
 FILES = ("glue13.toml", "glue20.toml")
+
+FACTORS: Final[Mapping[tuple[str, str], int]] = MappingProxyType(
+    {("seconds", "minutes"): 60, ("MB", "GB"): 1000, ("kB", "MB"): 1000, ("kB", "GB"): 1_000_000}
+)
+"""How many of the first unit make one of the second (a GB is 10^9 bytes in GLUE 2)."""
 
 
 @attrs.frozen(slots=True)
@@ -126,6 +131,31 @@ def attribute(name: str) -> Attribute | None:
     True
     """
     return attributes().get(name.lower())
+
+
+def convert(value: float, unit: str, to: str) -> int | float | None:
+    """A number in another unit; None where one unit says nothing of the other.
+
+    A whole number stays whole where it can; a larger unit takes what is whole of it, as a limit of
+    90 seconds is no limit of 2 minutes.
+
+    Args:
+        value: in ``unit``.
+        unit: of an `Attribute`.
+        to: of another.
+
+    >>> convert(1440, "minutes", "seconds"), convert(90, "seconds", "minutes")
+    (86400, 1)
+    >>> convert(5, "GB", "minutes") is None
+    True
+    """
+    if unit == to:
+        return value
+    if (factor := FACTORS.get((to, unit))) is not None:
+        return value * factor
+    if (factor := FACTORS.get((unit, to))) is not None:
+        return value // factor if isinstance(value, int) else value / factor
+    return None
 
 
 def scope(name: str) -> str:
