@@ -15,8 +15,9 @@ from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, unwrap
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
+from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
-from matchmaker.glue.snapshot import Snapshot, build
+from matchmaker.glue.snapshot import build
 
 __all__ = [
     "ALL_RULES",

@@ -73,7 +73,7 @@ _STATUS = {
 _AMD64 = re.compile(r"amd64|x64|em64t|intel64|x86-64|Intel\(R\) Xeon\(R\).*", re.IGNORECASE)
 _PLATFORMS = {"GlueHostArchitecturePlatformType", "GLUE2ExecutionEnvironmentPlatform"}
 _STATUSES = {"GlueCEStateStatus"}
-_RULES_OF_ACCESS = {"GlueCEAccessControlBaseRule"}
+_RULES_OF_ACCESS = {"GlueCEAccessControlBaseRule", "GLUE2PolicyRule"}
 
 
 def default_number(name: str, text: str) -> str | None:
@@ -201,6 +201,8 @@ def access_rule(name: str, text: str) -> str | None:
     >>> access_rule("GlueCEAccessControlBaseRule", "EGEE") is None
     True
     """
+    if name == "GLUE2PolicyRule" and text.upper() == "ALL":  # GLUE 2.0 has a word for everybody
+        return text
     return None if name in _RULES_OF_ACCESS and not _ACCESS.fullmatch(text) else text
 
 
@@ -271,7 +273,10 @@ ENTRY_RULES: Final = (
     EntryRule("clean.cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time),
 )
 
-ALL_RULES: Final = frozenset(rule.id for rule in (*RULES, *ENTRY_RULES))
+LINK_RULES: Final = ("clean.benchmark",)
+"""Rules that see several entries, applied where these are linked: `glue20` and `translate`."""
+
+ALL_RULES: Final = frozenset((*(rule.id for rule in (*RULES, *ENTRY_RULES)), *LINK_RULES))
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.glue.snapshot import (
+from matchmaker.glue.records import (
     Bind,
     ComputingElement,
     Snapshot,
@@ -101,6 +101,7 @@ def _common(ce: ComputingElement, choose: Choice) -> dict[str, Value]:
         merged = [key for level in levels for key in _texts(level.get(name))]
         if merged:
             found[name] = list(dict.fromkeys(merged))
+    _nest(found, levels)
     found["GlueCEUniqueID"] = ce.id
     if cluster is not None and cluster.site_id:
         found["GlueSiteUniqueID"] = cluster.site_id
@@ -112,6 +113,13 @@ def _common(ce: ComputingElement, choose: Choice) -> dict[str, Value]:
     if isinstance(preferred, str):
         found["LRMSType"] = preferred
     return found | _close(ce)
+
+
+def _nest(found: dict[str, Value], levels: Sequence[Mapping[str, Value]]) -> None:
+    """What GLUE 2.0 says, in its own names: of the queue and of its hosts, in one ad."""
+    parts = [part for level in levels if isinstance(part := level.get("GLUE2"), ClassAd)]
+    if parts:
+        found["GLUE2"] = ClassAd({name: part[name] for part in parts for name in part})
 
 
 def _close(ce: ComputingElement) -> dict[str, Value]:
@@ -134,6 +142,7 @@ def _viewed(common: Mapping[str, Value], view: VOView) -> dict[str, Value]:
         keys = dict.fromkeys((*_texts(common.get(name)), *_texts(changed.get(name))))
         if keys:
             changed[name] = list(keys)
+    _nest(changed, [common, changed])
     return {**common, **changed}
 
 
