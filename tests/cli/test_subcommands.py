@@ -212,11 +212,42 @@ def test_ces_check_reports_what_was_mended(classad: Run, examples: Path) -> None
     done = classad("ces", "--ldif", examples / "site.ldif", "--check")
     assert (done.status, done.err) == (1, "")
     lines = done.out.splitlines()
-    assert lines[-1] == f"{len(lines) - 1} findings"
+    findings = [line for line in lines if line[:2] in ("E ", "W ", "I ")]
+    assert lines[-1] == f"{len(findings)} findings"
+    counts = lines[len(findings) : -1]
+    assert sum(int(line.split()[0]) for line in counts) == len(findings)
+    assert "      1 error of link.no-subcluster" in counts
+    assert "      7 warnings of clean.default-number" in counts
     assert any(re.search(r"site\.ldif: line [0-9]+: clean\.", line) for line in lines)
     data = json.loads(classad("ces", "--ldif", examples / "site.ldif", "--check", "--json").out)
-    assert len(data) == len(lines) - 1
-    assert set(data[0]) >= {"rule", "line", "text"}
+    assert len(data) == len(findings)
+    assert set(data[0]) >= {"level", "rule", "line", "text", "attribute", "raw"}
+
+
+def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) -> None:
+    done = classad("ces", "--ldif", examples / "site.ldif", "--check", "--nagios")
+    found = re.fullmatch(
+        r"GLUE CRITICAL - 19 queues, 7 errors, \d+ warnings, \d+ notes"
+        r" \| errors=7 warnings=\d+ notes=\d+\n",
+        done.out,
+    )
+    assert (done.status, bool(found)) == (2, True)
+    done = classad("ces", "--ce", examples / "atlfarm006.ad", "--check", "--nagios")
+    assert done.status == 0
+    assert done.out.startswith("GLUE OK - 1 queue, 0 errors")
+    (tmp_path / "doubtful.ldif").write_text(
+        "dn: GlueClusterUniqueID=h,o=grid\nobjectClass: GlueCluster\n\n"
+        "dn: GlueSubClusterUniqueID=h,GlueClusterUniqueID=h,o=grid\nobjectClass: GlueSubCluster\n"
+        "GlueHostMainMemoryRAMSize: 16\n"
+    )
+    done = classad("ces", "--ldif", tmp_path / "doubtful.ldif", "--check", "--nagios")
+    assert (done.status, done.out.split()[1]) == (1, "WARNING")
+    done = classad("ces", "--ldif", tmp_path / "nothing.ldif", "--check", "--nagios")
+    assert (done.status, done.err) == (3, "")
+    assert done.out.startswith("GLUE UNKNOWN - ")
+    done = classad("ces", "--ce", examples / "atlfarm006.ad", "--nagios")
+    assert done.status == 2
+    assert "--check" in done.err
 
 
 def test_ces_check_of_sound_data_is_status_zero(classad: Run, examples: Path) -> None:

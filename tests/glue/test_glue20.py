@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from matchmaker import broker, glue, parse_ad, parse_expr
@@ -172,3 +174,30 @@ def test_share_and_endpoint_both_admit(
 def test_benchmarks_are_converted_only_if_the_rule_is_on() -> None:
     found = glue.read_ldif(GLUE20.split("\n"), rules=glue.DEFAULT_RULES - {"clean.benchmark"})
     assert found.computing_elements()[0].eval("GlueHostBenchmarkSI00") is UNDEFINED
+
+
+def test_stale_shares_expire() -> None:
+    made = "GLUE2EntityCreationTime: 2013-05-27T12:00:00Z\nGLUE2EntityValidity: 3600\n"
+    text = GLUE20.replace("GLUE2ShareID: short\n", "GLUE2ShareID: short\n" + made)
+    soon, later = datetime(2013, 5, 27, 12, 30, tzinfo=UTC), datetime(2013, 5, 28, tzinfo=UTC)
+    job = parse_ad('[ VirtualOrganisation = "cms"; Requirements = other.QueueName == "short" ]')
+    for at, rules, chosen in ((soon, [], SHORT), (later, ["clean.stale"], None)):
+        found = glue.read_ldif(text.split("\n"), at=at)
+        assert [i.rule for i in found.issues if i.rule == "clean.stale"] == rules
+        best = broker.choose(job, found, at=at).chosen
+        assert (best.name if best else None) == chosen
+
+
+@pytest.mark.parametrize("version", ["1.3", "2.0"])
+def test_provenance_goes_with_a_queue(old: glue.Glue, new: glue.Glue, version: str) -> None:
+    found = {"1.3": old, "2.0": new}[version]
+    known = found.provenance(SHORT)
+    assert (known["GlueCEStateWaitingJobs"].rule, known["GlueCEStateWaitingJobs"].raw) == (
+        "clean.default-number",
+        "444444",
+    )
+    view = found.provenance(f"{LONG}/cms")
+    assert view["GlueCEPolicyMaxTotalJobs"].rule == "clean.limit-unknown"
+    assert "GlueCEStateWaitingJobs" not in view
+    with pytest.raises(KeyError):
+        found.provenance("elsewhere")

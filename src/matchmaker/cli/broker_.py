@@ -45,7 +45,7 @@ def command(
         raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     inventory = sources.ads(nodes_file) if nodes_file else None
     decision = broker.choose(job, known.ads, at=sources.moment(at))
     findings = f"{count(len(known.issues), 'finding')} in their data"

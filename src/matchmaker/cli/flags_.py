@@ -41,7 +41,7 @@ def command(
     """Print the submit flags for JOB on its queue, with a verdict and what they leave out."""
     table = batch.load_mapping(lrms, mapping)
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     inventory = sources.ads(nodes_file) if nodes_file else None
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
     sources.check_lrms(chosen, lrms)

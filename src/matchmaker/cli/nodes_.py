@@ -39,7 +39,7 @@ def command(
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if ldifs or ce_files or ldaps:
-        known = sources.queues(ldifs, ce_files, ldaps)
+        known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
         chosen = sources.the_queue(job, known, queue, sources.moment(at))
         reduction = reduce(job, chosen.ad, glue.scope)
         requirements = reduction.residual

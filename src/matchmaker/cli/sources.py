@@ -142,8 +142,15 @@ def queue_options(command: _F) -> _F:
     return command
 
 
-def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, ...]) -> Queues:
+def queues(
+    ldifs: tuple[str, ...],
+    ce_files: tuple[str, ...],
+    ldaps: tuple[str, ...],
+    at: datetime | None = None,
+) -> Queues:
     """Reads the computing elements of all sources; of several with one name the first is kept.
+
+    ``at`` is the time by which what they say is fresh or stale.
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
@@ -166,9 +173,9 @@ def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, 
 
     for path in ldifs:
         with opened(path) as file:
-            take(path, read_ldif(file))
+            take(path, read_ldif(file, at=at))
     for url in ldaps:
-        take(url, read_ldap(url))
+        take(url, read_ldap(url, at=at))
     for path in ce_files:
         found += ((path, ad) for ad in ads(path))
     kept: dict[str, Queue] = {}

@@ -7,12 +7,13 @@ Here is what users call. The parts: `schema` (the attributes as data), `ldif` an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
-from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, unwrap
+from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
 from matchmaker.glue.records import Snapshot
@@ -67,13 +68,34 @@ class Glue:
         """
         return list(ads(self.snapshot, choose))
 
+    def provenance(self, ce_id: str, choose: Choice = first) -> dict[str, Issue]:
+        """What cleaning changed or doubted in one ad: by attribute, the rule and the raw value.
 
-def read_ldif(source: Source, *, rules: Iterable[str] = DEFAULT_RULES) -> Glue:
-    """Read a dump of a GLUE 1.3 information system.
+        Args:
+            ce_id: the ``CEid`` of the ad.
+            choose: as for `computing_elements`.
+
+        Raises:
+            KeyError: where no queue has that id.
+        """
+        for ce in self.snapshot.computing_elements:
+            if ce.id == ce_id:
+                return provenance(ce, None, choose)
+            for view in ce.views:
+                if f"{ce.id}/{view.id}" == ce_id:
+                    return provenance(ce, view, choose)
+        raise KeyError(ce_id)
+
+
+def read_ldif(
+    source: Source, *, rules: Iterable[str] = DEFAULT_RULES, at: datetime | None = None
+) -> Glue:
+    """Read a dump of an information system: GLUE 1.3, GLUE 2.0 or both.
 
     Args:
         source: a path, an open file or lines of LDIF; broken parts are mended or skipped.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        at: the time by which entries are fresh or stale, now if not given.
 
     Raises:
         OSError: where the file cannot be read.
@@ -88,7 +110,7 @@ def read_ldif(source: Source, *, rules: Iterable[str] = DEFAULT_RULES) -> Glue:
     >>> [issue.rule for issue in glue.issues]
     ['clean.default-number', 'link.no-cluster']
     """
-    return _gather(lambda report: read_entries(source, report), rules)
+    return _gather(lambda report: read_entries(source, report), rules, at)
 
 
 def read_ldap(
@@ -98,6 +120,7 @@ def read_ldap(
     timeout: float = 30.0,
     page_size: int = 500,
     rules: Iterable[str] = DEFAULT_RULES,
+    at: datetime | None = None,
 ) -> Glue:
     """Read a live GLUE 1.3 information system, such as a BDII at ``ldap://host:2170``.
 
@@ -108,6 +131,7 @@ def read_ldap(
         timeout: seconds to connect, and to wait for each answer.
         page_size: entries asked for at a time.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        at: the time by which entries are fresh or stale, now if not given.
 
     Raises:
         ConnectionError: where the server cannot be reached or refuses.
@@ -116,11 +140,13 @@ def read_ldap(
     from matchmaker.glue.ldap import search
 
     return _gather(
-        lambda report: search(url, base, report, timeout=timeout, page_size=page_size), rules
+        lambda report: search(url, base, report, timeout=timeout, page_size=page_size), rules, at
     )
 
 
-def _gather(entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str]) -> Glue:
+def _gather(
+    entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str], at: datetime | None
+) -> Glue:
     issues: list[Issue] = []
-    snapshot = build(entries(issues.append), issues.append, frozenset(rules))
+    snapshot = build(entries(issues.append), issues.append, frozenset(rules), at)
     return Glue(snapshot, tuple(issues))

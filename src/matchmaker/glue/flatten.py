@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
+from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
     Bind,
     ComputingElement,
@@ -83,6 +84,22 @@ def flatten(ce: ComputingElement, choose: Choice = first) -> Iterator[ClassAd]:
         yield _ad(common, ce, ce.id, remaining)
     for view, rules in views:
         yield _ad(_viewed(common, view), ce, f"{ce.id}/{view.id}", rules)
+
+
+def provenance(ce: ComputingElement, view: VOView | None, choose: Choice) -> dict[str, Issue]:
+    """What cleaning changed or doubted in the ad of a queue or its view, by attribute."""
+    levels: list[Mapping[str, Value]] = [view.values] if view is not None else []
+    levels.append(ce.values)
+    if ce.cluster is not None:
+        chosen = choose(ce.cluster.subclusters)
+        levels += [ce.cluster.values, *([chosen.values] if chosen is not None else [])]
+    found: dict[str, Issue] = {}
+    settled: set[str] = set()
+    for level in levels:
+        cleaned: Mapping[str, Issue] = getattr(level, "cleaned", {})
+        found |= {name: issue for name, issue in cleaned.items() if name not in settled}
+        settled.update(level)
+    return found
 
 
 def _common(ce: ComputingElement, choose: Choice) -> dict[str, Value]:

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Value
+from matchmaker.classad import ClassAd
 from matchmaker.glue import translate
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import Record, by_id, dangling, finding, rdns, unique
@@ -32,6 +32,7 @@ from matchmaker.glue.records import (
 )
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.translate import VO_VIEW, marks
+from matchmaker.glue.typed import Facts
 
 IDS: Final[Mapping[str, str]] = {
     "glue2admindomain": "GLUE2DomainID",
@@ -168,7 +169,7 @@ class _Linker:
             tuple(sites.values()), tuple(clusters.values()), tuple(queues), tuple(elements.values())
         )
 
-    def _domains(self) -> Iterator[tuple[Record, dict[str, Value]]]:
+    def _domains(self) -> Iterator[tuple[Record, Facts]]:
         names = ("GLUE2LocationDomainForeignKey",)
         places = _grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
         for domain in self.kinds["glue2admindomain"]:
@@ -363,7 +364,7 @@ class _Pair:
 
     ce_id: str
     share: Record
-    values: dict[str, Value]
+    values: Facts
 
 
 def _elements(group: Sequence[_Pair]) -> Iterator[tuple[ComputingElement, Record]]:
@@ -389,15 +390,18 @@ def _elements(group: Sequence[_Pair]) -> Iterator[tuple[ComputingElement, Record
     yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
 
 
-def _common(all_values: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+def _common(all_values: Sequence[Facts]) -> Facts:
     """What all of several agree on, less the rules of access, which are each one's own."""
     first, *others = all_values
-    return {
+    made = Facts()
+    agreed = {
         name: value
         for name, value in first.items()
         if name != translate.RULES
         and all(name in other and other[name] == value for other in others)
     }
+    made.take(agreed, first.cleaned)
+    return made
 
 
 def _takes_jobs(endpoint: Record) -> bool:

@@ -8,6 +8,7 @@ the two for a queue, and one description is enough.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from matchmaker.classad import Value
@@ -26,7 +27,10 @@ _NAMED_BY = {key.lower(): kind for kind, key in glue13.IDS.items()}
 
 
 def build(
-    entries: Iterable[Entry], report: Report, rules: frozenset[str] = DEFAULT_RULES
+    entries: Iterable[Entry],
+    report: Report,
+    rules: frozenset[str] = DEFAULT_RULES,
+    now: datetime | None = None,
 ) -> Snapshot:
     """Clean and link the entries of an information system.
 
@@ -34,6 +38,7 @@ def build(
         entries: from `ldif.read_entries`, an LDAP search or another reader, in any order.
         report: called with an `Issue` for each value cleaned and each link that fails.
         rules: ids of the cleaning rules that are on.
+        now: the time by which entries are fresh or stale, now if not given.
 
     Raises:
         ValueError: for an id that no cleaning rule has.
@@ -41,6 +46,7 @@ def build(
     check_rules(rules)
     kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
     seen: set[str] = set()
+    now = now or datetime.now(UTC)
     for entry in entries:
         kind = _kind(entry)
         if kind is None:
@@ -50,7 +56,7 @@ def build(
             report(Issue("link.duplicate", said, entry.line, entry.dn))
             continue
         seen.add(name)
-        found = values(entry, report, rules)
+        found = values(entry, report, rules, now)
         kinds[kind].append(Record(entry, _ident(entry, found.get(_IDS[kind]), kind), found))
     old, new = glue13.link(kinds, report), glue20.link(kinds, report, rules)
     return Snapshot(

@@ -14,19 +14,18 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean import UNLIMITED
-from matchmaker.glue.issues import Report
+from matchmaker.glue.clean_entries import HS06, moment
+from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import Attribute, attribute, attributes, convert
+from matchmaker.glue.typed import Facts
 
 RULES: Final = "GlueCEAccessControlBaseRule"
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
 """Marks in OtherInfo, ``CEid=…`` and ``VOView=…``, that say which queue of GLUE 1.3 a share is."""
-
-HS06: Final = 250
-"""SPECint2000 of one HEP-SPEC06: 4 HS06 are 1 kSI2k, by the convention of the LHC grid."""
 
 # No function of one value: other functions here make them, or nothing does.
 _APART = {
@@ -82,7 +81,7 @@ def _nearest(name: str, owners: tuple[str, ...]) -> tuple[Attribute, ...]:
     )
 
 
-def renamed(values: Values, *owners: str) -> dict[str, Value]:
+def renamed(values: Values, *owners: str) -> Facts:
     """Values of GLUE 2.0 under the names of GLUE 1.3 that are nearest, in their units.
 
     Args:
@@ -92,12 +91,15 @@ def renamed(values: Values, *owners: str) -> dict[str, Value]:
     >>> renamed({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
     {'GlueCEPolicyMaxCPUTime': 1440}
     """
-    made: dict[str, Value] = {}
+    made = Facts()
+    cleaned: Mapping[str, Issue] = getattr(values, "cleaned", {})
     for name, value in values.items():
         for known in _nearest(name, owners):
             found = _as(known, attribute(name), value)
             if found is not None:
                 made[known.name] = found
+                if name in cleaned:
+                    made.cleaned[known.name] = cleaned[name]
     return made
 
 
@@ -115,19 +117,22 @@ def _as(known: Attribute, source: Attribute | None, value: Value) -> Value | Non
     return [value] if known.multi and not isinstance(value, list) else value
 
 
-def site(domain: Record, places: Sequence[Record]) -> dict[str, Value]:
+def site(domain: Record, places: Sequence[Record]) -> Facts:
     """The values of a GlueSite."""
     made = renamed(domain.values, "GlueSite")
     for place in places[:1]:
-        made |= renamed(place.values, "GlueSite")
+        made.take(renamed(place.values, "GlueSite"))
     made["GlueSiteUniqueID"] = domain.id
-    name = domain.values.get("GLUE2EntityName")
-    return made if name is None else {**made, "GlueSiteName": name}
+    if (name := domain.values.get("GLUE2EntityName")) is not None:
+        made["GlueSiteName"] = name
+    return made
 
 
-def cluster(manager: Record) -> dict[str, Value]:
+def cluster(manager: Record) -> Facts:
     """The values of a GlueCluster."""
-    return {**renamed(manager.values, "GlueCluster"), "GlueClusterUniqueID": manager.id}
+    made = renamed(manager.values, "GlueCluster")
+    made["GlueClusterUniqueID"] = manager.id
+    return made
 
 
 def subcluster(
@@ -138,10 +143,10 @@ def subcluster(
     *,
     report: Report,
     rules: frozenset[str],
-) -> dict[str, Value]:
+) -> Facts:
     """The values of a GlueSubCluster: one instance of an environment, and how many there are."""
     made = renamed(manager.values, "GlueSubCluster")
-    made |= renamed(environment.values, "GlueSubCluster", *_HOST)
+    made.take(renamed(environment.values, "GlueSubCluster", *_HOST))
     made["GlueSubClusterUniqueID"] = environment.id
     instances = environment.values.get("GLUE2ExecutionEnvironmentTotalInstances")
     for kind in ("Physical", "Logical"):
@@ -151,7 +156,7 @@ def subcluster(
             total = each * instances
         if total is not None:
             made[f"GlueSubCluster{kind}CPUs"] = total
-    made |= _benchmarks(speeds, report, rules)
+    made.update(_benchmarks(speeds, report, rules))
     if tags := [tag for tag in map(_tag, applications) if tag]:
         made["GlueHostApplicationSoftwareRunTimeEnvironment"] = list(dict.fromkeys(tags))
     return made
@@ -227,12 +232,16 @@ def queue(
     manager: Record | None,
     mapping: Sequence[Record],
     access: Sequence[Record],
-) -> dict[str, Value]:
-    """The values of a GlueCE: a share, seen through an endpoint, run by a manager."""
-    made: dict[str, Value] = {}
+) -> Facts:
+    """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
+
+    A share that says when it was made and for how long that holds gives ``update_time`` and
+    ``expiry_time`` (seconds), as an ad of the founding talk has them; then it is not believed.
+    """
+    made = Facts()
     for record in (manager, endpoint, share):  # the later says more of the queue
         if record is not None:
-            made |= renamed(record.values, *_QUEUE)
+            made.take(renamed(record.values, *_QUEUE))
     states = [share.values.get("GLUE2ComputingShareServingState")]
     if endpoint is not None:
         states.append(endpoint.values.get("GLUE2EndpointServingState"))
@@ -251,6 +260,11 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made[RULES] = list(admitted(_rules(mapping), _rules(access)))
+    created = moment(share.values.get("GLUE2EntityCreationTime"))
+    valid = share.values.get("GLUE2EntityValidity")
+    if created is not None and isinstance(valid, int):
+        made["update_time"] = int(created.timestamp())
+        made["expiry_time"] = valid
     return made
 
 
@@ -307,7 +321,7 @@ def vo_of(rule: str) -> str:
     return rule.strip().lower()
 
 
-def storage(service: Record, totals: Sequence[Record]) -> dict[str, Value]:
+def storage(service: Record, totals: Sequence[Record]) -> Facts:
     """The values of a GlueSE."""
     made = renamed(service.values, "GlueSE")
     made["GlueSEUniqueID"] = service.id
@@ -322,7 +336,7 @@ def storage(service: Record, totals: Sequence[Record]) -> dict[str, Value]:
 
 def areas(
     share: Record, mapping: Sequence[Record], sizes: Sequence[Record]
-) -> Iterator[tuple[str, dict[str, Value]]]:
+) -> Iterator[tuple[str, Facts]]:
     """The values of GlueSAs: one for each VO that a storage share is for, under the VO's name."""
     made = renamed(share.values, "GlueSA")
     for size in sizes:
@@ -332,14 +346,16 @@ def areas(
             if kind in ("Online", "Nearline") and value is not None:
                 made[f"GlueSA{what}{kind}Size"] = value
         if kind == "Online":
-            made |= renamed(size.values, "GlueSAState")
+            made.take(renamed(size.values, "GlueSAState"))
     rules = _rules(mapping)
     if rules:
         made["GlueSAAccessControlBaseRule"] = list(rules)
     vos = dict.fromkeys(rest for rule in rules for kind, _, rest in [rule.partition(":")] if rest)
     names = list(dict.fromkeys(_vo_text(rule) for rule in rules)) if vos else []
     for name in names or [share.id]:
-        yield name, {**made, "GlueSALocalID": name}
+        area = Facts({"GlueSALocalID": name})
+        area.take({k: v for k, v in made.items() if k not in area}, made.cleaned)
+        yield name, area
 
 
 def _vo_text(rule: str) -> str:
