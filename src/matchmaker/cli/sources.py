@@ -128,16 +128,47 @@ class Queues:
         return [queue.ad for queue in self.all]
 
 
+ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
+
+
+def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
+    """Keeps an option that is about servers until they are asked."""
+    context.meta[f"ldap {option.name}"] = value
+
+
+def _ldap(url: str, at: datetime | None) -> Glue:
+    from matchmaker.glue import read_ldap
+
+    said = click.get_current_context().meta
+    return read_ldap(
+        None if url == ENVIRONMENT else url,
+        start_tls=said.get("ldap start_tls", False),
+        ca_file=said.get("ldap ca_file"),
+        at=at,
+    )
+
+
 def queue_options(command: _F) -> _F:
     """The options that say where computing elements are described."""
     for option in (
         click.option(
             "--at", metavar="TIME", help="Decide as of this time, such as 2005-10-03T15:05:00Z."
         ),
-        click.option("--ldap", "ldaps", multiple=True, metavar="URL", help="A GLUE 1.3 server."),
+        click.option(
+            "--start-tls", is_flag=True, expose_value=False, callback=_keep,
+            help="Ask ldap:// servers for TLS first.",
+        ),
+        click.option(
+            "--ldap-ca", "ca_file", metavar="FILE", expose_value=False, callback=_keep,
+            help="Certificates to trust in place of the system's.",
+        ),
+        click.option(
+            "--ldap", "ldaps", multiple=True, metavar="URL",
+            help=f"A server, or several between commas, or {ENVIRONMENT} for those that it names.",
+        ),
         click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
-        click.option("--ldif", "ldifs", multiple=True, metavar="FILE", help="A GLUE 1.3 dump."),
-    ):
+        click.option("--ldif", "ldifs", multiple=True, metavar="FILE", help="A dump of GLUE."),
+    ):  # fmt: skip
         command = option(command)
     return command
 
@@ -155,7 +186,7 @@ def queues(
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
     from matchmaker import broker
-    from matchmaker.glue import Issue, read_ldap, read_ldif
+    from matchmaker.glue import Issue, read_ldif
 
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
@@ -175,7 +206,7 @@ def queues(
         with opened(path) as file:
             take(path, read_ldif(file, at=at))
     for url in ldaps:
-        take(url, read_ldap(url, at=at))
+        take(url, _ldap(url, at))
     for path in ce_files:
         found += ((path, ad) for ad in ads(path))
     kept: dict[str, Queue] = {}

@@ -6,8 +6,9 @@ Here is what users call. The parts: `schema` (the attributes as data), `ldif` an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -19,6 +20,9 @@ from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
+
+if TYPE_CHECKING:
+    from matchmaker.glue.ldap import Bounds
 
 __all__ = [
     "ALL_RULES",
@@ -114,33 +118,50 @@ def read_ldif(
 
 
 def read_ldap(
-    url: str,
-    base: str = "o=grid",
+    url: str | Sequence[str] | None = None,
+    base: str | None = None,
     *,
     timeout: float = 30.0,
     page_size: int = 500,
+    start_tls: bool = False,
+    ca_file: str | None = None,
+    bounds: Bounds | None = None,
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
 ) -> Glue:
-    """Read a live GLUE 1.3 information system, such as a BDII at ``ldap://host:2170``.
+    """Read a live information system, such as a BDII at ``ldap://host:2170``.
+
+    The search is anonymous and paged; referrals are not followed. Of several servers the first that
+    answers is read; where the last one fails half-way, what came before is the snapshot, and an
+    issue ``ldap.partial`` says so.
 
     Args:
-        url: of the server, ``ldap://`` or ``ldaps://``.
-        base: ``o=grid`` at the top, ``mds-vo-name=SITE,o=grid`` at a site's BDII, and
-            ``mds-vo-name=resource,o=grid`` at a resource's.
-        timeout: seconds to connect, and to wait for each answer.
+        url: of the server, ``ldap://`` or ``ldaps://``, or several, in a sequence or between
+            commas; None for those that the environment variable ``LCG_GFAL_INFOSYS`` names.
+        base: a name to search under, such as ``mds-vo-name=SITE,o=grid``. Without it the one that
+            the URL ends in; without that too, GLUE 1.3 under ``o=grid`` (or where a resource or
+            an old top publishes it) and GLUE 2.0 under ``o=glue``.
+        timeout: seconds to connect, and to wait for each piece of an answer.
         page_size: entries asked for at a time.
+        start_tls: whether to ask an ``ldap://`` server for TLS before anything else.
+        ca_file: certificates to trust in place of the system's. TLS is always verified.
+        bounds: on time and size, in place of those and of the usual ones.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
         at: the time by which entries are fresh or stale, now if not given.
 
     Raises:
-        ConnectionError: where the server cannot be reached or refuses.
-        ValueError: for another kind of URL or an id that no rule has.
+        ConnectionError: where no server can be reached, or none gives an answer.
+        ValueError: for another kind of URL, no URL, or an id that no rule has.
     """
-    from matchmaker.glue.ldap import search
+    from matchmaker.glue.ldap import Bounds, search
 
+    limits = bounds or Bounds(timeout=timeout, page_size=page_size)
     return _gather(
-        lambda report: search(url, base, report, timeout=timeout, page_size=page_size), rules, at
+        lambda report: search(
+            url, base, report, bounds=limits, start_tls=start_tls, ca_file=ca_file
+        ),
+        rules,
+        at,
     )
 
 

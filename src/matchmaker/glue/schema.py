@@ -8,7 +8,7 @@ The facts are in ``schemas/glue/*.toml``, made from the LDAP schemas of the OGF 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -118,6 +118,56 @@ def classes() -> Mapping[str, ObjectClass]:
                 may=tuple(facts.get("may", ())),
             )
     return MappingProxyType(known)
+
+
+def ancestry(name: str) -> tuple[ObjectClass, ...]:
+    """A class and what it is derived from, the most general first; nothing for an unknown one.
+
+    >>> [known.name for known in ancestry("GLUE2ComputingShare")]
+    ['GLUE2Entity', 'GLUE2Share', 'GLUE2ComputingShare']
+    """
+    known = classes().get(name.lower())
+    return () if known is None else (*ancestry(known.parent), known)
+
+
+def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The classes that an entry must name for a server to take its attributes.
+
+    Args:
+        structural: the class that says what the entry is.
+        names: its attributes; those that no class can bring into such an entry are left out of
+            account.
+
+    >>> object_classes("GlueVOView", ["GlueVOViewLocalID", "GlueChunkKey"])
+    ('GlueClusterTop', 'GlueVOView', 'GlueKey')
+    """
+    found = [known.name for known in ancestry(structural) if known.name != "GlueTop"]
+    allowed = {name for known in ancestry(structural) for name in _own(known)}
+    version = classes()[structural.lower()].version
+    wanted = {name.lower() for name in names}
+    for name in sorted(wanted):
+        if name in allowed:
+            continue
+        for made in _auxiliary(version):
+            own = _own(made)
+            if name in own and wanted >= {must.lower() for must in made.must}:
+                found.append(made.name)
+                allowed |= own
+                break
+    return tuple(found)
+
+
+@cache
+def _auxiliary(version: str) -> tuple[ObjectClass, ...]:
+    """The classes that may join others; small ones first, which bring the least with them."""
+    found = [c for c in classes().values() if c.version == version and c.kind == "auxiliary"]
+    return tuple(sorted(found, key=lambda c: len(c.must) + len(c.may)))
+
+
+@cache
+def _own(made: ObjectClass) -> frozenset[str]:
+    """The attributes of a class, in lower case, as servers know them: `FreeCpus` is `FreeCPUs`."""
+    return frozenset(name.lower() for name in (*made.must, *made.may))
 
 
 def attribute(name: str) -> Attribute | None:
