@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd
+from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import Record, by_id, dangling, finding, rdns, unique
@@ -31,7 +31,7 @@ from matchmaker.glue.records import (
     VOView,
 )
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.translate import VO_VIEW, marks
+from matchmaker.glue.translate import CE_ID, VO_VIEW, marks
 from matchmaker.glue.typed import Facts
 
 IDS: Final[Mapping[str, str]] = {
@@ -73,13 +73,13 @@ def _short(name: str) -> str:
     return name if known is None else known.name.removeprefix(known.owner) or known.name
 
 
-def nested(record: Record | None) -> ClassAd:
+def nested(record: Record | None) -> Expr:
     """The values of an entry under their short names: ``MaxCPUTime``, ``ID``, ``OtherInfo``."""
     made = ClassAd()
     for name, value in sorted(record.values.items()) if record is not None else ():
         if name.lower() != "objectclass":
             made[_short(name)] = value
-    return made
+    return made.expression()
 
 
 def _keys(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
@@ -255,11 +255,14 @@ class _Linker:
             "GLUE2ComputingShareExecutionEnvironmentForeignKey",
         )
         wanted = _keys(share, names, "")
+        if not wanted:
+            return [sub for _, sub in hosts]
         known = dict(hosts)
         for key in wanted:
             if key not in known:
                 self.report(dangling(share, f"GLUE2ResourceID={key}"))
-        return [sub for key, sub in hosts if key in wanted] or [sub for _, sub in hosts]
+        chosen = [(key, known[key]) for key in wanted if key in known]
+        return [sub for _, sub in sorted(chosen, key=lambda row: row[0]) or hosts]
 
     def _pairs(
         self,
@@ -332,8 +335,17 @@ class _Linker:
     def _binds(self, elements: Mapping[str, StorageElement]) -> _Close:
         """The storage that is close to a queue, by the ids of its service and of itself."""
         names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
+        general: dict[str, list[Record]] = {}
+        of_queues: dict[tuple[str, str], list[Record]] = {}
         grouped = _grouped(self.kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
-        return _Close(grouped, elements, self.report)
+        for service, records in grouped.items():
+            for record in records:
+                only = marks(record, CE_ID)
+                if not only:
+                    general.setdefault(service, []).append(record)
+                for ce in only:
+                    of_queues.setdefault((service, ce.lower()), []).append(record)
+        return _Close(general, of_queues, elements, self.report)
 
 
 @attrs.frozen(slots=True)
@@ -341,14 +353,13 @@ class _Close:
     """Where a queue finds the storage that is close to it."""
 
     grouped: Mapping[str, list[Record]]
+    of_queues: Mapping[tuple[str, str], list[Record]]
     elements: Mapping[str, StorageElement]
     report: Report
 
     def __call__(self, service_id: str, ce_id: str) -> Iterator[Bind]:
-        for record in self.grouped.get(service_id.lower(), []):
-            only = marks(record, "CEid")
-            if only and ce_id.lower() not in map(str.lower, only):
-                continue
+        own = self.of_queues.get((service_id.lower(), ce_id.lower()), [])
+        for record in by_id([*self.grouped.get(service_id.lower(), []), *own]):
             names = _keys(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
             se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
             se = self.elements.get(names[0]) if names else None

@@ -111,7 +111,7 @@ def values(
         found.cleaned.setdefault(name, issue)
         report(issue)
 
-    for spelling, texts in entry.attributes.items():
+    for spelling, texts in entry.attributes.values_by_name.items():
         known = attribute(spelling)
         name = spelling if known is None else known.name
         kept: list[Value] = []
