@@ -19,6 +19,7 @@ SUBCOMMANDS = {
     "lint": "mistakes in ads and expressions",
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
+    "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
     "reduce": "a job's requirement without the facts of its queue",
 }
 

@@ -1,22 +1,27 @@
 """GLUE information systems: read a dump or a live server, clean it, and get ads of its queues.
 
 Here is what users call. The parts: `schema` (the attributes as data), `ldif` and `ldap` (entries),
-`clean` and `typed` (values), `snapshot` (links), `flatten` (ads), `issues` (findings).
+`clean` and `typed` (values), `snapshot` with `glue13` and `glue20` (links), `flatten` (ads),
+`describe`, `publish` and `publish20` (the way back), `issues` (findings).
 """
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
+from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
+from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
@@ -36,6 +41,7 @@ __all__ = [
     "Issue",
     "Snapshot",
     "attribute",
+    "describe",
     "expires",
     "first",
     "lowest_memory",
@@ -44,6 +50,8 @@ __all__ = [
     "read_ldif",
     "scope",
     "unwrap",
+    "write_entries",
+    "write_ldif",
 ]
 
 
@@ -163,6 +171,55 @@ def read_ldap(
         rules,
         at,
     )
+
+
+def write_ldif(
+    source: Glue | Snapshot | Iterable[ClassAd],
+    file: str | os.PathLike[str] | IO[str],
+    *,
+    version: Literal["1.3", "2.0", "both"] = "both",
+) -> tuple[Issue, ...]:
+    """Write queues as LDIF that an LDAP server with the schemas of GLUE takes, entry by entry.
+
+    Args:
+        source: what was read, records from `describe`, or ads of computing elements.
+        file: a path, replaced when all is written, or a file open for text.
+        version: of GLUE; ``both`` gives the trees ``o=grid`` and ``o=glue`` one after the other.
+
+    Returns:
+        What could not be published, and why.
+
+    Raises:
+        ValueError: for an ad without a ``CEid``, and for another version.
+        OSError: where the file cannot be written.
+
+    >>> from matchmaker import parse_ad
+    >>> import io
+    >>> text = io.StringIO()
+    >>> write_ldif([parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')], text)
+    ()
+    >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
+    True
+    """
+    from matchmaker.glue.publish import entries13
+    from matchmaker.glue.publish20 import entries20
+
+    makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
+    if version not in makers:
+        raise ValueError(f"GLUE has the versions 1.3 and 2.0, or both, not {version!r}")
+    found = source.snapshot if isinstance(source, Glue) else source
+    snapshot = found if isinstance(found, Snapshot) else describe(found)
+    issues: list[Issue] = []
+    text = io.StringIO("")
+    for maker in makers[version]:
+        write_entries(maker(snapshot, issues.append), text)
+    if isinstance(file, (str, os.PathLike)):
+        half = Path(f"{os.fspath(file)}.part")
+        half.write_text(text.getvalue(), encoding="ascii")
+        half.replace(file)
+    else:
+        file.write(text.getvalue())
+    return tuple(issues)
 
 
 def _gather(

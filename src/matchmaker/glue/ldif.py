@@ -359,3 +359,43 @@ def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue
     raw = raw.strip()
     shown = raw if len(raw) <= _RAW_LIMIT else raw[:_RAW_LIMIT] + "…"
     return Issue(rule, message, line, dn, "".join(attribute_name), shown)
+
+
+def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
+    """Write entries as LDIF (RFC 2849): folded at 76 columns, in base64 what is not plain ASCII.
+
+    Args:
+        entries: in the order they are written; parents come first if a server is to take them.
+        file: open for text.
+
+    Returns:
+        How many there were.
+
+    >>> import sys
+    >>> write_entries([Entry("o=grid", Attributes([("o", "grid"), ("o", " x")]))], sys.stdout)
+    dn: o=grid
+    o: grid
+    o:: IHg=
+    <BLANKLINE>
+    1
+    """
+    count = 0
+    for entry in entries:
+        lines = [_line("dn", entry.dn)]
+        for name, values in entry.attributes.values_by_name.items():
+            lines += [_line(name, value) for value in values]
+        file.write("\n".join(lines) + "\n\n")
+        count += 1
+    return count
+
+
+_SAFE = re.compile(r"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )\Z")
+
+
+def _line(name: str, value: str) -> str:
+    if _SAFE.match(value):
+        text = f"{name}: {value}"
+    else:
+        encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
+        text = f"{name}:: {encoded}"
+    return "\n ".join([text[:76], *(text[i : i + 75] for i in range(76, len(text), 75))])

@@ -14,7 +14,8 @@ from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Entry
 from matchmaker.glue.records import Values
 
-_COMMA = re.compile(r"(?<!\\),")
+_PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 @attrs.frozen(slots=True)
@@ -36,18 +37,42 @@ class Record:
         return tuple(x for x in found if isinstance(x, str)) if isinstance(found, list) else ()
 
 
+def _parts(dn: str) -> list[str]:
+    """The parts of a name, between commas that are not escaped."""
+    return _PART.findall(dn) if "\\" in dn else dn.split(",")
+
+
+def _plain(value: str) -> str:
+    r"""A value without escapes: ``\,`` and ``\2C`` are a comma (RFC 4514, section 2.4)."""
+    if "\\" not in value:
+        return value
+
+    def meant(found: re.Match[bytes]) -> bytes:
+        text = found[1]
+        return bytes.fromhex(text.decode("ascii")) if len(text) == 2 else text
+
+    return _ESCAPE.sub(meant, value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+
 def rdns(dn: str) -> dict[str, str]:
-    """The first value of each attribute in a name, by the attribute in lower case."""
+    r"""The first value of each attribute in a name, by the attribute in lower case.
+
+    >>> rdns(r"GlueCEName=a\,b, O=grid")
+    {'gluecename': 'a,b', 'o': 'grid'}
+    """
     parts: dict[str, str] = {}
-    for part in _COMMA.split(dn):
+    for part in _parts(dn):
         attribute, _, value = part.partition("=")
-        parts.setdefault(attribute.strip().lower(), re.sub(r"\\(.)", r"\1", value.strip()))
+        text = value.strip()
+        if text.endswith("\\") and value[-1:] == " ":
+            text += " "  # an escaped space at the end
+        parts.setdefault(attribute.strip().lower(), _plain(text))
     return parts
 
 
 def normal_name(dn: str) -> str:
     """A name as names are compared: without case and without spare space."""
-    parts = (part.partition("=") for part in _COMMA.split(dn.lower()))
+    parts = (part.partition("=") for part in _parts(dn.lower()))
     return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
 
 

@@ -20,7 +20,7 @@ from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import Attribute, attribute, attributes, convert
-from matchmaker.glue.typed import Facts
+from matchmaker.glue.typed import Facts, typed
 
 RULES: Final = "GlueCEAccessControlBaseRule"
 CE_ID: Final = "CEid"
@@ -117,6 +117,26 @@ def _as(known: Attribute, source: Attribute | None, value: Value) -> Value | Non
     return [value] if known.multi and not isinstance(value, list) else value
 
 
+def told(record: Record, prefixes: tuple[str, ...]) -> Facts:
+    """What a record's OtherInfo tells in the names of GLUE 1.3: ``GlueCEPolicyPriority=1``."""
+    made = Facts()
+    lists: dict[str, list[Value]] = {}
+    for text in record.texts("GLUE2EntityOtherInfo"):
+        name, equals, value = text.partition("=")
+        known = attribute(name.strip()) if equals and name.startswith(prefixes) else None
+        if known is None or known.version != "1.3":
+            continue
+        found = typed(known, value.strip())
+        if found is None:
+            continue
+        if known.multi:
+            lists.setdefault(known.name, []).append(found)
+        else:
+            made[known.name] = found
+    made.update(lists)
+    return made
+
+
 def site(domain: Record, places: Sequence[Record]) -> Facts:
     """The values of a GlueSite."""
     made = renamed(domain.values, "GlueSite")
@@ -131,6 +151,7 @@ def site(domain: Record, places: Sequence[Record]) -> Facts:
 def cluster(manager: Record) -> Facts:
     """The values of a GlueCluster."""
     made = renamed(manager.values, "GlueCluster")
+    made.take(told(manager, ("GlueCluster",)))
     made["GlueClusterUniqueID"] = manager.id
     return made
 
@@ -157,6 +178,7 @@ def subcluster(
         if total is not None:
             made[f"GlueSubCluster{kind}CPUs"] = total
     made.update(_benchmarks(speeds, report, rules))
+    made.take(told(environment, ("GlueSubCluster", "GlueHost")))
     if tags := [tag for tag in map(_tag, applications) if tag]:
         made["GlueHostApplicationSoftwareRunTimeEnvironment"] = list(dict.fromkeys(tags))
     return made
@@ -166,6 +188,7 @@ def _benchmarks(
     speeds: Iterable[Record], report: Report, rules: frozenset[str]
 ) -> dict[str, Value]:
     made: dict[str, Value] = {}
+    others: list[tuple[Record, float]] = []
     for speed in speeds:
         kind = speed.text("GLUE2BenchmarkType").lower().replace("-", "")
         value = speed.values.get("GLUE2BenchmarkValue")
@@ -173,10 +196,13 @@ def _benchmarks(
             continue
         if (name := _BENCHMARKS.get(kind)) is not None:
             made[name] = round(value)
-        elif kind == "hepspec06" and "clean.benchmark" in rules:
+        elif kind == "hepspec06":
+            others.append((speed, value))
+    for speed, value in others:
+        if "clean.benchmark" in rules and "GlueHostBenchmarkSI00" not in made:
             said = f"SI00 taken as {HS06} times HEP-SPEC06"
             report(finding(speed, "clean.benchmark", said, str(value)))
-            made.setdefault("GlueHostBenchmarkSI00", round(value * HS06))
+            made["GlueHostBenchmarkSI00"] = round(value * HS06)
     return made
 
 
@@ -259,6 +285,7 @@ def queue(
         made["GlueCEInfoContactString"] = [endpoint.text("GLUE2EndpointURL")]
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
+    made.take(told(share, ("GlueCE", "GlueInformationService")))
     made[RULES] = list(admitted(_rules(mapping), _rules(access)))
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
@@ -324,6 +351,7 @@ def vo_of(rule: str) -> str:
 def storage(service: Record, totals: Sequence[Record]) -> Facts:
     """The values of a GlueSE."""
     made = renamed(service.values, "GlueSE")
+    made.take(told(service, ("GlueSE",)))
     made["GlueSEUniqueID"] = service.id
     for total in totals:
         kind = total.text("GLUE2StorageServiceCapacityType").capitalize()
@@ -347,6 +375,7 @@ def areas(
                 made[f"GlueSA{what}{kind}Size"] = value
         if kind == "Online":
             made.take(renamed(size.values, "GlueSAState"))
+    made.take(told(share, ("GlueSA",)))
     rules = _rules(mapping)
     if rules:
         made["GlueSAAccessControlBaseRule"] = list(rules)
