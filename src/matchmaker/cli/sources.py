@@ -167,7 +167,10 @@ def queue_options(command: _F) -> _F:
             help=f"A server, or several between commas, or {ENVIRONMENT} for those that it names.",
         ),
         click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
-        click.option("--ldif", "ldifs", multiple=True, metavar="FILE", help="A dump of GLUE."),
+        click.option(
+            "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
+            help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
+        ),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -186,7 +189,7 @@ def queues(
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
     from matchmaker import broker
-    from matchmaker.glue import Issue, read_ldif
+    from matchmaker.glue import Issue, read, read_osg
 
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
@@ -204,11 +207,19 @@ def queues(
 
     for path in ldifs:
         with opened(path) as file:
-            take(path, read_ldif(file, at=at))
+            try:
+                found_there = read(file, at=at)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        take(path, found_there)
     for url in ldaps:
         take(url, _ldap(url, at))
     for path in ce_files:
-        found += ((path, ad) for ad in ads(path))
+        given = ads(path)
+        catalogs = [ad for ad in given if "OSG_ResourceCatalog" in ad]
+        if catalogs:
+            take(path, read_osg(catalogs))
+        found += ((path, ad) for ad in given if "OSG_ResourceCatalog" not in ad)
     kept: dict[str, Queue] = {}
     for (source, _), (name, ad) in zip(found, broker.named(ad for _, ad in found), strict=True):
         if name in kept:

@@ -1,8 +1,8 @@
 """GLUE information systems: read a dump or a live server, clean it, and get ads of its queues.
 
-Here is what users call. The parts: `schema` (the attributes as data), `ldif` and `ldap` (entries),
-`clean` and `typed` (values), `snapshot` with `glue13` and `glue20` (links), `flatten` (ads),
-`describe`, `publish` and `publish20` (the way back), `issues` (findings).
+Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
+and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
+`flatten` (ads); `describe`, `publish` and `publish20` (the way back); `issues` (findings).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Literal
 import attrs
 
 from matchmaker.classad import ClassAd
+from matchmaker.glue.blocks import Begun, Readable
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
@@ -45,9 +46,11 @@ __all__ = [
     "expires",
     "first",
     "lowest_memory",
+    "read",
     "read_entries",
     "read_ldap",
     "read_ldif",
+    "read_osg",
     "scope",
     "unwrap",
     "write_entries",
@@ -123,6 +126,65 @@ def read_ldif(
     ['clean.default-number', 'link.no-cluster']
     """
     return _gather(lambda report: read_entries(source, report), rules, at)
+
+
+def read(
+    source: str | os.PathLike[str] | Readable,
+    *,
+    rules: Iterable[str] = DEFAULT_RULES,
+    at: datetime | None = None,
+) -> Glue:
+    """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
+
+    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another.
+
+    Args:
+        source: a path, or a file open for bytes.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        at: the time by which entries are fresh or stale, now if not given.
+
+    Raises:
+        OSError: where the file cannot be read.
+        ValueError: for a document that is not what it began as.
+
+    >>> import io
+    >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
+    ...   "ComputingService": { "ID": "urn:c",
+    ...     "Associations": { "ComputingShareID": "urn:s" } } }'''
+    >>> [ad] = read(io.BytesIO(text)).computing_elements()
+    >>> ad.eval("CEid"), ad.eval("GlueCEPolicyMaxWallClockTime")
+    ('urn:s', 120)
+    """
+    if isinstance(source, (str, os.PathLike)):
+        with Path(source).open("rb") as file:
+            return read(file, rules=rules, at=at)
+    from matchmaker.glue import documents
+
+    begun = Begun(source)
+    first = begun.first()
+    reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
+    make = reader.get(first, read_entries)
+    return _gather(lambda report: make(begun, report), rules, at)
+
+
+def read_osg(ads: Iterable[ClassAd]) -> Glue:
+    """The queues of the OSG's CEs, from the ads that its collector has of them.
+
+    Args:
+        ads: with an ``OSG_ResourceCatalog`` each, in whatever format they were read from.
+
+    >>> from matchmaker import parse_ad
+    >>> ce = parse_ad('''[ Name = "ce.t2.edu"; OSG_ResourceGroup = "T2"; OSG_ResourceCatalog = {
+    ...     [ Name = "whole"; Memory = 64000; CPUs = 16; MaxWallTime = 2880 ]
+    ... } ]''')
+    >>> [ad] = read_osg([ce]).computing_elements()
+    >>> ad.eval("CEid"), ad.eval("GlueHostMainMemoryRAMSize")
+    ('ce.t2.edu:9619/condorce-condor-whole', 64000)
+    """
+    from matchmaker.glue import osg
+
+    issues: list[Issue] = []
+    return Glue(osg.snapshot(ads, issues.append), tuple(issues))
 
 
 def read_ldap(

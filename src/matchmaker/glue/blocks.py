@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 
@@ -26,6 +26,14 @@ _MOST_NAMES: Final = 4096
 _BAD_ENDS: Final = frozenset(("", ",", " ", "\\"))
 _marked: set[str] = set()  # names with their marks, see `clean_block`
 _spellings: dict[str, str] = {}  # the one spelling of each that is taken here, by lower case
+
+
+class Readable(Protocol):
+    """What gives bytes, at most so many, and none at its end."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes."""
+
 
 Line: TypeAlias = bytes | None
 """A line without its end; None for one that is too long to hold."""
@@ -201,3 +209,34 @@ def lines_of(lines: Iterable[str] | Iterable[bytes]) -> Iterator[Line]:
 
 def _as_bytes(piece: str | bytes) -> bytes:
     return piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece
+
+
+class Begun:
+    """A file of which the beginning was looked at, and is still to be read.
+
+    >>> import io
+    >>> file = Begun(io.BytesIO(b"  <a/>"))
+    >>> file.first(), file.read(100)
+    (b'<', b'  <a/>')
+    """
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self._seen = b""
+
+    def first(self) -> bytes:
+        """The first byte that is no space; empty where there is none in the first few."""
+        while not self._seen.strip() and len(self._seen) < _CHUNK:
+            piece = self._file.read(4096)
+            if not piece:
+                break
+            self._seen += piece
+        return self._seen.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most so many."""
+        seen, self._seen = self._seen, b""
+        if 0 <= size <= len(seen):
+            seen, self._seen = seen[:size], seen[size:]
+            return seen
+        return seen + self._file.read(size - len(seen) if size >= 0 else -1)

@@ -20,14 +20,14 @@ from typing import IO, TypeAlias
 
 import attrs
 
-from matchmaker.glue.blocks import LINE_LIMIT, Blocks, clean_block, lines_of, name_of
+from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, clean_block, lines_of, name_of
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.schema import attribute
 
 ENTRY_LIMIT = 1 << 24
 """Bytes of the attributes of one entry; what exceeds it is skipped."""
 
-Lines: TypeAlias = IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
+Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
 Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
@@ -140,8 +140,8 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
             yield from _read(Blocks(file.read), report)
-    elif (read := getattr(source, "read", None)) is not None:
-        yield from _read(Blocks(read), report)
+    elif not isinstance(source, Iterable) or hasattr(source, "read"):
+        yield from _read(Blocks(source.read), report)
     else:
         yield from _entries(_unfolded(enumerate(lines_of(source), 1), report), report)
 
