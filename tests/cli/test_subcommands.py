@@ -255,6 +255,45 @@ def test_ces_check_of_sound_data_is_status_zero(classad: Run, examples: Path) ->
     assert (done.status, done.out) == (0, "0 findings\n")
 
 
+def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
+    site = ("--ldif", examples / "site.ldif")
+    query = ("--vo", "cms", "--query", "FreeCPUs>=20,Tag=VO-cms-*", "--attrs", "CE,FreeCPUs")
+    [row] = json.loads(classad("ces", *site, *query, "--json").out)
+    assert row["CE"] == row["name"] == "ce02.cnaf.grid:2119/jobmanager-lsf-cms"
+    assert row["FreeCPUs"] == 350
+    none = classad("ces", *site, "--query", "FreeCPUs>100000")
+    assert none.status == 1
+    bad = classad("ces", *site, "--query", "FreeCPUs")
+    assert (bad.status, bad.out) == (2, "")
+    assert bad.err.startswith("classad: a query is")
+    listed = classad("ces", "--list-attrs")
+    assert listed.status == 0
+    assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs$", listed.out, re.MULTILINE)
+
+
+def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "site.ldif"
+    told = ("--ce", examples / "atlfarm006.ad", "--nodes", examples / "nodes.ad", "--split")
+    done = classad("publish", *told, "-o", path)
+    assert (done.status, done.out) == (0, "")
+    [row] = json.loads(classad("ces", "--ldif", path, "--json", "--attrs", "QueueName").out)
+    assert row == {"name": "atlfarm006.mi.infn.it:2119/blah-pbs-long", "QueueName": "long"}
+    alone = classad("publish", "--ce", examples / "atlfarm006.ad", "--split")
+    assert alone.status == 2
+    assert "--nodes" in alone.err
+
+
+def test_documents_are_read_as_dumps_are(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "site.json"
+    path.write_text('{"ComputingService": {"ID": "c", "ComputingShare": {"ID": "urn:s"}}}')
+    [row] = json.loads(classad("ces", "--dump", path, "--json").out)
+    assert row["name"] == "urn:s"
+    path.write_text("<a")
+    done = classad("ces", "--ldif", path)
+    assert (done.status, done.out) == (2, "")
+    assert "site.json: not a GLUE 2.0 document" in done.err
+
+
 def test_reduce_explains(classad: Run, examples: Path, site: list[object]) -> None:
     done = classad("reduce", examples / "job.jdl", *site)
     assert (done.status, done.err) == (0, "")
