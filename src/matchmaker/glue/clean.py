@@ -59,6 +59,8 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
     >>> [finding.rule for finding in found]
     ['clean.status']
     """
+    if not _rules_about(name, rules):
+        return text
     # Long texts are not worth their place in the cache, and strangers could fill it with them.
     judge = _judged if len(text) <= 200 else _judged.__wrapped__
     meant, spoke = judge(name, text, rules)
@@ -67,13 +69,18 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
     return meant
 
 
+@lru_cache(maxsize=1 << 12)
+def _rules_about(name: str, rules: frozenset[str]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule.id in rules and rule.about(name))
+
+
 # The same few texts fill a dump: versions, statuses, zeros.
 @lru_cache(maxsize=1 << 14)
 def _judged(name: str, text: str, rules: frozenset[str]) -> tuple[str | None, tuple[Rule, ...]]:
     meant: str | None = text
     spoke = []
-    for rule in RULES:
-        if rule.id in rules and meant is not None:
+    for rule in _rules_about(name, rules):
+        if meant is not None:
             before = meant
             meant = rule.apply(name, before)
             if meant != before:

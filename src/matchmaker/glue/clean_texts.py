@@ -30,11 +30,13 @@ class Rule:
         message: what it found and did, for people.
         apply: from an attribute's name and a text to the text that is meant: the same one, another,
             or None for "not known".
+        about: whether it says anything of an attribute of that name at all.
     """
 
     id: str
     message: str
     apply: Callable[[str, str], str | None]
+    about: Callable[[str], bool]
 
 
 _SAME_DIGIT = re.compile(r"(?:4{6,}|9{5,})\Z")
@@ -193,15 +195,43 @@ def access_rule(name: str, text: str) -> str | None:
     return None if name in _RULES_OF_ACCESS and not _ACCESS.fullmatch(text) else text
 
 
+def _texts(name: str) -> bool:
+    known = attribute(name)
+    return known is None or known.classad == "string"
+
+
+def _counts(name: str) -> bool:
+    known = attribute(name)
+    return known is not None and (known.scope == "policy" or bool(known.sentinel))
+
+
+def _limits(name: str) -> bool:
+    known = attribute(name)
+    return known is not None and known.scope == "policy"
+
+
+def _spelt(name: str) -> bool:
+    return name in _RULES_OF_ACCESS | _STATUSES | _SERVING
+
+
 RULES: Final = (
-    Rule("clean.placeholder", "a placeholder, taken as undefined", placeholder),
-    Rule("clean.example-host", "a placeholder host, taken as undefined", example_host),
-    Rule("clean.response-time", "a provider's default time, taken as undefined", response_time),
-    Rule("clean.limit-unlimited", "a placeholder limit, taken as no limit", limit_unlimited),
-    Rule("clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown),
-    Rule("clean.default-number", "a provider's default, taken as undefined", default_number),
-    Rule("clean.platform", "another name of x86_64", platform),
-    Rule("clean.case", "another case", case),
-    Rule("clean.status", "not a status of a queue as the schema spells it", status),
-    Rule("clean.access-rule", "not a rule of access, dropped", access_rule),
+    Rule("clean.placeholder", "a placeholder, taken as undefined", placeholder, _texts),
+    Rule("clean.example-host", "a placeholder host, taken as undefined", example_host, _texts),
+    Rule(
+        "clean.response-time",
+        "a provider's default time, taken as undefined",
+        response_time,
+        _counts,
+    ),
+    Rule(
+        "clean.limit-unlimited", "a placeholder limit, taken as no limit", limit_unlimited, _limits
+    ),
+    Rule("clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown, _limits),
+    Rule(
+        "clean.default-number", "a provider's default, taken as undefined", default_number, _counts
+    ),
+    Rule("clean.platform", "another name of x86_64", platform, _PLATFORMS.__contains__),
+    Rule("clean.case", "another case", case, _spelt),
+    Rule("clean.status", "not a status of a queue as the schema spells it", status, _spelt),
+    Rule("clean.access-rule", "not a rule of access, dropped", access_rule, _spelt),
 )

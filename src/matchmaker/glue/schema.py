@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -170,6 +170,7 @@ def _own(made: ObjectClass) -> frozenset[str]:
     return frozenset(name.lower() for name in (*made.must, *made.may))
 
 
+@lru_cache(maxsize=1 << 13)
 def attribute(name: str) -> Attribute | None:
     """The attribute of that name, in any case; None where neither schema has it.
 
