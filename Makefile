@@ -79,6 +79,7 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
+	$(BIN)/python benchmarks/flags.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600
