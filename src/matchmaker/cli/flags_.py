@@ -10,7 +10,7 @@ import click
 from matchmaker import batch, glue, reduce
 from matchmaker.batch.check import check
 from matchmaker.batch.policy import carry, required_policy
-from matchmaker.cli import reports, sources
+from matchmaker.cli import reports, sources, submission
 from matchmaker.cli.output import count, print_json, printable
 
 
@@ -19,15 +19,7 @@ from matchmaker.cli.output import count, print_json, printable
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @sources.queue_options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
-@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
-@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
-@click.option(
-    "--want",
-    type=click.Choice(["necessary", "sufficient", "exact"]),
-    default="necessary",
-    show_default=True,
-    help="How flags that cannot be exact may err.",
-)
+@submission.options
 @click.option(
     "--policy",
     type=click.Choice([str(policy) for policy in batch.Policy]),
@@ -76,30 +68,30 @@ def command(
         # BLAH stands before every batch system.
         sources.check_lrms(chosen, lrms)
     reduction = reduce(job, chosen.ad, glue.scope)
-    submission = batch.flags(
+    told = batch.flags(
         reduction, lrms, table, inventory, batch.Fit(want),
         policy=batch.Policy(policy) if policy else None,
     )  # fmt: skip
     if forward_policy:
-        submission = carry(submission, required_policy(job, glue.scope), table)
+        told = carry(told, required_policy(job, glue.scope), table)
     if as_json:
         print_json(
             {
                 "queue": chosen.name,
                 "residual": str(reduction.residual),
-                **reports.submission_data(submission),
+                **reports.submission_data(told),
             }
         )
     else:
         page = reports.Page(f"queue {chosen.name}")
         if explain:
             page.lines(reduction.explain(steps=True).split("\n"))
-            page.fates(reduction, submission)
+            page.fates(reduction, told)
         else:
             page.reduction(reduction)
-        page.submission(submission)
+        page.submission(told)
         page.print()
-    return _submit(submission, script) if script else 0
+    return _submit(told, script) if script else 0
 
 
 def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> int:
@@ -116,14 +108,14 @@ def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> in
     return 1 if findings else 0
 
 
-def _submit(submission: batch.Submission, script: str) -> int:
+def _submit(told: batch.Submission, script: str) -> int:
     """Runs the batch system's own command, without a shell; its exit status."""
-    if not submission.command:
-        raise click.UsageError(f"{submission.lrms} has no command to submit with")
-    program = shutil.which(submission.command)
+    if not told.command:
+        raise click.UsageError(f"{told.lrms} has no command to submit with")
+    program = shutil.which(told.command)
     if program is None:
-        raise click.UsageError(f"{submission.command} is not installed here")
+        raise click.UsageError(f"{told.command} is not installed here")
     # A path, so that no name of a file is taken for an option.
     path = script if "/" in script else f"./{script}"
-    done = subprocess.run([program, *submission.argv, path], check=False)  # noqa: S603
+    done = subprocess.run([program, *told.argv, path], check=False)  # noqa: S603
     return 0 if done.returncode == 0 else 1

@@ -27,7 +27,8 @@ from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.alike import alike, names_in
 from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
-from matchmaker.reduction.simplify import MATCH, and_, is_boolean, is_number, simplify, watched
+from matchmaker.reduction.facts import is_boolean
+from matchmaker.reduction.simplify import MATCH, and_, is_number, simplify, watched
 
 
 class Verdict(StrEnum):
