@@ -81,6 +81,9 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
+	$(BIN)/python benchmarks/glue.py
+	$(BIN)/python benchmarks/flags.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600

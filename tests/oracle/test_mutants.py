@@ -101,7 +101,8 @@ def parts() -> list[tuple[str, Any]]:
         for rules in rules_of(known):
             for part in ("operators", "unary", "functions", "places", "nodes"):
                 found |= dict.fromkeys((part, key) for key in getattr(rules, part))
-    return [part for part in found if part not in NEVER_COMPARED]
+    # In one order: rules are made of sets, too.
+    return sorted((part for part in found if part not in NEVER_COMPARED), key=str)
 
 
 # --- in what it is looked for ---------------------------------------------------------------------
