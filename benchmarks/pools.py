@@ -7,9 +7,9 @@ is reckoned from a part of it where the whole would take minutes; such figures a
 
 from __future__ import annotations
 
+import argparse
 import gc
 import random
-import sys
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
@@ -206,6 +206,26 @@ def several(pool: mm.Pool, loop: float | None, rounds: int) -> Iterator[Row]:
     yield Row("  20,000 updates", ours, note=f"{len(ads) / ours:,.0f} updates a second")
 
 
+def cycle(loop: float | None, jobs: int, clusters: int, count: int) -> Row:
+    """A negotiation cycle. The loop's figure is for matching one job of each cluster, no more."""
+    pool = pool_of(count)
+    ads = [mm.parse_ad(job(number % clusters)) for number in range(jobs)]
+    for number, ad in enumerate(ads):
+        ad["AccountingGroup"] = f"group{number % 20}"
+    placed = 0
+
+    def work() -> None:
+        nonlocal placed
+        pool.forget()
+        placed = sum(1 for _ in pool.assign(ads).placed)
+
+    return Row(
+        f"a cycle: {jobs:,} jobs, {clusters:,} kinds, {count:,} slots", seconds(work, 1),
+        loop * count * clusters if loop is not None else None, True,
+        note=f"{placed:,} placed",
+    )  # fmt: skip
+
+
 def bytes_per_ad(count: int, theirs: bool) -> float:
     """How much a process grows by holding the slots, in bytes for each."""
     with get_context("spawn").Pool(1) as process:
@@ -229,50 +249,64 @@ def _resident() -> int:
     return pages * 4096
 
 
-def plot(rows: list[tuple[int, float, float | None]], path: str) -> None:
-    """Time against slots, both axes logarithmic."""
+def plot(points: list[tuple[int, Row]], path: str) -> None:
+    """Draws time against slots, both axes logarithmic, as SVG."""
     import matplotlib as mpl
 
     mpl.use("svg")
+    # The same picture for the same figures.
+    mpl.rcParams["svg.hashsalt"] = "matchmaker"
     import matplotlib.pyplot as plt
 
-    figure_, axes = plt.subplots(figsize=(7, 4.2))
-    counts = [size for size, _, _ in rows]
-    axes.loglog(counts, [ours * 1000 for _, ours, _ in rows], "o-", label="matchmaker.Pool")
-    if all(theirs for _, _, theirs in rows):
-        axes.loglog(
-            counts, [theirs * 1000 for _, _, theirs in rows if theirs], "s--",
-            label="classad2 in a loop",
-        )  # fmt: skip
+    drawing, axes = plt.subplots(figsize=(7, 4.2))
+    counts = [size for size, _ in points]
+    axes.loglog(counts, [row.ours * 1000 for _, row in points], "o-", label="matchmaker.Pool")
+    for reckoned, style, label in (
+        (False, "s-", "classad2 in a loop"),
+        (True, "s:", "the same, reckoned"),
+    ):
+        theirs = [
+            (size, row.loop * 1000) for size, row in points if row.loop and row.reckoned == reckoned
+        ]
+        if theirs:
+            axes.loglog(*zip(*theirs, strict=True), style, color="tab:orange", label=label)
     axes.set_xlabel("slots")
-    axes.set_ylabel("milliseconds for one job")
+    axes.set_ylabel("milliseconds for one job, both ways, with ranks")
     axes.grid(visible=True, which="major", alpha=0.4)
     axes.legend()
-    figure_.tight_layout()
-    figure_.savefig(path, metadata={"Date": None})
+    drawing.tight_layout()
+    drawing.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
     """Measures and prints the table."""
-    quick = "--quick" in sys.argv[1:]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--quick", action="store_true", help="few slots and rounds")
+    parser.add_argument("--plot", metavar="FILE", help="an SVG of time against slots")
+    options = parser.parse_args()
     classad2 = peer()
     if isinstance(classad2, str):
         print(f"HTCondor's library is not here, ours alone ({classad2})")
         classad2 = None
     head = ("many slots", "ours (ms)", "loop (ms)", "ratio", "")
     print(f"{head[0]:<58} | {head[1]:>10} | {head[2]:>12} | {head[3]:>7} |")
-    points = []
-    for row in sizes(classad2, SIZES[1] if quick else SIZES[-1], 3 if quick else 9):
+    points: list[tuple[int, Row]] = []
+    largest, rounds = (SIZES[1], 3) if options.quick else (SIZES[-1], 9)
+    for row in sizes(classad2, largest, rounds):
         print(row, flush=True)
         if row.what.startswith("one job"):
-            points.append((SIZES[len(points)], row.ours, row.loop))
-    count = 10_000 if quick else 200_000
+            points.append((SIZES[len(points)], row))
+    size, last = points[-1]
+    pair = last.loop / size if last.loop is not None else None
+    print(cycle(pair, *((200, 10, 10_000) if options.quick else (20_000, 1_000, 200_000))))
+    count = 10_000 if options.quick else 200_000
     grown = f"{bytes_per_ad(count, False):.0f} B"
     if classad2:
-        grown += f"; classad2 {bytes_per_ad(min(count, 20_000), True):.0f} B"
+        theirs = bytes_per_ad(min(count, 20_000), True)
+        grown += f"; classad2 {theirs:.0f} B"
     print(f"memory of an ad of 20 attributes among {count:,}: {grown}")
-    if "--plot" in sys.argv:
-        plot(points, sys.argv[sys.argv.index("--plot") + 1])
+    if options.plot:
+        plot(points, options.plot)
 
 
 if __name__ == "__main__":

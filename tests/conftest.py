@@ -14,13 +14,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.oracle import figures
+from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-# A fixture that every folder of tests may ask for.
-__all__ = ["slurm"]
+# Fixtures that every folder of tests may ask for.
+__all__ = ["gridengine", "slurm"]
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 

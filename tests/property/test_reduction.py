@@ -20,7 +20,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
 from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
-from tests.property.test_compile import canonical
+from tests.canonical import canonical
 
 HOSTS = ("HostA", "HostB", "HostC")
 FACTS = ("FactA", "FactB", "FactC")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from matchmaker import batch, glue, reduce
-from matchmaker.cli import reports, sources
+from matchmaker.cli import reports, sources, submission
 from matchmaker.cli.output import print_json
 
 
@@ -14,15 +14,7 @@ from matchmaker.cli.output import print_json
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @sources.queue_options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
-@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
-@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
-@click.option(
-    "--want",
-    type=click.Choice(["necessary", "sufficient", "exact"]),
-    default="necessary",
-    show_default=True,
-    help="How flags that cannot be exact may err.",
-)
+@submission.options
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
@@ -46,18 +38,18 @@ def command(
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
     sources.check_lrms(chosen, lrms)
     reduction = reduce(job, chosen.ad, glue.scope)
-    submission = batch.flags(reduction, lrms, table, inventory, batch.Fit(want))
+    told = batch.flags(reduction, lrms, table, inventory, batch.Fit(want))
     if as_json:
         print_json(
             {
                 "queue": chosen.name,
                 "residual": str(reduction.residual),
-                **reports.submission_data(submission),
+                **reports.submission_data(told),
             }
         )
     else:
         page = reports.Page(f"queue {chosen.name}")
         page.reduction(reduction)
-        page.submission(submission)
+        page.submission(told)
         page.print()
     return 0

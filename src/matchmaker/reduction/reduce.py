@@ -24,7 +24,8 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
-from matchmaker.reduction.simplify import MATCH, is_boolean, is_number, simplify
+from matchmaker.reduction.facts import is_boolean
+from matchmaker.reduction.simplify import MATCH, is_number, simplify
 
 
 class Verdict(StrEnum):
