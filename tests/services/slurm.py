@@ -37,6 +37,7 @@ import re
 import secrets
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -70,7 +71,12 @@ AuthInfo=socket={folder}/munge/socket
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool.%n
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmdUser={user}
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobCompType=jobcomp/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -126,7 +132,7 @@ class SlurmNode:
             words.append(f"Feature={','.join(self.features)}")
         if self.gres is not None:
             words.append(f"Gres={self.gres}")
-        return " ".join([*words, "State=CLOUD"])
+        return " ".join(words)
 
 
 @attrs.frozen
@@ -198,8 +204,15 @@ def _munge(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOracle]:
-    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields."""
+def _controller(
+    folder: Path,
+    nodes: tuple[SlurmNode, ...],
+    where: Callable[[SlurmNode], str] = lambda node: "State=CLOUD",
+) -> Iterator[SlurmOracle]:
+    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields.
+
+    ``where`` is the rest of a node's line: how its daemon is reached, or that it needs none.
+    """
     scontrol = program("scontrol")
     slurmctld = program("slurmctld")
     configuration = folder / "slurm.conf"
@@ -225,11 +238,13 @@ def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOra
 
     (folder / "state").mkdir(exist_ok=True)
     head = _CONFIGURATION.format(
-        folder=folder, port=free_port(), user=os.getuid(), true=program("true")
-    )
+        folder=folder, port=free_port(), user=os.getuid(), true=program("true"),
+        # Only nodes without a daemon are put to sleep.
+        suspend=600 if all("CLOUD" in where(node) for node in nodes) else "INFINITE",
+    )  # fmt: skip
     kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
     lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
-    lines += [node.line() for node in nodes]
+    lines += [f"{node.line()} {where(node)}" for node in nodes]
     lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
     configuration.write_text(head + "\n".join(lines) + "\n")
     with daemon([slurmctld, "-D", "-f", str(configuration)], log) as process:
@@ -263,6 +278,77 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
             else:
                 yield oracle
                 return
+
+
+@attrs.frozen
+class Farm:
+    """A cluster whose nodes run a daemon each, all on this machine, so that jobs run."""
+
+    oracle: SlurmOracle
+
+    def submit(self, argv: Sequence[str], script: str) -> str:
+        """Submits a job script and waits for its end; what it wrote. Raises UsageError."""
+        path = self.oracle.folder / "job.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        output = self.oracle.folder / "job.out"
+        output.unlink(missing_ok=True)
+        done = self._run("sbatch", "--wait", f"--output={output}", "-N1", *argv, str(path))
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        give_up = time.monotonic() + START_SECONDS
+        while not output.exists() and time.monotonic() < give_up:
+            time.sleep(0.05)
+        return output.read_text()
+
+    def queue(self, argv: Sequence[str]) -> str:
+        """Submits a job that is held, and so stays queued; its name."""
+        done = self._run("sbatch", "--hold", "--parsable", *argv, "--wrap", "true")
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        return done.stdout.strip()
+
+    def _run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program(name), *argv], capture_output=True, text=True, check=False,
+            env=self.oracle.environment, cwd=self.oracle.folder, timeout=START_SECONDS,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def farm(nodes: Iterable[SlurmNode]) -> Iterator[Farm]:
+    """Run a controller and a ``slurmd`` for each node.
+
+    Raises:
+        ServiceUnavailable: The daemons are not installed or do not start here.
+    """
+    inventory = tuple(nodes)
+    if os.getuid() != 0:
+        raise ServiceUnavailable("slurmd runs jobs as root only")
+    slurmd = program("slurmd")
+    ports = {node.name: free_port() for node in inventory}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        folder.chmod(0o755)
+        stack.enter_context(_munge(folder / "munge"))
+
+        def where(node: SlurmNode) -> str:
+            here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[node.name]}"
+            return f"{here} State=UNKNOWN"
+
+        oracle = stack.enter_context(_controller(folder, inventory, where))
+        made = Farm(oracle)
+        for node in inventory:
+            log = folder / f"slurmd-{node.name}.log"
+            (folder / f"spool.{node.name}").mkdir()
+            argv = [slurmd, "-D", "-N", node.name, "-f", str(folder / "slurm.conf")]
+            process = stack.enter_context(daemon(argv, log))
+
+            def is_idle(name: str = node.name) -> bool:
+                said = made._run("sinfo", "-h", "-n", name, "-o", "%t").stdout
+                return said.strip() == "idle"
+
+            wait(is_idle, process, log)
+        yield made
 
 
 @pytest.fixture(scope="session")

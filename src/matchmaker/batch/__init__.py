@@ -1,5 +1,6 @@
 """Batch systems: what they say of their nodes and queues, and what they can be told of a job."""
 
+from matchmaker.batch.constraints import Constraint
 from matchmaker.batch.description import (
     Description,
     DescriptionError,
@@ -8,11 +9,23 @@ from matchmaker.batch.description import (
     read_description,
 )
 from matchmaker.batch.description.changes import Change, changes
-from matchmaker.batch.flags import Dropped, Fit, NoFlagsError, NoHostError, Submission, flags
-from matchmaker.batch.mapping import Mapping, MappingError, Rule, known_lrms, load_mapping
+from matchmaker.batch.flags import Fit, Policy, Submission, flags
+from matchmaker.batch.inventory import Certificate
+from matchmaker.batch.mapping import (
+    Mapping,
+    MappingError,
+    Rule,
+    known_lrms,
+    load_mapping,
+    same_system,
+)
+from matchmaker.batch.request import Resources
+from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError
 
 __all__ = [
+    "Certificate",
     "Change",
+    "Constraint",
     "Description",
     "DescriptionError",
     "Dropped",
@@ -21,6 +34,8 @@ __all__ = [
     "MappingError",
     "NoFlagsError",
     "NoHostError",
+    "Policy",
+    "Resources",
     "Rule",
     "Submission",
     "changes",
@@ -30,4 +45,5 @@ __all__ = [
     "known_lrms",
     "load_mapping",
     "read_description",
+    "same_system",
 ]

@@ -295,7 +295,9 @@ def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None
 def check_lrms(queue: Queue, lrms: str) -> None:
     """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
     runs = queue.ad.eval("LRMSType")
-    if isinstance(runs, str) and runs.lower() != lrms.lower():
-        from matchmaker.batch import NoFlagsError
+    if isinstance(runs, str):
+        from matchmaker.batch import NoFlagsError, same_system
 
+        if same_system(runs, lrms):
+            return
         raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

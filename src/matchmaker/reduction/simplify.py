@@ -16,7 +16,8 @@ None. Nothing here knows what a host is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.evaluate import evaluate
@@ -83,7 +84,34 @@ def simplify(node: Expr, demand: Demand = MATCH) -> Expr:
     !(x > 5) && y == 3
     x > 5
     """
-    return _SIMPLIFY.get(type(node), _parts)(node, demand)
+    simpler = _SIMPLIFY.get(type(node), _parts)(node, demand)
+    if _watchers and simpler is not node:
+        for watcher in _watchers:
+            watcher(node, demand, simpler)
+    return simpler
+
+
+Watcher: TypeAlias = Callable[[Expr, Demand, Expr], None]
+"""Is told of each rewrite: an expression, what is demanded of it, and what became of it."""
+
+_watchers: Final[list[Watcher]] = []
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Within it, `watcher` is told of every rewrite, parts before the whole.
+
+    >>> from matchmaker import parse_expr
+    >>> with watched(lambda before, demand, after: print(before, "=>", after)):
+    ...     simplified = simplify(parse_expr("x > 5 && 1 < 2"))
+    1 < 2 => true
+    x > 5 && 1 < 2 => x > 5
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def _parts(node: Expr, demand: Demand) -> Expr:
