@@ -159,12 +159,26 @@ def _ldap(url: str, at: datetime | None) -> Glue:
     from matchmaker.glue import read_ldap
 
     said = click.get_current_context().meta
-    return read_ldap(
-        None if url == ENVIRONMENT else url,
-        start_tls=said.get("ldap start_tls", False),
-        ca_file=said.get("ldap ca_file"),
-        at=at,
-    )
+    with _waiting(f"reading {url}"):
+        return read_ldap(
+            None if url == ENVIRONMENT else url,
+            start_tls=said.get("ldap start_tls", False),
+            ca_file=said.get("ldap ca_file"),
+            at=at,
+        )
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """Shows on a terminal that something takes its time."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(what)):
+        yield
 
 
 def queue_options(command: _F) -> _F:
