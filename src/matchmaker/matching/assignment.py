@@ -65,7 +65,11 @@ def _share(given: Expr | str | Mapping[str, float]) -> Expr | Mapping[str, float
 
 
 def _by_group(given: Mapping[str, float]) -> Mapping[str, float]:
-    for group, number in given.items():
+    numbers: Mapping[str, object] = given
+    for group, number in numbers.items():
+        if not isinstance(number, (int, float)):
+            kind = type(number).__name__
+            raise TypeError(f"the share or usage of {group!r} is a number, not {kind}")
         if not 0 <= number < math.inf:
             raise ValueError(f"{group} cannot have a share or usage of {number}")
     return dict(given)
@@ -91,8 +95,9 @@ class Policy:
     - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
       expression of the job, with the slot as TARGET.
 
-    Raises ParseError for text that is no expression, and ValueError for a share or usage below 0 or
-    a resource that is named twice.
+    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or
+    infinite and for a resource that is named twice, TypeError for a share or usage that is no
+    number.
     """
 
     priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=_expression)

@@ -23,7 +23,7 @@ from matchmaker.matching.columns.masks import Cache, Masks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
 from matchmaker.matching.pair import RANK
-from matchmaker.matching.slots import Amounts, Short, Slots, amount
+from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -143,20 +143,24 @@ class Candidates:
         self._width *= 4
 
     def _room(self, rows: Rows) -> Mask:
-        """Which slots have room for what the job asks, as far as reals can tell."""
+        """Which slots have room for what the job asks, as far as reals can tell.
+
+        A static slot has it, whatever its size, if what is asked are amounts.
+        """
         divisible = self._slots.divisible[rows]
         room: Mask = np.ones(len(rows), np.bool_)
-        if divisible.any():
+        if divisible.any() or not self._requests.plain:
             for _, short, amiss in self._requests.shortages(rows):
-                room &= ~(short | amiss)
-        return room | ~divisible
+                room &= ~(short & divisible | amiss)
+        return room
 
 
 class Requests:
-    """What a job asks of partitionable slots."""
+    """What a job asks of slots."""
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
+        self._job = job
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
@@ -164,6 +168,20 @@ class Requests:
             reach = self._evaluator.reaches.of(expression, Side.JOB)
             if not (reach.opaque or reach.columns):
                 self._same[name] = amount(evaluate(expression, job, ClassAd()))
+
+    @property
+    def plain(self) -> bool:
+        """Whether all requests are amounts that are the same for all slots."""
+        amounts = self._same.values()
+        return len(self._same) == len(self._slots.resources) and None not in amounts
+
+    def amiss(self) -> str:
+        """Which request is no amount, for all slots; nothing where there is none."""
+        for name, same in self._same.items():
+            if same is None:
+                expression = self._slots.resources[name]
+                return no_amount(name, expression, evaluate(expression, self._job, ClassAd()))
+        return ""
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.

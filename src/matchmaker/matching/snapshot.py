@@ -18,6 +18,7 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import printable
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
@@ -25,7 +26,7 @@ from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
-from matchmaker.matching.pair import an_ad
+from matchmaker.matching.pair import an_ad, shorten
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class Matches:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}: {r:g}" for k, r in zip(self.keys[:5], self.ranks, strict=False))
+        first = zip(self._names.of(self.row_array[:5].tolist()), self.rank_array, strict=False)
+        shown = ", ".join(f"{printable(shorten(key, 60))}: {rank:g}" for key, rank in first)
         return f"<Matches of {len(self)}: {shown}{', ...' if len(self) > 5 else ''}>"
 
     def chosen(self, places: Sequence[int]) -> Matches:

@@ -166,10 +166,10 @@ def levers(tally: Tally) -> list[Lever]:
 
 def _comparisons(tally: Tally) -> Iterator[tuple[Comparison, Expr | Held]]:
     room = MOST_COMPARISONS
-    for clause in tally.clauses:
+    for clause in tally.wanted:
         evaluator = tally.evaluator
-        for comparison in comparisons(evaluator, clause, Side.JOB, REQUIREMENTS.lower()):
-            yield comparison, clause
+        for comparison in comparisons(evaluator, clause.node, Side.JOB, clause.attribute):
+            yield comparison, clause.node
             room -= 1
             if not room:
                 return
