@@ -91,6 +91,14 @@ class Matches:
         shown = ", ".join(f"{printable(shorten(key, 60))}: {rank:g}" for key, rank in first)
         return f"<Matches of {len(self)}: {shown}{', ...' if len(self) > 5 else ''}>"
 
+    def best(self, count: int, tie: random.Random | None = None) -> Matches:
+        """The best of them, best first; equal ranks by key, or by chance with `tie`."""
+
+        def keys(places: list[int]) -> list[str]:
+            return self._names.of(self.row_array[places].tolist())
+
+        return self.chosen(best_of_many(self.rank_array, keys, count, tie))
+
     def chosen(self, places: Sequence[int]) -> Matches:
         """Some of the matches, in the order of their places."""
         index = np.array(places, np.intp)
@@ -185,11 +193,7 @@ class Snapshot:
         if fuzzy_factor is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
             return found.chosen(fuzzy(found.rank_array, count, chance, fuzzy_factor))
-
-        def keys(places: list[int]) -> list[str]:
-            return self.view.keys.of(found.row_array[places].tolist())
-
-        return found.chosen(best_of_many(found.rank_array, keys, count, tie))
+        return found.best(count, tie)
 
     def cluster(self, job: ClassAd) -> Hashable:
         """The autocluster of a job: equal for jobs that this pool cannot tell apart."""
