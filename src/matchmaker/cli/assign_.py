@@ -25,7 +25,7 @@ _T = TypeVar("_T")
     metavar="FILE",
     help="Slots. May be given again: the files are one pool.",
 )
-@pools.key_option
+@pools.options
 @click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
 @click.option("--group", metavar="EXPR", help="Of a job. [default: AccountingGroup, or else Owner]")
 @click.option(

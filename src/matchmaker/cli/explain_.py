@@ -20,7 +20,7 @@ BAR = 20
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
-@pools.key_option
+@pools.options
 @click.option("--with", "name", metavar="KEY", help="All about one ad of the pool, with values.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 @click.option("--html", "html_file", metavar="FILE", help="As a page of its own, with a picture.")

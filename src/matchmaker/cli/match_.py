@@ -25,7 +25,7 @@ SHOWN = 20
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option("--top", type=click.IntRange(min=0), metavar="N", help="Show the best N only.")
-@pools.key_option
+@pools.options
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *, job_file: str, pool_files: tuple[str, ...], top: int | None, key: str | None, as_json: bool

@@ -14,13 +14,24 @@ from matchmaker.matching.pair import shorten
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def key_option(command: _F) -> _F:
-    """The option that says which attribute tells ads apart."""
-    option = click.option(
-        "--key", metavar="NAME", callback=_named,
-        help="The attribute that tells ads apart. [default: Name, or a saved pool's own]",
-    )  # fmt: skip
-    return option(command)
+def options(command: _F) -> _F:
+    """The options that say which attribute tells ads apart, and what a Parquet file holds."""
+    for option in (
+        click.option(
+            "--expressions", metavar="NAME", multiple=True, callback=_noted, expose_value=False,
+            help="A column of Parquet files whose text is expressions. May be given again.",
+        ),
+        click.option(
+            "--key", metavar="NAME", callback=_named,
+            help="The attribute that tells ads apart. [default: Name, or a saved pool's own]",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _noted(context: click.Context, _option: object, names: tuple[str, ...]) -> None:
+    context.meta[sources.EXPRESSIONS] = names
 
 
 def _named(_context: object, _option: object, name: str | None) -> str | None:
