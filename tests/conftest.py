@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from matchmaker.reduction.paranoid import paranoid
 from tests.oracle import figures
+from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
-# A fixture that every folder of tests may ask for.
-__all__ = ["slurm"]
+# Fixtures that every folder of tests may ask for.
+__all__ = ["gridengine", "slurm"]
+
+# Folders whose tests run in paranoid mode.
+PARANOID = {"reduction", "golden", "batch"}
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
@@ -53,6 +58,16 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"this test may not be skipped when CI is set: {reason}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _paranoid(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Checks every rewrite that a reduction makes, in the tests that are about reductions."""
+    if not PARANOID & set(request.path.parts):
+        yield
+        return
+    with paranoid():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -84,7 +84,8 @@ def test_keys_are_told_with_file_and_place(classad: Run, files: list[object]) ->
     slots = files[-1]
     done = classad("assign", *files, "--pool", slots)
     said = f"{slots}, ad 1: Name = 'slot1@a', as {slots}, ad 1 has; and so 1 more"
-    assert done.err == f"classad: {said}; the key must tell ads apart\n"
+    more = "(--key NAME says which attribute tells ads apart)"
+    assert done.err == f"classad: {said} {more}\n"
     done = classad("assign", *files, "--key", "PartitionableSlot")
     assert done.err.startswith(f"classad: {slots}, ad 2: an ad has no PartitionableSlot: [ Name")
 

@@ -137,7 +137,7 @@ def test_a_key_that_does_not_tell_apart_is_bad_input(
     classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words, said in (
-        (["--key", "Cpus"], f"{pool}, ad 6: Cpus = '0', as {pool}, ad 1 has; and so 54 more;"),
+        (["--key", "Cpus"], f"{pool}, ad 6: Cpus = '0', as {pool}, ad 1 has; and so 54 more ("),
         (["--key", "Nonesuch"], f"{pool}, ad 1: an ad has no Nonesuch"),
         (["--key", ""], "--key names no attribute"),
         (["--top", "-1"], "--top"),
@@ -148,4 +148,4 @@ def test_a_key_that_does_not_tell_apart_is_bad_input(
     monkeypatch.setattr(match_, "MANY", 10)
     done = classad("match", "-", pool, pool, stdin=JOB)
     assert (done.status, done.out) == (2, "")
-    assert f"{pool}, ad 1: Name = 'n000', as {pool}, ad 1 has; and so 59 more;" in done.err
+    assert f"{pool}, ad 1: Name = 'n000', as {pool}, ad 1 has; and so 59 more (" in done.err

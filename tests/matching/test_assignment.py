@@ -311,6 +311,24 @@ def test_jobs_that_are_alike_are_told_anew_once_one_of_them_was_placed() -> None
 
 
 @pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"share": 2}, "numbers by group were expected, not int"),
+        ({"share": {"ana": "2"}}, "the share or usage of ana is a number, not str"),
+        ({"usage": {"ana": None}}, "the share or usage of ana is a number, not NoneType"),
+        ({"usage": {7: 1.0}}, "groups go by their names, not by int"),
+        ({"usage": "ana"}, "numbers by group were expected, not str"),
+        ({"free": True}, "an expression or its text was expected, not bool"),
+        ({"resources": "Cpus"}, "expressions by resource were expected, not str"),
+        ({"resources": {"Cpus": 1}}, "an expression or its text was expected, not int"),
+    ],
+)
+def test_terms_of_another_type_are_told(terms: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Policy(**terms)
+
+
+@pytest.mark.parametrize(
     ("request_", "value"),
     [
         ('"8 GB"', '"8 GB"'),
@@ -366,15 +384,6 @@ def test_what_took_too_long_is_told_beside_what_matches(monkeypatch: pytest.Monk
     assert placement.outcome is Outcome.NO_ROOM
     more = f"not all could be evaluated: {bounds.TOO_MANY_STEPS}"
     assert placement.reason == f"3 slots match: 3 not free; {more}"
-
-
-def test_a_share_that_is_no_number_is_told() -> None:
-    for given in ({"a": "x"}, {"a": None}, {"a": [1]}):
-        said = "the share or usage of 'a' is a number, not "
-        with pytest.raises(TypeError, match=said):
-            Policy(share=given)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match=said):
-            Policy(usage=given)  # type: ignore[arg-type]
 
 
 def test_undefined_requests_and_requests_of_nothing_take_nothing() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -203,3 +204,14 @@ def test_text_is_no_ad(pool: Pool) -> None:
     for ask in (pool.match, lambda job: match(job, JOB), lambda job: match(JOB, job)):
         with pytest.raises(TypeError, match="an ad was expected, not str"):
             ask("[ Requirements = true ]")  # type: ignore[arg-type]
+
+
+def test_top_tells_what_it_takes() -> None:
+    pool = Pool(parse_ads('[ Name = "a" ]'))
+    job: Any = ClassAd()
+    odd: Any = "a"
+    with pytest.raises(TypeError, match="fuzzy takes a number, not str"):
+        pool.top(job, 1, fuzzy=odd)
+    with pytest.raises(TypeError, match="an integer, not str"):
+        pool.top(job, odd)
+    assert pool.top(job, 1, fuzzy=2).keys == ("a",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY, UNARY
-from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value, is_error
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns import evaluator, forms, kernels, sparse
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.evaluator import Evaluator
@@ -27,6 +26,7 @@ from matchmaker.matching.ranking import rank_number
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
+from tests.canonical import canonical
 
 FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
@@ -48,19 +48,6 @@ def form(request: pytest.FixtureRequest) -> Iterator[str]:
             patched.setattr(stores, "DENSE", 0)
             patched.setattr(sparse, "SPARSE", 0)
         yield request.param
-
-
-def canonical(value: Any) -> Any:
-    """A value as something that `==` compares exactly: by type, and reals by their bits."""
-    if is_error(value):
-        return "error"
-    if isinstance(value, float):
-        return "real", "nan" if math.isnan(value) else value.hex()
-    if isinstance(value, list):
-        return [canonical(item) for item in value]
-    if isinstance(value, ClassAd):
-        return {name.lower(): str(value[name]) for name in value}
-    return type(value), value
 
 
 EDGES = [0, 1, -1, 2, 3, 63, 64, 2**53, 2**53 + 1, MAX_INT, MIN_INT, True, False, 0.0, -0.0, 0.5,

@@ -91,6 +91,7 @@ def _ads(
     path: str, format_: str, report: Callable[[ParseError], object] | None
 ) -> Iterator[ClassAd]:
     with sources.opened(path) as file:
+        sources.refuse_ldif(path, file)
         found = sources.held(path, file) if format_ == "auto" else None
         if isinstance(found, Pool):
             yield from found

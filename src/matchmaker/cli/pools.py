@@ -67,7 +67,8 @@ def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> Pool:
     try:
         return Pool((ad for _, ads in files for ad in ads), key)
     except ValueError as error:
-        raise ValueError(_placed(files, key) or str(error)) from None
+        said = _placed(files, key) or str(error)
+        raise ValueError(f"{said} (--key NAME says which attribute tells ads apart)") from None
 
 
 def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
@@ -83,4 +84,4 @@ def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
             if before is not place:
                 again.append(f"{place}: {key} = {shorten(repr(str(value)), 60)}, as {before} has")
     more = f"; and so {len(again) - 1} more" if len(again) > 1 else ""
-    return f"{again[0]}{more}; the key must tell ads apart" if again else ""
+    return f"{again[0]}{more}" if again else ""

@@ -5,6 +5,7 @@ What reads queues is imported only by those who ask for them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -78,28 +79,46 @@ def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: {error}") from None
+    refuse_ldif(path, file)
     return read_ads(file)
 
 
+def refuse_ldif(path: str, file: IO[bytes]) -> None:
+    """Raises ParseError, which says what reads it, for a file that begins as LDIF does."""
+    if _LDIF.match(_beginning(file)):
+        raise ParseError(
+            "this is LDIF, the tree of an information system, and no ads",
+            source=path,
+            hint="classad ces --ldif makes ads of it, and classad broker --ldif matches them",
+        )
+
+
+# How a dump begins, past comments: with its version or the name of an entry.
+_LDIF: Final = re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
 _ARCHIVE: Final = b"PK\x03\x04"
 _PARQUET: Final = b"PAR1"
+_FIRST: Final = 4096
 
 
 def _beginning(file: IO[bytes]) -> bytes:
     """The first bytes of a file, which are then still to be read."""
     if isinstance(file, BufferedReader):
-        return file.peek(4)
+        return file.peek(_FIRST)
     if not file.seekable():
         return b""
     place = file.tell()
-    beginning = file.read(4)
+    beginning = file.read(_FIRST)
     file.seek(place)
     return beginning
 
 
 def one_ad(path: str) -> ClassAd:
     """The one ad of a file. Raises ParseError where there is another number of them."""
-    found = ads(path)
+    return the_one(path, ads(path))
+
+
+def the_one(path: str, found: list[ClassAd]) -> ClassAd:
+    """The one of the ads that a file has. Raises ParseError where there is another number."""
     if len(found) != 1:
         raise ParseError(
             f"{len(found) or 'no'} ads were found", source=path, expected=("exactly one",)

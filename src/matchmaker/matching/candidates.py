@@ -22,7 +22,7 @@ from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
-from matchmaker.matching.pair import RANK
+from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Candidates:
         self.job = job
         self._slots = slots
         self._masks = Masks(slots.now, job, Cache(0))
-        self._rank = Evaluator(slots.now, job, (Side.JOB, RANK.lower()))
+        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK))
         self._requests = Requests(slots, job)
         # Clean slots: some of the best, in order, and where in them we are.
         self._width = max(FIRST, EACH * count)
@@ -121,7 +121,7 @@ class Candidates:
         rows = slots.changed_since(seen)
         rows = rows[self._room(rows)]
         rows = rows[self._masks.at(rows)]
-        rank: Value | Expr = self.job.content.get(RANK.lower(), UNDEFINED)
+        rank: Value | Expr = self.job.content.get(FOLDED_RANK, UNDEFINED)
         vector: Vector = (
             self._rank.vector(rank, Side.JOB, rows) if isinstance(rank, Expr) else Same(rank)
         )
@@ -160,28 +160,24 @@ class Requests:
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
-        self._job = job
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
+        self.nonsense = ""
+        """What is wrong with a request that is no amount, whatever the slot; empty if none is."""
         for name, expression in slots.resources.items():
             reach = self._evaluator.reaches.of(expression, Side.JOB)
             if not (reach.opaque or reach.columns):
-                self._same[name] = amount(evaluate(expression, job, ClassAd()))
+                value = evaluate(expression, job, ClassAd())
+                self._same[name] = amount(value)
+                if self._same[name] is None and not self.nonsense:
+                    self.nonsense = no_amount(name, expression, value)
 
     @property
     def plain(self) -> bool:
         """Whether all requests are amounts that are the same for all slots."""
         amounts = self._same.values()
         return len(self._same) == len(self._slots.resources) and None not in amounts
-
-    def amiss(self) -> str:
-        """Which request is no amount, for all slots; nothing where there is none."""
-        for name, same in self._same.items():
-            if same is None:
-                expression = self._slots.resources[name]
-                return no_amount(name, expression, evaluate(expression, self._job, ClassAd()))
-        return ""
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.

@@ -15,7 +15,8 @@ from matchmaker.classad.values import is_error
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.masks import Cache, Masks
-from matchmaker.matching.pair import REQUIREMENTS, Clause, refusal
+from matchmaker.matching.names import REQUIREMENTS
+from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.slots import Short, Slots
 
 
@@ -47,9 +48,9 @@ def why_idle(slots: Slots, job: ClassAd) -> Idle:
 
 
 def _why(slots: Slots, job: ClassAd) -> Idle:
-    amiss = Requests(slots, job).amiss()
-    if amiss:
-        return Idle(Outcome.ERROR, amiss)
+    nonsense = Requests(slots, job).nonsense
+    if nonsense:
+        return Idle(Outcome.ERROR, nonsense)
     found = slots.snapshot.match(job)
     idle = _no_room(slots, job, found.row_array) if len(found) else _no_match(slots, job)
     if found.error is None or found.error in idle.reason:

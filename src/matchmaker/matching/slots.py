@@ -62,7 +62,7 @@ def amount(value: Value) -> int | float | None:
 
 
 def no_amount(resource: str, expression: Expr, value: Value) -> str:
-    """Says of a request that its value is no amount."""
+    """What is said of a request whose value is none."""
     return f"{expression} is {describe(value)}, which is no amount of {resource}"
 
 

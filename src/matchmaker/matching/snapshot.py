@@ -10,7 +10,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsFloat, SupportsIndex
 
 import attrs
 import numpy as np
@@ -22,10 +22,11 @@ from matchmaker.classad.quoting import printable
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
+from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad, shorten
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
@@ -175,7 +176,7 @@ class Snapshot:
         found = ranks(self.view, job, rows, self._cache)
         none = np.isnan(found)
         found[none] = 0.0
-        if RANK not in job.content:
+        if FOLDED_RANK not in job.content:
             none[:] = False
         return Matches(rows, found, self.view.keys, none, masks.problem)
 
@@ -187,8 +188,12 @@ class Snapshot:
         fuzzy_factor: float | None = None,
     ) -> Matches:
         """See :meth:`Pool.top`."""
+        if not isinstance(count, SupportsIndex):
+            raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
         if count < 0:
             raise ValueError(f"the best {count} cannot be given")
+        if fuzzy_factor is not None and not isinstance(fuzzy_factor, SupportsFloat):
+            raise TypeError(f"fuzzy takes a number, not {type(fuzzy_factor).__name__}")
         found = self.match(job)
         if fuzzy_factor is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only

@@ -24,7 +24,8 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
-from matchmaker.reduction.simplify import MATCH, is_boolean, is_number, simplify
+from matchmaker.reduction.facts import is_boolean
+from matchmaker.reduction.simplify import MATCH, is_number, simplify, watched
 
 
 class Verdict(StrEnum):
@@ -42,6 +43,17 @@ class Fate:
     clause: Expr
     verdict: Verdict
     residual: Expr
+    bound: Expr = FALSE
+
+    def steps(self) -> list[tuple[Expr, Expr]]:
+        """How the clause, with all facts put in, became its residual: what was rewritten as what.
+
+        Parts come before the whole; a part that occurs twice is named once.
+        """
+        found: dict[tuple[Expr, Expr], None] = {}
+        with watched(lambda before, demand, after: found.setdefault((before, after))):
+            simplify(self.bound, MATCH)
+        return list(found)
 
 
 @attrs.frozen(slots=True)
@@ -55,12 +67,18 @@ class Reduction:
     fates: tuple[Fate, ...]
     bindings: tuple[Binding, ...]
 
-    def explain(self) -> str:
-        """The requirement, what each name stood for, the fate of each clause, and the residual."""
+    def explain(self, *, steps: bool = False) -> str:
+        """The requirement, what each name stood for, the fate of each clause, and the residual.
+
+        With ``steps``, also each clause with the facts put in, and every rewrite of it.
+        """
         lines = [f"requirement: {unparse(self.requirement)}"]
         lines += [f"  {_binding(binding)}" for binding in self.bindings]
         for fate in self.fates:
             lines.append(f"clause: {unparse(fate.clause)}")
+            if steps:
+                lines.append(f"  with the facts: {unparse(fate.bound)}")
+                lines += [f"    {unparse(b)}  =>  {phrase(a)}" for b, a in fate.steps()]
             lines.append(f"  {_FATES[fate.verdict]}{_residual(fate)}")
         return "\n".join([*lines, f"verdict: {self.verdict}", f"residual: {phrase(self.residual)}"])
 
@@ -114,8 +132,9 @@ def reduce(
     binder = Binder.of(job, queue, scope, attribute)
     fates = []
     for clause in conjuncts(requirement):
-        residual = simplify(binder.bind(clause), MATCH)
-        fates.append(Fate(clause, verdict_of(residual), residual))
+        with_facts = binder.bind(clause)
+        residual = simplify(with_facts, MATCH)
+        fates.append(Fate(clause, verdict_of(residual), residual, with_facts))
     bound = binder.bind(requirement)
     whole = simplify(bound, MATCH)
     verdict = verdict_of(whole)

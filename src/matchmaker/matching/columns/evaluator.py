@@ -22,17 +22,8 @@ from matchmaker.classad.nodes import Attr, Binary, Expr, Ternary, Unary
 from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, Value, is_error
 from matchmaker.matching.columns import kernels
-from matchmaker.matching.columns.column import (
-    ERROR_KIND,
-    FALSE,
-    MISSING,
-    TRUE,
-    UNDEFINED_KIND,
-    Coded,
-    Column,
-    Numeric,
-    Rows,
-)
+from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows
+from matchmaker.matching.columns.contents import ERROR_KIND, FALSE, MISSING, TRUE, UNDEFINED_KIND
 from matchmaker.matching.columns.groups import (
     Groups,
     grouped_codes,

@@ -20,14 +20,14 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, identity
+from matchmaker.matching.columns.column import Coded, Column, Rows
+from matchmaker.matching.columns.contents import MISSING, identity
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
 
-REQUIREMENTS: Final = "requirements"
-RANK: Final = "rank"
 MOST_GROUPS: Final = 16
 """With more distinct requirements than this among the rows, each group is evaluated by itself."""
 
@@ -92,8 +92,8 @@ class Masks:
         self.job = job
         self._cache = cache
         self._steps = steps
-        self._mine = Evaluator(view, job, (Side.JOB, REQUIREMENTS), steps)
-        self._theirs = Evaluator(view, job, (Side.ROW, REQUIREMENTS), steps)
+        self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), steps)
+        self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), steps)
 
     @property
     def problem(self) -> str | None:
@@ -106,16 +106,16 @@ class Masks:
 
     def mine(self) -> Mask:
         """Where the job's requirements are true; everywhere if it has none."""
-        if REQUIREMENTS not in self.job.content:
+        if FOLDED_REQUIREMENTS not in self.job.content:
             return self._all(True)
-        return self._content(self._mine, self.job.content[REQUIREMENTS], Side.JOB)
+        return self._content(self._mine, self.job.content[FOLDED_REQUIREMENTS], Side.JOB)
 
     def theirs(self, among: Mask | None = None) -> Mask:
         """Where the requirements of the rows are true of the job, and those without any.
 
         Rows outside of `among` need not be looked at; what is said of them is anything.
         """
-        column = self.view.columns.get(REQUIREMENTS)
+        column = self.view.columns.get(FOLDED_REQUIREMENTS)
         if column is None:
             return self._all(True)
         if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
@@ -127,12 +127,12 @@ class Masks:
 
     def at(self, rows: Rows) -> Mask:
         """Which of some rows match, both ways. Nothing is kept, and nothing kept is used."""
-        content = self.job.content.get(REQUIREMENTS, True)
+        content = self.job.content.get(FOLDED_REQUIREMENTS, True)
         if isinstance(content, Expr):
             mask = is_true(self._mine.vector(content, Side.JOB, rows), len(rows)).copy()
         else:
             mask = np.full(len(rows), truth(content) is True)
-        column = self.view.columns.get(REQUIREMENTS)
+        column = self.view.columns.get(FOLDED_REQUIREMENTS)
         if column is not None:
             left = np.flatnonzero(mask)
             mask[left] = self._accepting(column, rows[left])
@@ -145,7 +145,7 @@ class Masks:
             return is_true(found, len(rows))
         # Too many distinct requirements to group: each row by itself.
         whole = Evaluator(self.view, self.job, (Side.ROW, ""), self._steps)
-        node = Attr(Attr(None, "MY", False), "Requirements", False)
+        node = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
         found = whole.vector(node, Side.ROW, rows)
         return is_true(found, len(rows)) | column.missing(self.view.size)[rows]
 
@@ -246,15 +246,15 @@ def _key(view: View, job: ClassAd, node: Expr, side: Side, reach: Reach) -> tupl
 
 def ranks(view: View, job: ClassAd, rows: Rows, cache: Cache) -> npt.NDArray[np.float64]:
     """How a job ranks some of the rows: a real each, NaN where its rank is not a number."""
-    content = job.content.get(RANK, UNDEFINED)
+    content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return _marked(Same(content), len(rows))
-    evaluator = Evaluator(view, job, (Side.JOB, RANK))
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK))
     reach = evaluator.reaches.of(content, Side.JOB)
     if reach.volatile:
         return _marked(evaluator.vector(content, Side.JOB, rows), len(rows))
     key, stamps = _key(view, job, content, Side.JOB, reach)
-    key = RANK, key
+    key = FOLDED_RANK, key
     known = cache.get(key, stamps, view.size)
     if known is None and _SHARE * len(rows) < view.size:
         return _marked(evaluator.vector(content, Side.JOB, rows), len(rows))

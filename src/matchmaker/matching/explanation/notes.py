@@ -7,11 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
 from matchmaker.matching.columns.reach import AROUND, CLOCK, SCOPES, Side
 from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.explanation.tally import Tally
-from matchmaker.matching.pair import REQUIREMENTS, shorten
+from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
+from matchmaker.matching.pair import shorten
 
 MOST: Final = 8
 MOST_FOLLOWED: Final = 16
@@ -33,7 +35,7 @@ def notes(tally: Tally) -> tuple[str, ...]:
 def _strings(tally: Tally) -> Iterator[str]:
     content = tally.job.content
     for number, clause in enumerate(tally.clauses, 1):
-        if isinstance(content.get(REQUIREMENTS.lower()), str):
+        if isinstance(content.get(FOLDED_REQUIREMENTS), str):
             yield f"the job's {REQUIREMENTS} {_AMISS}"
         elif isinstance(clause, Literal) and isinstance(clause.value, str):
             yield f"clause {number} {_AMISS}"
@@ -118,6 +120,4 @@ def _known(tally: Tally, who: str) -> Mapping[str, str]:
 
 
 def _like(name: str, known: Mapping[str, str]) -> str:
-    from matchmaker.classad.lint.known import closest
-
     return closest(name, known) if len(known) <= MOST_NAMES else ""

@@ -36,7 +36,8 @@ from matchmaker.matching.explanation.comparisons import (
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.explanation.tally import Tally
-from matchmaker.matching.pair import REQUIREMENTS, describe
+from matchmaker.matching.names import REQUIREMENTS
+from matchmaker.matching.pair import describe
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,15 +14,16 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse
-from matchmaker.matching.columns.column import ERROR_KIND, UNDEFINED_KIND, Rows
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.masks import REQUIREMENTS as _REQUIREMENTS
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, truths
 from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
 from matchmaker.matching.explanation.wanted import wanted
+from matchmaker.matching.names import FOLDED_REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Tally:
         self.job = job
         self.view = pool.view
         self.masks = pool.masks(job)
-        self.evaluator = Evaluator(self.view, job, (Side.JOB, _REQUIREMENTS))
+        self.evaluator = Evaluator(self.view, job, (Side.JOB, FOLDED_REQUIREMENTS))
         self.policies = Policies(self.view, job)
         self.wanted = wanted(self.evaluator)
         self.clauses: list[Expr] = [clause.node for clause in self.wanted]

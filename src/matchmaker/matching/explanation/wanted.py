@@ -12,7 +12,7 @@ import attrs
 from matchmaker.classad.nodes import Attr, Expr, conjuncts
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Side
-from matchmaker.matching.pair import REQUIREMENTS
+from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 MOST: Final = 256
 """A name is followed as long as there are no more clauses than this: each may name two others."""
@@ -36,7 +36,7 @@ def wanted(evaluator: Evaluator) -> list[Wanted]:
     job = evaluator.job
     if REQUIREMENTS not in job:
         return []
-    pending = _clauses(job[REQUIREMENTS], (), REQUIREMENTS.lower())
+    pending = _clauses(job[REQUIREMENTS], (), FOLDED_REQUIREMENTS)
     found: list[Wanted] = []
     while pending:
         clause = pending.pop()

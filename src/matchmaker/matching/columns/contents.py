@@ -1,0 +1,114 @@
+"""What an ad holds under a name, and what stands for it: in tables, and in rows of numbers.
+
+A *content* is a plain value or an expression (``ClassAd.content``), or MISSING where the ad lacks
+the attribute. How the contents of many ads are kept is in ``column``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from matchmaker.classad.nodes import (
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    ListExpr,
+    Subscript,
+    Ternary,
+    Unary,
+    literal,
+)
+from matchmaker.classad.values import ErrorType, UndefinedType
+
+Bits: TypeAlias = "npt.NDArray[np.int64]"
+Kinds: TypeAlias = "npt.NDArray[np.uint8]"
+
+
+class Missing:
+    """The class of what a row holds under a name that its ad lacks."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+
+# The kinds of plain values, as rows of numbers know them. A truth is one of the first four.
+FALSE, TRUE, UNDEFINED_KIND, ERROR_KIND, INTEGER, REAL, OTHER, ABSENT = range(8)
+
+THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, timedelta}) | {
+    Attr, Unary, Binary, Ternary, Call, Subscript, ListExpr, AdExpr,
+}  # fmt: skip
+"""The classes of contents that are their own stand-ins."""
+
+
+def identity(content: Any) -> Any:
+    """A hashable stand-in that tells contents of one class apart as ads do: 0.0 from -0.0.
+
+    >>> identity(0.0) == identity(-0.0), identity(2) == identity(2)
+    (False, True)
+    """
+    kind = content.__class__
+    if kind is float:
+        return repr(content) if not content or math.isnan(content) else content
+    if kind is datetime:
+        return content, content.utcoffset()
+    if kind is ErrorType:
+        return content.reason
+    if kind is list:
+        return literal(content)
+    return content
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two contents are one to an ad."""
+    return one is other or (
+        one.__class__ is other.__class__ and bool(identity(one) == identity(other))
+    )
+
+
+def bits_of(real: float) -> int:
+    """The 64 bits of a real, as an integer."""
+    bits: int = _INTEGER.unpack(_REAL.pack(real))[0]
+    return bits
+
+
+_INTEGER: Final = Struct("q")
+_REAL: Final = Struct("d")
+
+
+def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
+    """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
+    classes = set(map(type, contents))
+    if classes == {int}:
+        return np.full(len(contents), INTEGER, np.uint8), np.array(contents, np.int64)
+    if classes == {float}:
+        bits = np.array(contents, np.float64).view(np.int64)
+        return np.full(len(contents), REAL, np.uint8), bits
+    kinds = np.full(len(contents), OTHER, np.uint8)
+    bits = np.zeros(len(contents), np.int64)
+    reals = bits.view(np.float64)
+    for i, content in enumerate(contents):
+        kind = content.__class__
+        if kind is int:
+            kinds[i], bits[i] = INTEGER, content
+        elif kind is float:
+            kinds[i], reals[i] = REAL, content
+        elif kind in _KINDS:
+            kinds[i] = bits[i] = _KINDS[kind] if kind is not bool else content
+    return kinds, bits
+
+
+_KINDS: Final[dict[Any, int]] = {
+    bool: TRUE,
+    UndefinedType: UNDEFINED_KIND,
+    ErrorType: ERROR_KIND,
+}
