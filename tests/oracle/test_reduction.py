@@ -2,8 +2,8 @@
 
 A case is a requirement, a queue and a host. For each: the residual is true of the host exactly when
 the requirement is true of the queue with the host, by our evaluation and by HTCondor's; *never* and
-*always* are never wrong; the hull of the bounds holds wherever the residual is true, and the
-residual is true of every host in the best alternative; the printed residual is the residual.
+*always* are never wrong; the hull of the bounds holds wherever the residual is true, and it
+is true of every host in the best alternative; the printed residual is the residual.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starting daemons for tests: in the foreground, on free ports, stopped by their own process."""
+"""Starting servers of the machine's own for tests, and stopping them: in the foreground, by pid."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ class ServiceUnavailable(Exception):  # noqa: N818 - a state of this machine, no
     """The servers cannot be started on this machine; the message says why."""
 
 
-def program(name: str, packages: str, path: str = PATH) -> str:
-    """The path of a program. Raises ServiceUnavailable, naming Debian's packages, without it."""
-    found = shutil.which(name, path=path)
+def program(name: str) -> str:
+    found = shutil.which(name, path=PATH)
     if found is None:
-        raise ServiceUnavailable(f"{name} not found (Debian: apt-get install {packages})")
+        raise ServiceUnavailable(f"{name} not found (`make test` installs it where it may)")
     return found
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -40,7 +38,6 @@ def free_port() -> int:
 
 
 def tail(log: Path) -> str:
-    """The end of a log."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join(lines[-10:]) or "(no output)"
 

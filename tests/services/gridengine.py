@@ -1,20 +1,22 @@
-"""A real Grid Engine master as an oracle: which hosts do these submit options select?
+"""A real Grid Engine master: which queues do these submit options select, what does it say of them?
 
-Only ``sge_qmaster`` runs, in the foreground, as the test's own user, on a private folder and free
-ports. No execution host is needed: each host of an inventory is a queue on ``localhost`` with the
-complexes that describe it, and ``qselect`` lists the queues that a job with some options may run
-in. It says nothing of a complex that is unknown, so that the oracle looks at the names itself. The
-one thing that cannot be tried so is the name of a host; queues are named instead.
+Only ``sge_qmaster`` runs. Worker nodes would have to be real hosts with names of their own; instead
+each class of nodes is a queue on this host, with what the nodes have as the queue's complex values,
+which the options of ``qsub`` and ``qselect`` are held against in the same way. Everything lives in
+a private temporary folder and on free loopback ports.
+
+The master insists on not being root, so that root runs it as the user of Debian's package.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -31,75 +33,8 @@ from tests.services.daemons import (
 )
 
 LIBRARY = Path("/usr/lib/gridengine")
-RESOURCES = Path("/usr/share/gridengine/util/resources")
-PACKAGES = "gridengine-master gridengine-client"
-
-_BOOTSTRAP = """\
-admin_user none
-default_domain none
-ignore_fqdn true
-spooling_method classic
-spooling_lib libspoolc
-spooling_params {cell}/common;{cell}/spool/qmaster
-binary_path /usr/sbin
-qmaster_spool_dir {cell}/spool/qmaster
-security_mode none
-listener_threads 2
-worker_threads 2
-scheduler_threads 1
-jvm_threads 0
-"""
-
-_CONFIGURATION = """\
-execd_spool_dir {cell}/spool
-mailer /bin/true
-xterm /bin/true
-load_sensor none
-prolog none
-epilog none
-shell_start_mode posix_compliant
-login_shells sh,bash
-min_uid 0
-min_gid 0
-user_lists none
-xuser_lists none
-projects none
-xprojects none
-enforce_project false
-enforce_user auto
-load_report_time 00:00:40
-max_unheard 00:05:00
-reschedule_unknown 00:00:00
-loglevel log_warning
-administrator_mail none
-set_token_cmd none
-pag_cmd none
-token_extend_time none
-shepherd_cmd none
-qmaster_params none
-execd_params none
-reporting_params accounting=false reporting=false flush_time=00:00:15 joblog=false
-finished_jobs 0
-gid_range 20000-20100
-qlogin_command builtin
-qlogin_daemon builtin
-rlogin_command builtin
-rlogin_daemon builtin
-rsh_command builtin
-rsh_daemon builtin
-max_aj_instances 2000
-max_aj_tasks 75000
-max_u_jobs 0
-max_jobs 0
-auto_user_oticket 0
-auto_user_fshare 0
-auto_user_default_project none
-auto_user_delete_time 86400
-delegated_file_staging false
-reprioritize false
-jsv_url none
-jsv_allowed_mod ac,h,i,e,o,j,M,N,p,w
-"""
+SHARED = Path("/usr/share/gridengine")
+ADMIN = "sgeadmin"
 
 _HOST = """\
 hostname localhost
@@ -113,179 +48,200 @@ usage_scaling NONE
 report_variables NONE
 """
 
-_LIMITS = ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
-
-_QUEUE = """\
-qname {name}
-hostlist localhost
-seq_no 0
-load_thresholds NONE
-suspend_thresholds NONE
-nsuspend 1
-suspend_interval 00:05:00
-priority 0
-min_cpu_interval 00:05:00
-processors UNDEFINED
-qtype BATCH INTERACTIVE
-ckpt_list NONE
-pe_list NONE
-rerun FALSE
-slots 1
-tmpdir /tmp
-shell /bin/sh
-prolog NONE
-epilog NONE
-shell_start_mode posix_compliant
-starter_method NONE
-suspend_method NONE
-resume_method NONE
-terminate_method NONE
-notify 00:00:60
-owner_list NONE
-user_lists NONE
-xuser_lists NONE
-subordinate_list NONE
-complex_values {values}
-projects NONE
-xprojects NONE
-calendar NONE
-initial_state default
-"""
+_COLUMNS = "name shortcut type relop requestable consumable default urgency"
 
 
-class UsageError(Exception):
-    """The options are wrong in themselves; the message is Grid Engine's."""
+class RefusedError(Exception):
+    """Grid Engine does not understand the options, or refuses them; the message is its own."""
+
+
+@attrs.frozen
+class Complex:
+    """A resource of the site's own: its type (INT, MEMORY, BOOL …) and how it compares."""
+
+    name: str
+    type: str
+    relation: str
+    requestable: str = "YES"
+    consumable: str = "NO"
+
+    def line(self) -> str:
+        """Its line in the list of complexes."""
+        default = "NONE" if self.type in ("STRING", "CSTRING", "RESTRING", "HOST") else "0"
+        words = (self.name, self.name, self.type, self.relation, self.requestable)
+        return " ".join((*words, self.consumable, default, "0"))
+
+
+@attrs.frozen
+class QueueOf:
+    """A queue that stands for a class of nodes: what they have, and settings of queue_conf."""
+
+    name: str
+    values: Mapping[str, str] = attrs.Factory(dict)
+    slots: int = 1
+    settings: Mapping[str, str] = attrs.Factory(dict)
 
 
 @attrs.frozen
 class GridEngine:
-    """Puts submit options to one running master, whose queues are the hosts of an inventory."""
+    """A running master."""
 
-    folder: Path
     environment: dict[str, str] = attrs.field(repr=False)
-    known: set[str] = attrs.field(factory=set, repr=False)
+    folder: Path
 
-    def run(self, name: str, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        """Runs one of Grid Engine's commands."""
-        return subprocess.run(
-            [program(name, PACKAGES, self.environment["PATH"]), *argv],
-            env=self.environment,
-            cwd=self.folder,
-            input=text,
+    def run(self, argv: Sequence[str]) -> str:
+        """What one of its commands prints. Raises RefusedError where it fails."""
+        done = subprocess.run(
+            [str(LIBRARY / argv[0]), *argv[1:]],
             capture_output=True,
             text=True,
             check=False,
+            env=self.environment,
+            cwd=self.folder,
             timeout=START_SECONDS,
         )
-
-    def configure(self, option: str, text: str) -> None:
-        """``qconf`` with a file. Raises ServiceUnavailable for what it does not take."""
-        file = self.folder / "given"
-        file.write_text(text)
-        done = self.run("qconf", option, str(file))
-        if done.returncode:
-            raise ServiceUnavailable(f"qconf {option}: {done.stderr or done.stdout}")
-
-    def complexes(self, lines: Iterable[str]) -> None:
-        """Declares complexes, each a line as in ``qconf -mc``."""
-        known = self.run("qconf", "-sc").stdout
-        self.configure("-Mc", known + "".join(f"{line}\n" for line in lines))
-        text = self.run("qconf", "-sc").stdout
-        self.known.update(line.split()[0] for line in text.splitlines())
-
-    def host(self, name: str, values: Mapping[str, object]) -> None:
-        """Adds a host of some complexes, as a queue of its name."""
-        pairs = ",".join(f"{key}={value}" for key, value in values.items()) or "NONE"
-        limits = "".join(f"{kind}_{limit} INFINITY\n" for limit in _LIMITS for kind in "sh")
-        self.configure("-Aq", _QUEUE.format(name=name, values=pairs) + limits)
+        if done.returncode != 0:
+            raise RefusedError((done.stderr or done.stdout).strip())
+        return done.stdout
 
     def selected(self, argv: Sequence[str]) -> set[str]:
-        """The hosts that a job with these options may run on. Raises UsageError for bad options."""
-        for option, value in pairwise(argv):
-            for pair in value.split(",") if option == "-l" else []:
-                if pair.partition("=")[0] not in self.known:
-                    raise UsageError(f"there is no complex {pair}")
-        done = self.run("qselect", *argv)
-        if done.stderr.strip():
-            raise UsageError(done.stderr.strip())
-        return {line.partition("@")[0] for line in done.stdout.split()}
+        """The names of the queues that a job with these options may run in.
+
+        Raises RefusedError where Grid Engine does not understand the options.
+        """
+        try:
+            printed = self.run(["qselect", *argv])
+        except RefusedError as error:
+            if not str(error):
+                self._check(argv)
+                return set()
+            raise
+        return {line.partition("@")[0] for line in printed.split()}
+
+    def _check(self, argv: Sequence[str]) -> None:
+        """It fails in silence both where no queue will do and where a resource is unknown."""
+        try:
+            self.run(["qsub", "-w", "v", "-b", "y", *argv, "true"])
+        except RefusedError as error:
+            if "verification:" not in str(error):
+                raise
+
+    def configure(self, complexes: Iterable[Complex], queues: Iterable[QueueOf]) -> None:
+        """Sets the complexes and adds queues."""
+        known = self.run(["qconf", "-sc"])
+        self._give("-Mc", known + "".join(f"{one.line()}\n" for one in complexes))
+        template = self.run(["qconf", "-sq"])
+        for queue in queues:
+            values = ",".join(f"{name}={value}" for name, value in queue.values.items())
+            settings = {
+                "qname": queue.name,
+                "hostlist": "localhost",
+                "load_thresholds": "NONE",
+                "pe_list": "NONE",
+                "slots": str(queue.slots),
+                "complex_values": values or "NONE",
+                **queue.settings,
+            }
+            lines = [
+                f"{name} {settings.get(name, value)}"
+                for name, value in (line.split(None, 1) for line in template.splitlines())
+            ]
+            self._give("-Aq", "\n".join(lines) + "\n")
+
+    def _give(self, option: str, text: str) -> None:
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            self.run(["qconf", option, file.name])
 
 
 @contextlib.contextmanager
 def master() -> Iterator[GridEngine]:
-    """Run a master without hosts; it and its folder are gone afterwards.
+    """Runs a master without queues; it and its folder are gone afterwards.
 
     Raises:
-        ServiceUnavailable: Grid Engine is not installed or does not start here.
+        ServiceUnavailable: It is not installed or does not start here.
     """
-    qmaster = program("sge_qmaster", PACKAGES)
-    if not (LIBRARY / "spoolinit").exists() or not RESOURCES.is_dir():
-        raise ServiceUnavailable(f"Grid Engine is not there (Debian: apt-get install {PACKAGES})")
-    with tempfile.TemporaryDirectory(prefix="sge-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        cell = folder / "default"
-        (cell / "common").mkdir(parents=True)
-        (cell / "spool" / "qmaster").mkdir(parents=True)
-        (cell / "common" / "bootstrap").write_text(_BOOTSTRAP.format(cell=cell))
-        (cell / "common" / "act_qmaster").write_text("localhost\n")
-        own = {os.uname().nodename, "vm"} - {"localhost"}
-        (cell / "common" / "host_aliases").write_text(f"localhost {' '.join(sorted(own))}\n")
-        (folder / "configuration").write_text(_CONFIGURATION.format(cell=cell))
-        (folder / "util").symlink_to(RESOURCES.parent)
-        environment = {
-            "PATH": f"{PATH}:{LIBRARY}",
-            "LC_ALL": "C",
-            "LD_LIBRARY_PATH": str(LIBRARY),
-            "SGE_ROOT": str(folder),
-            "SGE_CELL": "default",
-            "SGE_QMASTER_PORT": str(free_port()),
-            "SGE_EXECD_PORT": str(free_port()),
-            "SGE_ND": "1",
-        }
-        engine = GridEngine(folder, environment)
-        _spool(engine, cell)
+    for name in ("sge_qmaster", "qconf", "qhost", "qselect"):
+        program(name)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gridengine-")))
+        environment = _prepared(folder)
+        as_admin = [program("setpriv"), f"--reuid={ADMIN}", f"--regid={ADMIN}", "--clear-groups"]
+        prefix = as_admin if os.getuid() == 0 else []
+        for words in (
+            ["spoolinit", "berkeleydb", "libspoolb", str(folder / "spool"), "init"],
+            ["spooldefaults", "configuration", str(folder / "configuration")],
+            ["spooldefaults", "complexes", str(SHARED / "util/resources/centry")],
+            ["spooldefaults", "usersets", str(SHARED / "util/resources/usersets")],
+            ["spooldefaults", "managers", ADMIN, "root"],
+        ):
+            subprocess.run(
+                [*prefix, str(LIBRARY / words[0]), *words[1:]],
+                check=True, env=environment, capture_output=True, timeout=START_SECONDS,
+            )  # fmt: skip
         log = folder / "qmaster.log"
-        with daemon([qmaster], log, environment) as process:
-            wait(lambda: engine.run("qconf", "-sc").returncode == 0, process, log)
-            engine.configure("-Ae", _HOST)
-            engine.run("qconf", "-as", "localhost")
-            yield engine
+        argv = [*prefix, str(LIBRARY / "sge_qmaster")]
+        process = stack.enter_context(daemon(argv, log, environment))
+        engine = GridEngine(environment, folder)
+        wait(lambda: _answers(engine), process, log)
+        engine.run(["qconf", "-as", "localhost"])
+        engine._give("-Ae", _HOST)
+        yield engine
 
 
-def _spool(engine: GridEngine, cell: Path) -> None:
-    """Writes what a master must find when it starts for the first time."""
-    for argv in (
-        ["spoolinit", "classic", "libspoolc", f"{cell}/common;{cell}/spool/qmaster", "init"],
-        ["spooldefaults", "configuration", str(engine.folder / "configuration")],
-        ["spooldefaults", "complexes", str(RESOURCES / "centry")],
-        ["spooldefaults", "usersets", str(RESOURCES / "usersets")],
-        ["spooldefaults", "managers", _user()],
-        ["spooldefaults", "adminhosts", "localhost"],
-    ):
-        done = engine.run(argv[0], *argv[1:])
-        if done.returncode:
-            raise ServiceUnavailable(f"{' '.join(argv[:2])}: {done.stderr or done.stdout}")
+def _answers(engine: GridEngine) -> bool:
+    try:
+        engine.run(["qconf", "-sm"])
+    except RefusedError:
+        return False
+    return True
 
 
-def _user() -> str:
-    import pwd
-
-    return pwd.getpwuid(os.getuid()).pw_name
+def _prepared(folder: Path) -> dict[str, str]:
+    """The root of an installation of its own, and the environment that points to it."""
+    cell = folder / "root" / "cell" / "common"
+    for place in (cell, folder / "spool", folder / "qmaster" / "job_scripts"):
+        place.mkdir(parents=True)
+    folder.chmod(0o755)
+    for part in ("bin", "lib", "utilbin", "util"):
+        (folder / "root" / part).symlink_to(Path("/var/lib/gridengine", part).resolve())
+    bootstrap = (SHARED / "default-bootstrap").read_text()
+    for old, new in (("spooldb", "spool"), ("qmaster", "qmaster")):
+        bootstrap = bootstrap.replace(f"/var/spool/gridengine/{old}", str(folder / new))
+    (cell / "bootstrap").write_text(bootstrap)
+    # Tests may run as root, whose jobs are refused otherwise.
+    configuration = (SHARED / "default-configuration").read_text()
+    for limit in ("min_uid", "min_gid"):
+        configuration = re.sub(rf"^{limit} .*$", f"{limit} 0", configuration, flags=re.MULTILINE)
+    (folder / "configuration").write_text(configuration)
+    (cell / "act_qmaster").write_text("localhost\n")
+    (cell / "host_aliases").write_text(f"localhost {os.uname().nodename}\n")
+    if os.getuid() == 0:
+        for place in (folder, *folder.rglob("*")):
+            if not place.is_symlink():
+                shutil.chown(place, ADMIN, ADMIN)
+    return {
+        "PATH": PATH,
+        "LC_ALL": "C",
+        "SGE_ROOT": str(folder / "root"),
+        "SGE_CELL": "cell",
+        "SGE_QMASTER_PORT": str(free_port()),
+        "SGE_EXECD_PORT": str(free_port()),
+        # It stays in the foreground.
+        "SGE_ND": "1",
+    }
 
 
 @pytest.fixture(scope="session")
 def gridengine() -> Iterator[Callable[[], GridEngine]]:
-    """The one master of a session, started when it is first asked for."""
+    """A factory of masters, each without queues as yet, which run until the session ends."""
     with contextlib.ExitStack() as stack:
-        running: list[GridEngine] = []
 
         def start() -> GridEngine:
-            if not running:
-                try:
-                    running.append(stack.enter_context(master()))
-                except ServiceUnavailable as error:
-                    pytest.skip(f"no Grid Engine here: {error}")
-            return running[0]
+            try:
+                return stack.enter_context(master())
+            except ServiceUnavailable as error:
+                pytest.skip(f"no Grid Engine here: {error}")
 
         yield start

@@ -91,7 +91,7 @@ DefMemPerNode=1
 EnforcePartLimits=ALL
 SuspendProgram={true}
 ResumeProgram={true}
-SuspendTime={suspend}
+SuspendTime=600
 PrivateData=cloud
 """
 
@@ -187,10 +187,6 @@ class SlurmOracle:
         return None if done.returncode == 0 else (done.stderr or done.stdout).strip()
 
 
-def _program(name: str) -> str:
-    return program(name, "slurm-wlm munge")
-
-
 @contextlib.contextmanager
 def _munge(folder: Path) -> Iterator[None]:
     """Run ``munged`` with a key of its own in ``folder``."""
@@ -199,7 +195,7 @@ def _munge(folder: Path) -> Iterator[None]:
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
     places = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
-    argv = [_program("munged"), "--foreground", "--num-threads=2"]
+    argv = [program("munged"), "--foreground", "--num-threads=2"]
     argv += [f"--{option}={folder / place}" for option, place in places.items()]
     log = folder / "munged.log"
     with daemon(argv, log) as process:
@@ -217,13 +213,13 @@ def _controller(
 
     ``where`` is the rest of a node's line: how its daemon is reached, or that it needs none.
     """
-    scontrol = _program("scontrol")
-    slurmctld = _program("slurmctld")
+    scontrol = program("scontrol")
+    slurmctld = program("slurmctld")
     configuration = folder / "slurm.conf"
     log = folder / "slurmctld.log"
     oracle = SlurmOracle(
         nodes,
-        _program("sbatch"),
+        program("sbatch"),
         folder,
         # Nothing of the caller's: SBATCH_* variables are options too.
         {"PATH": PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)},
@@ -242,7 +238,7 @@ def _controller(
 
     (folder / "state").mkdir(exist_ok=True)
     head = _CONFIGURATION.format(
-        folder=folder, port=free_port(), user=os.getuid(), true=_program("true"),
+        folder=folder, port=free_port(), user=os.getuid(), true=program("true"),
         # Only nodes without a daemon are put to sleep.
         suspend=600 if all("CLOUD" in where(node) for node in nodes) else "INFINITE",
     )  # fmt: skip
@@ -265,7 +261,7 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
     """
     inventory = tuple(nodes)
     for name in ("munged", "slurmctld", "scontrol", "sbatch"):
-        _program(name)
+        program(name)
     # Not pytest's own folder: the name of a socket may not be longer than about 100 characters.
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
@@ -313,7 +309,7 @@ class Farm:
 
     def _run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [_program(name), *argv], capture_output=True, text=True, check=False,
+            [program(name), *argv], capture_output=True, text=True, check=False,
             env=self.oracle.environment, cwd=self.oracle.folder, timeout=START_SECONDS,
         )  # fmt: skip
 
@@ -328,7 +324,7 @@ def farm(nodes: Iterable[SlurmNode]) -> Iterator[Farm]:
     inventory = tuple(nodes)
     if os.getuid() != 0:
         raise ServiceUnavailable("slurmd runs jobs as root only")
-    slurmd = _program("slurmd")
+    slurmd = program("slurmd")
     ports = {node.name: free_port() for node in inventory}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
@@ -373,7 +369,7 @@ def slurm() -> Iterator[Callable[[Iterable[SlurmNode]], SlurmOracle]]:
         # Programs that are not installed skip every test at once, before any of its work.
         try:
             for name in ("munged", "slurmctld", "sbatch"):
-                _program(name)
+                program(name)
         except ServiceUnavailable as error:
             pytest.skip(f"no Slurm here: {error}")
         yield start

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
 from matchmaker import batch
 from matchmaker.batch.description import commands
-from tests.services.daemons import ServiceUnavailable
-from tests.services.gridengine import GridEngine, UsageError, master
+from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
 from tests.services.slurm import SlurmNode, SlurmOracle
 
 pytestmark = pytest.mark.service
@@ -87,31 +85,20 @@ def test_changes_are_seen_where_a_node_is_drained(
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[GridEngine]:
-    """A master of two queues on one host, unlike that of the other tests."""
-    with contextlib.ExitStack() as stack:
-        try:
-            made = stack.enter_context(master())
-        except ServiceUnavailable as error:
-            pytest.skip(f"no Grid Engine here: {error}")
-        made.complexes(["bigmem bigmem BOOL == YES NO FALSE 0", "si00 si00 INT <= YES NO 0 0"])
-        template = made.run("qconf", "-sq").stdout
-        for settings in (
-            {"qname": "fast.q", "slots": "4", "complex_values": "bigmem=TRUE,si00=600",
-             "h_rt": "24:00:00"},
-            {"qname": "slow.q", "slots": "2", "complex_values": "bigmem=FALSE,si00=1",
-             "h_cpu": "0:30:0"},
-        ):  # fmt: skip
-            common = {"hostlist": "localhost", "pe_list": "NONE", "load_thresholds": "NONE"}
-            changed = {**common, **settings}
-            lines = [line.split(None, 1) for line in template.splitlines()]
-            text = "".join(f"{name} {changed.get(name, value)}\n" for name, value in lines)
-            made.configure("-Aq", text)
-        yield made
+def engine(gridengine: Callable[[], GridEngine]) -> GridEngine:
+    made = gridengine()
+    made.configure(
+        [Complex("bigmem", "BOOL", "=="), Complex("si00", "INT", "<=")],
+        [
+            QueueOf("fast.q", {"bigmem": "TRUE", "si00": "600"}, 4, {"h_rt": "24:00:00"}),
+            QueueOf("slow.q", {"bigmem": "FALSE", "si00": "1"}, 2, {"h_cpu": "0:30:0"}),
+        ],
+    )
+    return made
 
 
 def test_grid_engine_describes_itself(engine: GridEngine) -> None:
-    found = batch.describe("sge", lambda argv: engine.run(*argv).stdout)
+    found = batch.describe("sge", engine.run)
     assert not found.issues
     (node,) = found.nodes
     assert node.eval("Name") == "localhost"
@@ -134,5 +121,5 @@ def test_the_oracle_selects_as_grid_engine_does(engine: GridEngine) -> None:
     assert engine.selected(["-l", "si00=1"]) == {"fast.q", "slow.q"}
     assert engine.selected(["-l", "bigmem=TRUE"]) == {"fast.q"}
     assert engine.selected(["-l", "si00=601"]) == set()
-    with pytest.raises(UsageError, match="nothere"):
+    with pytest.raises(RefusedError, match="nothere"):
         engine.selected(["-l", "nothere=1"])

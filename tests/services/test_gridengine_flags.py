@@ -12,7 +12,7 @@ from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
 from matchmaker.classad.operators import truth
-from tests.services.gridengine import GridEngine, UsageError
+from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
 
 pytestmark = pytest.mark.service
 
@@ -55,12 +55,12 @@ features = { "APP1" = "app1", "APP2" = "app2" }
 """
 
 COMPLEXES = [
-    "os os RESTRING == YES NO NONE 0",
-    "si si RESTRING == YES NO NONE 0",
-    "app1 app1 BOOL == YES NO FALSE 0",
-    "app2 app2 BOOL == YES NO FALSE 0",
-    "cores cores INT <= YES NO 0 0",
-    "mem_most mem_most MEMORY >= YES NO 0 0",
+    Complex("os", "RESTRING", "=="),
+    Complex("si", "RESTRING", "=="),
+    Complex("app1", "BOOL", "=="),
+    Complex("app2", "BOOL", "=="),
+    Complex("cores", "INT", "<="),
+    Complex("mem_most", "MEMORY", ">="),
 ]
 
 
@@ -92,23 +92,24 @@ NODES = inventory()
 @pytest.fixture(scope="module")
 def oracle(gridengine: Callable[[], GridEngine]) -> GridEngine:
     engine = gridengine()
-    engine.complexes(COMPLEXES)
+    queues = []
     for ad in NODES:
         ram = ad.eval("GlueHostMainMemoryRAMSize")
         name = str(ad.eval("GlueHostOperatingSystemName"))
         tags = ad.eval("GlueHostApplicationSoftwareRunTimeEnvironment")
         assert isinstance(tags, list)
-        values: dict[str, object] = {
+        values = {
             "mem_total": f"{ram}M",
             "mem_most": f"{ram}M",
-            "cores": ad.eval("GlueHostArchitectureSMPSize"),
+            "cores": str(ad.eval("GlueHostArchitectureSMPSize")),
             "os": {"SL": "sl", "Debian": "deb", "CentOS": "cent"}[name],
         }
         speed = ad.eval("GlueHostBenchmarkSI00")
         if isinstance(speed, int):
             values["si"] = {4: "si400", 5: "si500", 6: "si600"}[speed // 100]
         values |= {str(tag).lower(): "TRUE" for tag in tags}
-        engine.host(str(ad.eval("Name")), values)
+        queues.append(QueueOf(str(ad.eval("Name")), values))
+    engine.configure(COMPLEXES, queues)
     return engine
 
 
@@ -241,7 +242,7 @@ def test_false_does_not_match_what_is_not_there_and_so_is_never_asked_for(
 
 
 def test_an_unknown_complex_is_a_usage_error(oracle: GridEngine) -> None:
-    with pytest.raises(UsageError, match="nonesuch"):
+    with pytest.raises(RefusedError, match="nonesuch"):
         oracle.selected(["-l", "nonesuch=3"])
 
 
@@ -250,7 +251,5 @@ def test_a_queued_job_carries_the_policy(oracle: GridEngine, site: Mapping) -> N
     submission = told(f"{RAM} >= 1000", site)
     assert submission is not None
     argv = carry(submission, policy, site).argv
-    done = oracle.run("qsub", "-terse", "-h", *argv, text="true\n")
-    assert done.returncode == 0, done.stderr
-    shown = oracle.run("qstat", "-j", done.stdout.strip())
-    assert decoded(shown.stdout) is policy
+    job = oracle.run(["qsub", "-terse", "-h", *argv, "-b", "y", "true"]).strip()
+    assert decoded(oracle.run(["qstat", "-j", job])) is policy

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from fractions import Fraction
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -121,6 +122,28 @@ class Mapping:
     metadata: str = ""
 
 
+PUBLISHED: Final[MappingType[str, tuple[str, ...]]] = {
+    "pbs": ("pbspro", "torque"),
+    "openpbs": ("pbspro",),
+    "condor": ("htcondor",),
+    "gridengine": ("sge",),
+    "ge": ("sge",),
+    "uge": ("sge",),
+    "ogs": ("sge",),
+}
+"""By which other names information systems publish batch systems."""
+
+
+def same_system(published: str, lrms: str) -> bool:
+    """Whether a queue's published type may be a batch system that there is a table for.
+
+    >>> same_system("PBS", "torque"), same_system("slurm", "slurm"), same_system("lsf", "slurm")
+    (True, True, False)
+    """
+    told, ours = published.lower(), lrms.lower()
+    return told == ours or ours in PUBLISHED.get(told, ())
+
+
 def known_lrms() -> tuple[str, ...]:
     """The batch systems that there is a table for.
 
@@ -142,10 +165,7 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     >>> load_mapping("slurm").rules["gluehostmainmemoryramsize"].flag
     '--mem={value}M'
     """
-    if lrms not in known_lrms():
-        raise ValueError(f"unknown batch system {lrms!r}; there is {', '.join(known_lrms())}")
-    text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
-    mapping = _merged(None, tomllib.loads(text), lrms)
+    mapping = _packaged(lrms)
     if site is None:
         return mapping
     name = os.fspath(site)
@@ -154,6 +174,14 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     except (ValueError, RecursionError) as error:
         raise MappingError(f"{name}: not TOML: {error}") from None
     return _merged(mapping, table, name)
+
+
+@cache
+def _packaged(lrms: str) -> Mapping:
+    if lrms not in known_lrms():
+        raise ValueError(f"unknown batch system {lrms!r}; there is {', '.join(known_lrms())}")
+    text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
+    return _merged(None, tomllib.loads(text), lrms)
 
 
 def safe(text: str) -> bool:

@@ -61,7 +61,7 @@ def command(
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     inventory = sources.ads(nodes_file) if nodes_file else None
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
     if table.style != "blah":
@@ -108,14 +108,14 @@ def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> in
     return 1 if findings else 0
 
 
-def _submit(submission: batch.Submission, script: str) -> int:
+def _submit(told: batch.Submission, script: str) -> int:
     """Runs the batch system's own command, without a shell; its exit status."""
-    if not submission.command:
-        raise click.UsageError(f"{submission.lrms} has no command to submit with")
-    program = shutil.which(submission.command)
+    if not told.command:
+        raise click.UsageError(f"{told.lrms} has no command to submit with")
+    program = shutil.which(told.command)
     if program is None:
-        raise click.UsageError(f"{submission.command} is not installed here")
+        raise click.UsageError(f"{told.command} is not installed here")
     # A path, so that no name of a file is taken for an option.
     path = script if "/" in script else f"./{script}"
-    done = subprocess.run([program, *submission.argv, path], check=False)  # noqa: S603
+    done = subprocess.run([program, *told.argv, path], check=False)  # noqa: S603
     return 0 if done.returncode == 0 else 1

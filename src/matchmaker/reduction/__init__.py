@@ -3,7 +3,7 @@
 from matchmaker.reduction.bind import Binding, ReductionError
 from matchmaker.reduction.bounds import Bounds, bounds
 from matchmaker.reduction.domains import Box, Domain, Tag
-from matchmaker.reduction.reduce import Fate, Reduction, Verdict, phrase, reduce
+from matchmaker.reduction.reduce import Fate, Reduction, Verdict, phrase, reduce, reduce_many
 
 __all__ = [
     "Binding",
@@ -18,4 +18,5 @@ __all__ = [
     "bounds",
     "phrase",
     "reduce",
+    "reduce_many",
 ]
