@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
+EXPRESSIONS: Final = "expressions"
+"""Where a context notes the columns of Parquet files whose text is expressions."""
+
 LARGE = 4 << 20
 """The size in bytes from which reading a file shows its progress on a terminal."""
 
@@ -70,7 +73,8 @@ def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
         from matchmaker import Pool
 
         try:
-            return Pool.read_parquet(BytesIO(file.read()))
+            names = click.get_current_context().meta.get(EXPRESSIONS, ())
+            return Pool.read_parquet(BytesIO(file.read()), expressions=names)
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
