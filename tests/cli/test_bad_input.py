@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "xml").write_text("<classads><c><a n='x'><z/></a></c></classads>")
     (tmp_path / "html").write_text("<html><body>503 Service Unavailable</body></html>")
     (tmp_path / "deep").write_text(f"[ a = {'{' * 800}1{'}' * 800} ]")
-    (tmp_path / "mapping").write_text("[attributes.X]\nkind = 'max'\n")
+    (tmp_path / "mapping").write_text("[attributes.X]\nkind = 'none'\n")
     (tmp_path / "toml").write_text("= 5")
     (tmp_path / "weird").write_text("directive = 5\n")
     return tmp_path
@@ -163,7 +163,7 @@ def test_convert_to_where_nothing_can_be_written(classad: Run, files: Path, targ
         (["ces"], "no queues to choose from"),
         (["flags", "job", "--ce", "pool"], "--lrms"),
         (["flags", "job", "--ce", "pool", "--lrms", "nonesuch"], "unknown batch system 'nonesuch'"),
-        (["broker", "job", "--ce", "pool", "--lrms", "nonesuch"], "there is slurm"),
+        (["broker", "job", "--ce", "pool", "--lrms", "nonesuch"], "there is blah, htcondor, lsf,"),
         (["broker", "job", "--ce", "pool", "--lrms", "../slurm"], "unknown batch system"),
         (["broker", "job", "--ce", "pool", "--at", "noon"], "--at noon: not a time"),
         (["ces", "--ce", "pool", "--at", "2005-13-01"], "--at 2005-13-01: not a time"),

@@ -21,7 +21,7 @@ def saved(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_nodes_and_queues_of_a_batch_system(classad: Run, saved: tuple[Path, Path]) -> None:
-    words = ["nodes", "--lrms", "pbs", "--saved", saved[0], "--saved", saved[1]]
+    words = ["nodes", "--lrms", "pbspro", "--saved", saved[0], "--saved", saved[1]]
     listed = classad(*words)
     assert listed.status == 0
     assert [line.split() for line in listed.out.splitlines()] == [
@@ -37,7 +37,7 @@ def test_nodes_and_queues_of_a_batch_system(classad: Run, saved: tuple[Path, Pat
 def test_described_nodes_are_written_and_chosen(
     classad: Run, saved: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    described = ["--lrms", "pbs", "--saved", saved[0], "--saved", saved[1]]
+    described = ["--lrms", "pbspro", "--saved", saved[0], "--saved", saved[1]]
     written = tmp_path / "nodes.ad"
     assert classad("nodes", *described, "--write", written).status == 0
     assert [ad.eval("Name") for ad in read_ads(written)] == ["wn1", "wn2"]
@@ -54,10 +54,10 @@ def test_described_nodes_are_written_and_chosen(
     ("words", "message"),
     [
         ([], "where are the nodes?"),
-        (["--lrms", "pbs", "--nodes", "x"], "where are the nodes?"),
+        (["--lrms", "pbspro", "--nodes", "x"], "where are the nodes?"),
         (["--lrms", "pbss"], "unknown batch system 'pbss'"),
         (["--nodes", "x", "--saved", "y"], "--saved needs --lrms"),
-        (["job", "--lrms", "pbs", "--write", "x"], "do not go with a job"),
+        (["job", "--lrms", "pbspro", "--write", "x"], "do not go with a job"),
         (["--lrms", "lsf"], "lshosts: no such command here"),
         (["--lrms", "lsf", "--watch", "0"], "--watch"),
         (["--nodes", "x"], "name the job first"),
@@ -74,7 +74,7 @@ def test_watching_prints_changes_and_keeps_the_file(
     saved: tuple[Path, Path], tmp_path: Path
 ) -> None:
     written = tmp_path / "nodes.ad"
-    words = ["nodes", "--lrms", "pbs", "--saved", str(saved[0]), "--watch", "0.1"]
+    words = ["nodes", "--lrms", "pbspro", "--saved", str(saved[0]), "--watch", "0.1"]
     with subprocess.Popen(
         [*COMMAND, *words, "--write", str(written)], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -11,7 +11,14 @@ from matchmaker.batch.description import (
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.batch.flags import Fit, Policy, Submission, flags
 from matchmaker.batch.inventory import Certificate
-from matchmaker.batch.mapping import Mapping, MappingError, Rule, known_lrms, load_mapping
+from matchmaker.batch.mapping import (
+    Mapping,
+    MappingError,
+    Rule,
+    known_lrms,
+    load_mapping,
+    same_system,
+)
 from matchmaker.batch.request import Resources
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError
 
@@ -38,4 +45,5 @@ __all__ = [
     "known_lrms",
     "load_mapping",
     "read_description",
+    "same_system",
 ]

@@ -51,10 +51,10 @@ def command(
         raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    moment = sources.moment(at)
+    known = sources.queues(ldifs, ce_files, ldaps, moment)
     rules = broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
     tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
-    moment = sources.moment(at)
     if len(jobs) > 1:
         if nodes_file or lrms:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")

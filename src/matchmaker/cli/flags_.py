@@ -61,7 +61,7 @@ def command(
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     inventory = sources.ads(nodes_file) if nodes_file else None
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
     if table.style != "blah":

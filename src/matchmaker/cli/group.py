@@ -21,6 +21,7 @@ SUBCOMMANDS = {
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
     "policy": "what a queued job requires of its queue's policy",
+    "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
     "reduce": "a job's requirement without the facts of its queue",
 }
 

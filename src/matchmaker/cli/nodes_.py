@@ -110,7 +110,7 @@ def _choose(
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if any(places):
-        known = sources.queues(*places)
+        known = sources.queues(*places, at)
         chosen = sources.the_queue(job, known, queue, at)
         reduction = reduce(job, chosen.ad, glue.scope)
         requirements = reduction.residual

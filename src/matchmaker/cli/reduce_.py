@@ -28,7 +28,7 @@ def command(
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
     reduction = reduce(job, chosen.ad, glue.scope)
     if as_json:

@@ -32,7 +32,7 @@ def by_name(ads: tuple[ClassAd, ...]) -> dict[Any, ClassAd]:
 
 
 def test_pbs() -> None:
-    found = described("pbs", outputs.PBS_NODES, outputs.PBS_QUEUES)
+    found = described("pbspro", outputs.PBS_NODES, outputs.PBS_QUEUES)
     one, two = found.nodes
     assert facts(one, "Name", "Available", "Cpus", "FreeCpus") == ["wn1", True, 8, 5]
     assert facts(one, "Memory", "FreeMemory", "GPUs", "FreeGPUs") == [16000, 12000, 2, 1]
@@ -84,13 +84,13 @@ def test_lsf() -> None:
 
 
 def test_htcondor() -> None:
-    found = described("condor", outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS)
+    found = described("htcondor", outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS)
     one, two = found.nodes
     assert facts(one, "Memory", "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize") == [
         4000, 64000, 16,
     ]  # fmt: skip
     assert one.eval("Requirements", ClassAd({"RequestCpus": 4})) is False
-    assert facts(one, "Available", "LRMSType") == [True, "condor"]
+    assert facts(one, "Available", "LRMSType") == [True, "htcondor"]
     assert facts(two, "Available", "GlueHostMainMemoryRAMSize") == [False, 8000]
     assert facts(found.queues[0], "GlueCEStateTotalJobs", "GlueCEPolicyMaxRunningJobs") == [
         27, 5000,
@@ -150,11 +150,11 @@ def test_slurm_in_lines() -> None:
 
 
 WRONG = {
-    "pbs": ["", "{}", "[]", '{"nodes": [1]}', "{", "x" * 100],
+    "pbspro": ["", "{}", "[]", '{"nodes": [1]}', "{", "x" * 100],
     "torque": ["<Data>", "<x/>", "<!DOCTYPE Data><Data/>"],
     "sge": ["<qhost>", "<Data/>", '<!DOCTYPE q [<!ENTITY a "b">]><qhost>&a;</qhost>'],
     "lsf": ["", "[]", '{"COMMAND": "rm"}', '{"COMMAND": "bhosts", "RECORDS": 5}'],
-    "condor": ["{}", "x", "[" * 100_000],
+    "htcondor": ["{}", "x", "[" * 100_000],
     "slurm": ["{", '{"nodes": 7}'],
 }
 
@@ -180,10 +180,10 @@ def test_two_of_a_name_and_none() -> None:
 _ALL = [
     (lrms, text)
     for lrms, texts in {
-        "pbs": (outputs.PBS_NODES, outputs.PBS_QUEUES),
+        "pbspro": (outputs.PBS_NODES, outputs.PBS_QUEUES),
         "torque": (outputs.TORQUE_NODES, outputs.TORQUE_QUEUES),
         "lsf": (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES),
-        "condor": (outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS),
+        "htcondor": (outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS),
         "sge": (
             outputs.GRIDENGINE_HOSTS, outputs.GRIDENGINE_USE, outputs.GRIDENGINE_QUEUES,
             outputs.GRIDENGINE_COMPLEXES,

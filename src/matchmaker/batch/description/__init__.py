@@ -52,7 +52,7 @@ def describable() -> tuple[str, ...]:
     """The batch systems whose descriptions can be read.
 
     >>> describable()
-    ('condor', 'lsf', 'pbs', 'sge', 'slurm', 'torque')
+    ('htcondor', 'lsf', 'pbspro', 'sge', 'slurm', 'torque')
     """
     return tuple(sorted(_SYSTEMS))
 

@@ -13,12 +13,12 @@ from matchmaker.batch.description.records import PRODUCTION, Queue
 from matchmaker.batch.description.texts import Text, as_json
 from matchmaker.classad import ClassAd, ParseError, parse_ads, parse_expr
 
-LRMS: Final = "condor"
+LRMS: Final = "htcondor"
 
 COMMANDS: Final = (("condor_status", "-json"), ("condor_status", "-schedd", "-json"))
 
 _OF_HOSTS: Final = {
-    "LRMSType": '"condor"',
+    "LRMSType": '"htcondor"',
     "Available": 'State is undefined || (State != "Owner" && State != "Drained")',
     "GlueHostArchitectureSMPSize": "DetectedCpus ?: (TotalCpus ?: Cpus)",
     "GlueHostMainMemoryRAMSize": "DetectedMemory ?: (TotalMemory ?: Memory)",

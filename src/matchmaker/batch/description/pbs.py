@@ -14,7 +14,7 @@ from matchmaker.batch.description.records import Node, Queue, status
 from matchmaker.batch.description.texts import Text, as_object, flat
 from matchmaker.batch.description.units import megabytes, seconds, whole, words
 
-LRMS: Final = "pbs"
+LRMS: Final = "pbspro"
 
 COMMANDS: Final = (
     ("pbsnodes", "-a", "-F", "json"),

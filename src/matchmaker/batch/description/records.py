@@ -119,7 +119,7 @@ class Queue:
     def ad(self) -> ClassAd:
         """The queue as an ad, under the names of a GLUE 1.3 computing element; times in minutes.
 
-        >>> queue = Queue(name="long", lrms="pbs", status=PRODUCTION, max_wall=7200, running=3)
+        >>> queue = Queue(name="long", lrms="pbspro", status=PRODUCTION, max_wall=7200, running=3)
         >>> ad = queue.ad()
         >>> ad.eval("GlueCEPolicyMaxWallClockTime"), ad.eval("GlueCEStateStatus")
         (120, 'Production')
