@@ -154,7 +154,7 @@ nodes = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(residual=residuals, several=st.lists(nodes, min_size=1, max_size=6),
        want=st.sampled_from([Fit.NECESSARY, Fit.SUFFICIENT]))  # fmt: skip
 def test_flags_select_what_the_verdict_says(
@@ -182,7 +182,7 @@ def test_flags_select_what_the_verdict_says(
             assert selected <= wanted, made
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(residual=residuals, several=st.lists(nodes, min_size=1, max_size=6,
                                             unique_by=lambda ad: str(ad.eval("Name"))))  # fmt: skip
 def test_the_certificate_is_what_is_selected(
