@@ -172,8 +172,6 @@ def test_htcondors_submit_file_stays_one_line(tmp_path: Path, text: str) -> None
 def test_contradictory_bounds_are_said_to_be_of_no_host(
     tmp_path: Path, lrms: str, requirement: str
 ) -> None:
-    if lrms == "htcondor":
-        pytest.skip("it is told the expression as it is, which is false of every machine")
     with pytest.raises(NoHostError):
         told(requirement, lrms, FEATURES if lrms == "slurm" else "", folder=tmp_path)
 
@@ -192,6 +190,16 @@ def test_an_explosion_of_alternatives_stays_short(tmp_path: Path) -> None:
     submission = told(requirement, "slurm", FEATURES, folder=tmp_path)
     assert len(" ".join(submission.argv)) < 4000
     assert submission.verdict is Fit.NECESSARY
+    assert submission.recheck == parse_expr(requirement)
+    for want in (Fit.SUFFICIENT, Fit.EXACT):
+        with pytest.raises(NoFlagsError, match="too many"):
+            told(requirement, "slurm", FEATURES, want=want, folder=tmp_path)
+    nodes = """[ Name = "n1"; GlueHostNetworkAdapterOutboundIP = true;
+        GlueHostApplicationSoftwareRunTimeEnvironment = { "A", "B", "C", "D" } ]
+        [ Name = "n2"; GlueHostNetworkAdapterOutboundIP = true;
+        GlueHostApplicationSoftwareRunTimeEnvironment = { "A" } ]"""
+    exact = told(requirement, "slurm", FEATURES, nodes=nodes, folder=tmp_path)
+    assert (exact.verdict, exact.excluded) == (Fit.EXACT, ("n2",))
 
 
 # --- units and rounding ---------------------------------------------------------------------------

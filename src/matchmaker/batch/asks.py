@@ -85,8 +85,10 @@ def names_of(rule: Rule, value: Value) -> set[str] | None:
             return set()
         return {name for name, (low, high) in rule.buckets.items() if low <= value <= high}
     if rule.kind == "bool":
-        known = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
-        return None if known is None else {rule.features[known]} & set(rule.features.values())
+        if not isinstance(value, bool):
+            return None
+        name = rule.features.get("true" if value else "false")
+        return set() if name is None else {name}
     texts = value if rule.kind == "member" else [value]
     if not isinstance(texts, list):
         return None

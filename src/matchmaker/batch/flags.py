@@ -161,6 +161,8 @@ def _recheck(reduction: Reduction, dropped: Iterable[Dropped], fit: Fit) -> Expr
     """The clauses of the residual that flags do not carry whole."""
     if fit is not Fit.NECESSARY:
         return None
+    if any(each.clause is reduction.residual for each in dropped):
+        return reduction.residual
     clauses = set(conjuncts(reduction.residual))
     lost = [each.clause for each in dropped if each.clause in clauses]
     return conjunction(lost) if lost else None
@@ -183,6 +185,14 @@ def _by_flags(
     extra, refused = _called(told, reduction, table)
     dropped = [*told.dropped, *refused]
     groups = list(told.groups)
+    try:
+        options(groups, numbers, table)
+    except TooManyError:
+        reason = "its alternatives are too many to write without nested parentheses"
+        if want is not Fit.NECESSARY and inventory is None:
+            raise NoFlagsError(f"{table.lrms}: {reason}") from None
+        groups = [group for group in groups if len(group) == 1]
+        dropped.append(Dropped(reduction.residual, reason))
     excluded: tuple[str, ...] = ()
     certificate = None
     if inventory is not None:
@@ -207,14 +217,7 @@ def _by_flags(
         if want is Fit.SUFFICIENT:
             raise NoFlagsError(dropped[-1].reason)
     _refuse(table, want, dropped)
-    try:
-        said = options(groups, numbers, table)
-    except TooManyError:
-        reason = "its alternatives are too many to write without nested parentheses"
-        if want is not Fit.NECESSARY:
-            raise NoFlagsError(f"{table.lrms}: {reason}") from None
-        said = options([group for group in groups if len(group) == 1], numbers, table)
-        dropped = [Dropped(reduction.residual, reason)]
+    said = options(groups, numbers, table)
     said += extra
     fit = want if dropped else Fit.EXACT
     if certificate is not None and not certificate.exact:
@@ -362,6 +365,10 @@ def _plain_names(nodes: Inventory, classes: list[NodeClass]) -> tuple[str, ...]:
 
 
 def _by_expression(reduction: Reduction, table: Mapping, want: Fit, asked: Resources) -> Submission:
+    if not bounds(reduction.residual).boxes:
+        raise NoHostError(
+            f"the requirement is true of no host: nothing satisfies {shown(reduction.residual)}"
+        )
     if table.style == "blah":
         unwound = ce_requirements(reduction.residual)
         carried, dropped = unwound.requirements, unwound.dropped

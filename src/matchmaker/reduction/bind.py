@@ -85,6 +85,7 @@ class Binder:
     _bound: dict[tuple[Expr, bool], Expr] = attrs.Factory(dict)
     _active: list[tuple[bool, str]] = attrs.Factory(list)
     _circular: set[tuple[bool, str]] = attrs.Factory(set)
+    _noted: set[Expr] = attrs.Factory(set)
     _steps: int = 0
 
     @classmethod
@@ -152,9 +153,11 @@ class Binder:
 
     def _constant(self, node: Expr, side: _Side) -> Expr:
         """A part that no host has a say in, as the literal that it comes to."""
-        bases = {part.base for part in postorder(node) if isinstance(part, Attr)}
-        for part in postorder(node):
-            if isinstance(part, Attr) and part not in bases:
+        named = [part for part in postorder(node) if isinstance(part, Attr)]
+        bases = {part.base for part in named}
+        for part in named:
+            if part not in bases and part not in self._noted:
+                self._noted.add(part)
                 value = self._evaluate(part, side)
                 kind = "absent" if value is UNDEFINED else "constant"
                 self._note(unparse(part), kind, value)
@@ -235,11 +238,13 @@ class Binder:
 
         Errs on the open side: a name that only looks like a host's keeps the part open.
         """
-        if node not in self._open:
+        known = self._open.get(node)
+        if known is None:
             for part in postorder(node):
                 if part not in self._open:
                     self._open[part] = self._is_part_open(part)
-        return self._open[node]
+            known = self._open[node]
+        return known
 
     def _is_part_open(self, part: Expr) -> bool:
         if isinstance(part, Call) and ascii_fold(part.function) in VOLATILE | {"eval"}:

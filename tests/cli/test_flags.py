@@ -1,0 +1,193 @@
+"""``classad flags`` and its kin beyond the flags: steps, checks, submission, policies."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from matchmaker import batch
+from matchmaker.batch.check import check
+from tests.cli.conftest import Run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+JOB = str(EXAMPLES / "job.jdl")
+SITE = ("--ldif", str(EXAMPLES / "site.ldif"))
+
+
+def test_every_step_is_explained(classad: Run) -> None:
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, "--explain")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert any(line.startswith("requirement: (other.GlueHostBenchmarkSI00 > 500") for line in lines)
+    assert "  other.GlueCEPolicyMaxCPUTime: 1440, a fact of the queue or the job" in lines
+    assert "  with the facts: other.GlueHostBenchmarkSI00 > 500 ? true : false" in lines
+    assert re.search(
+        r"^other.GlueHostMainMemoryRAMSize >= 1000 +in the flags$", done.out, re.MULTILINE
+    )
+    assert re.search(r"^other.GlueHostBenchmarkSI00 > 500 +no flag for", done.out, re.MULTILINE)
+
+
+def test_reduce_explains_each_step_too(classad: Run) -> None:
+    queue = ("--queue", "ce.lyon.grid:2119/jobmanager-sge-long")
+    short, long = (
+        classad("reduce", JOB, *SITE, *queue, *more).out for more in ((), ("--explain",))
+    )
+    assert "=>" in long
+    assert "=>" not in short
+
+
+@pytest.mark.parametrize(("policy", "status"), [("strict", 1), ("lenient", 0), ("reject-never", 0)])
+def test_policies(classad: Run, policy: str, status: int) -> None:
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, "--policy", policy, "--json")
+    assert done.status == status
+    if status:
+        assert "no exact flags" in done.err
+    else:
+        assert (json.loads(done.out)["recheck"] is None) == (policy == "reject-never")
+
+
+def test_the_certificate_is_data(classad: Run) -> None:
+    nodes = ("--nodes", str(EXAMPLES / "nodes.ad"))
+    data = json.loads(classad("flags", JOB, "--lrms", "slurm", *SITE, *nodes, "--json").out)
+    found = data["certificate"]
+    assert (found["nodes"], found["accepted"]) == (47, 22)
+    assert found["classes"] < 20
+    assert found["wrongly_included"] == found["wrongly_excluded"] == []
+
+
+# --- mappings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", sorted((EXAMPLES / "mappings").glob("*.toml")), ids=lambda path: path.stem
+)
+def test_the_examples_of_mappings_are_without_mistakes(classad: Run, path: Path) -> None:
+    lrms = path.stem.partition("-")[0]
+    assert batch.load_mapping(lrms, path).rules
+    done = classad("flags", "--lrms", lrms, "--check-mapping", "--mapping", str(path))
+    assert (done.status, done.err) == (0, "")
+    assert done.out.endswith(": 0 findings\n")
+
+
+def test_every_batch_system_has_an_example() -> None:
+    told = {path.stem.partition("-")[0] for path in (EXAMPLES / "mappings").glob("*.toml")}
+    assert told | {"blah"} == set(batch.known_lrms())
+
+
+SPEED = "[attributes.GlueHostBenchmarkSI00]\n"
+SYSTEM = "[attributes.GlueHostOperatingSystemName]\n"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ('[attributes.Nonesuch]\nkind = "min"\nflag = "--x={value}"', "no attribute of hosts"),
+        (f'{SPEED}kind = "bucket"\nbuckets = {{ a = [1, 5], b = [5, 9] }}', "a and b overlap"),
+        (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", sl = "b" }}', "has two features"),
+        (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", Deb = "a" }}', "stands for several"),
+        (f'{SYSTEM}kind = "eq"\nvalues = ["a"]\n{SPEED}kind = "bucket"\nbuckets = {{ a = 1 }}',
+         "stands for a value of GlueHostOperatingSystemName, too"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_mapping_are_found(
+    classad: Run, tmp_path: Path, mapping: str, message: str
+) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(mapping)
+    done = classad("flags", "--lrms", "slurm", "--check-mapping", "--mapping", str(path))
+    assert done.status == 1
+    assert message in done.out
+    found = check(batch.load_mapping("slurm", path))
+    data = classad("flags", "--lrms", "slurm", "--check-mapping", "--mapping", str(path), "--json")
+    assert len(json.loads(data.out)) >= len(found)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ('[ Name = "n1"; GlueHostOperatingSystemName = "SL"; Features = { } ]',
+         "n1 has a value for feature sl without carrying it"),
+        ('[ Name = "n1"; GlueHostOperatingSystemName = "Debian"; Features = { "sl" } ]',
+         "n1 has feature sl without a value that it stands for"),
+        ('[ Name = "n1"; GlueHostOperatingSystemName = "Debian" ]', "no node has a value for"),
+        ('[ Name = "n1"; GlueHostOperatingSystemName = 5 ]',
+         "n1 has a value that the rule does not foresee"),
+        ('[ Name = "n1"; GlueHostOperatingSystemName = "SL" ] [ Name = "n2" ]',
+         "n2 has no such attribute"),
+    ],
+)  # fmt: skip
+def test_a_mapping_is_held_against_an_inventory(
+    classad: Run, tmp_path: Path, nodes: str, message: str
+) -> None:
+    path, inventory = tmp_path / "site.toml", tmp_path / "nodes.ad"
+    path.write_text('[attributes.GlueHostOperatingSystemName]\nkind = "eq"\nfeatures = {SL = "sl"}')
+    inventory.write_text(nodes)
+    done = classad(
+        "flags", "--lrms", "slurm", "--check-mapping", "--mapping", str(path),
+        "--nodes", str(inventory),
+    )  # fmt: skip
+    assert done.status == 1
+    assert f"GlueHostOperatingSystemName: {message}" in done.out
+
+
+def test_flags_without_a_job_is_a_mistake(classad: Run) -> None:
+    done = classad("flags", "--lrms", "slurm")
+    assert done.status == 2
+    assert "JOB" in done.err
+
+
+# --- submitting and policies ----------------------------------------------------------------------
+
+
+def played(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """A command of a batch system, played by a script."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_nothing_is_submitted_without_being_asked_for(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = tmp_path / "said"
+    played(tmp_path, monkeypatch, "sbatch", f'printf "%s\\n" "$@" > {said}')
+    assert classad("flags", JOB, "--lrms", "slurm", *SITE).status == 0
+    assert not said.exists()
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit=--wrap=id")
+    assert done.status == 0
+    assert said.read_text().splitlines() == ["--mem=1000M", "./--wrap=id"]
+
+
+def test_a_batch_system_that_refuses_is_a_no(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(tmp_path, monkeypatch, "sbatch", "exit 7")
+    assert classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit", "job.sh").status == 1
+
+
+def test_a_policy_travels_with_the_job_and_is_read_back(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.loads(
+        classad("flags", JOB, "--lrms", "slurm", *SITE, "--forward-policy", "--json").out
+    )
+    (comment,) = [word for word in data["argv"] if word.startswith("--comment=")]
+    word = comment.partition("=")[2]
+    played(tmp_path, monkeypatch, "scontrol", f"echo JobId=7 Comment={word} Name=x")
+    done = classad("policy", "slurm", "7")
+    assert (done.status, done.out) == (0, "other.GlueCEPolicyMaxCPUTime > 1000\n")
+    assert json.loads(classad("policy", "slurm", "7", "--json").out)["job"] == "7"
+    played(tmp_path, monkeypatch, "scontrol", "echo JobId=7 Comment=none")
+    assert classad("policy", "slurm", "7").status == 1
+    assert classad("policy", "slurm", "--", "-x").status == 2
+    assert classad("policy", "nonesuch", "7").status == 2
+
+
+def test_a_local_submit_script_reads_its_variables_from_standard_input(classad: Run) -> None:
+    text = 'declare -- GlueHostMainMemoryRAMSize_Min="2000"\n'
+    done = classad("blah-local-submit-attributes", "--lrms", "slurm", stdin=text)
+    assert (done.status, done.out) == (0, "#SBATCH --mem=2000M\n")
