@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
+from matchmaker.classad import bounds
+from matchmaker.classad import evaluate as evaluate_module
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY, UNARY
@@ -24,6 +27,7 @@ from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, scalars, values
 from matchmaker.matching.ranking import rank_number
+from matchmaker.matching.snapshot import Snapshot
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
@@ -142,9 +146,52 @@ def test_masks_and_ranks_are_those_of_each_match(
             bool(number % 2) and o.right is True for number, o in enumerate(outcomes)
         ]
         for rows in (view.rows(), view.rows()[::2]):
-            found = ranks(view, job, rows, cache).tolist()
+            found = ranks(view, job, rows, cache)[0].tolist()
             expected = [rank_number(outcomes[row].rank) for row in rows.tolist()]
             assert [None if math.isnan(r) else r for r in found] == expected
+
+
+@pytest.fixture(params=[12, 80], scope="module")
+def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A budget that many evaluations use up."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bounds, "MAX_STEPS", request.param)
+        patched.setattr(evaluate_module, "MAX_STEPS", request.param)
+        # What an expression takes changes a little when a function is made of it.
+        patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
+        patched.setattr(evaluator, "COSTLY", request.param >> 1)
+        yield
+
+
+@pytest.mark.usefixtures("few_steps")
+@given(jobs, pools(), anything, st.sampled_from(Side))
+@settings(max_examples=60)
+def test_each_row_runs_out_of_steps_where_the_scalar_form_does(
+    form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
+) -> None:
+    test_each_row_has_the_value_of_the_scalar_form.hypothesis.inner_test(form, job, ads, node, side)
+
+
+@pytest.mark.usefixtures("few_steps")
+@given(jobs, pools(), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_masks_and_ranks_are_those_of_each_match_where_steps_run_out(
+    form: str, job: ClassAd, ads: list[ClassAd], chance: Random
+) -> None:
+    test_masks_and_ranks_are_those_of_each_match.hypothesis.inner_test(form, job, ads)
+    numbered = list(enumerate(ads))
+    first = answers(job, numbered)
+    chance.shuffle(numbered)
+    assert answers(job, numbered) == first
+
+
+def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
+    """What a pool of numbered ads gives for a job, whatever their order."""
+    store = Store()
+    store.extend((str(number), ad) for number, ad in ads)
+    found = Snapshot(store.view(), Cache()).match(job)
+    matched = sorted(zip(found.keys, found.ranks, strict=True))
+    return matched, set(found.unranked), found.error is None
 
 
 @given(pools(), pools(), st.data())

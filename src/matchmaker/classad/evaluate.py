@@ -19,6 +19,7 @@ from matchmaker.classad.bounds import (
     LONG,
     MAX_DEPTH,
     MAX_STEPS,
+    Budget,
     OutOfBoundsError,
     bulk,
     cost,
@@ -114,15 +115,27 @@ def _ended(end: Exception) -> ErrorType:
 
 def _evaluate(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> Value:
     """The value of an expression that has no function, or none that serves here."""
+    return evaluate_counted(node, my, target, inside)[0]
+
+
+def evaluate_counted(
+    node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str = ""
+) -> tuple[Value, Budget]:
+    """As ``evaluate``, with what the evaluation has used up.
+
+    >>> from matchmaker import parse_expr
+    >>> value, used = evaluate_counted(parse_expr("1 + 2"), None, None)
+    >>> value, used.steps
+    (3, 3)
+    """
     state = State(my.root if my is not None else None, target, my, inside)
     if inside:
         state.depth = node.depth
     try:
-        if node.run is None:
-            state.spend(weight(node))
-        return _run(node, my, target, state)
+        state.spend(weight(node))
+        return _run(node, my, target, state), state
     except _ENDS as end:
-        return _ended(end)
+        return _ended(end), state
 
 
 def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:
@@ -361,11 +374,12 @@ State.table = REFERENCE
 _NODES: Final[frozenset[Any]] = frozenset(REFERENCE)
 
 
-def _begin(ad: ClassAd, other: ClassAd | None, inside: str, depth: int) -> State:
-    """The state of an evaluation that a function has begun, once it needs one."""
+def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> State:
+    """The state of an evaluation that the function of `node` has begun, once it needs one."""
     state = State(ad, other, ad, inside)
+    state.steps = weight(node)
     if inside:
-        state.depth = depth
+        state.depth = node.depth
     return state
 
 

@@ -40,8 +40,11 @@ class Idle:
 
 
 def why_idle(slots: Slots, job: ClassAd) -> Idle:
-    """Why no slot could be given to a job, as the slots are by now."""
-    matched = slots.snapshot.match(job).row_array
+    """Why no slot could be given to a job, as the slots are by now.
+
+    Raises OverworkError where the job takes too much on all slots together.
+    """
+    matched = slots.snapshot.matches(job).row_array
     return _no_room(slots, job, matched) if len(matched) else _no_match(slots, job)
 
 

@@ -19,6 +19,7 @@ from matchmaker.matching.assignment import Assignment, Policy
 from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.pair import shorten
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
@@ -251,7 +252,11 @@ class Pool:
         """
         if key is not None:
             return explain_pair(key, job, self[key])
-        return explain(self.snapshot(), job)
+        now = self.snapshot()
+        try:
+            return explain(now, job)
+        except OverworkError as error:
+            return Explanation(len(now), (), 0, 0, error=str(error))
 
 
 def _told(key: str, again: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.pair import an_ad
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
@@ -53,7 +54,11 @@ class Matches:
     _names: Keys
     _unranked: npt.NDArray[np.bool_]
     error: str | None = None
-    """Why the job's requirements are ERROR for some ads, where their evaluation took too much."""
+    """Why requirements or ranks are ERROR where evaluating them took too much, else None.
+
+    For some ads, which do not match then or have no rank, or for all of them together: then nothing
+    matches. The reason says whose, and what.
+    """
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -156,18 +161,28 @@ class Snapshot:
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
-        masks = self.masks(an_ad(job))
+        try:
+            return self.matches(an_ad(job))
+        except OverworkError as error:
+            none = np.zeros(0, np.bool_)
+            nowhere, unranked = np.zeros(0, np.intp), np.zeros(0, np.float64)
+            return Matches(nowhere, unranked, self.view.keys, none, str(error))
+
+    def matches(self, job: ClassAd) -> Matches:
+        """As ``match``. Raises OverworkError where the job takes too much on all ads together."""
+        masks = self.masks(job)
         mask = masks.mine()
         if self.view.alive is not None:
             mask = mask & self.view.alive
         mask = mask & masks.theirs(mask)
         rows = np.flatnonzero(mask)
-        found = ranks(self.view, job, rows, self._cache)
+        found, problem = ranks(self.view, job, rows, self._cache)
         none = np.isnan(found)
         found[none] = 0.0
         if RANK not in job.content:
             none[:] = False
-        return Matches(rows, found, self.view.keys, none, masks.problem)
+        problems = [said for said in (masks.problem, problem) if said is not None]
+        return Matches(rows, found, self.view.keys, none, "; ".join(problems) or None)
 
     def top(
         self,

@@ -105,7 +105,8 @@ class Explanation:
     ``clauses`` are those of the job's requirements, in order: their numbers begin with 1.
     ``refused_by_ads`` slots satisfy them all, but refuse the job; ``ad_clauses`` says by what, the
     worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
-    nothing matches. ``suggestions`` are changes that gain slots, the best first.
+    nothing matches. ``suggestions`` are changes that gain slots, the best first. Where the job took
+    too much on all slots together, ``error`` says so, and nothing else is known.
     """
 
     total: int
@@ -115,9 +116,12 @@ class Explanation:
     suggestions: tuple[Suggestion, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     ad_clauses: tuple[AdClause, ...] = ()
+    error: str | None = None
 
     def summary(self) -> str:
         """How many match, on one line."""
+        if self.error is not None:
+            return f"0 of {self.total:,} match: {self.error}"
         text = f"{self.matched:,} of {self.total:,} match"
         if self.refused_by_ads:
             text += f"; {self.refused_by_ads:,} satisfy it, but refuse the job"
