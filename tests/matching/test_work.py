@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker.classad import bounds, evaluate
-from matchmaker.matching.columns import evaluator, work
+from matchmaker.matching.columns import contents, evaluator, work
 from matchmaker.matching.idle import Outcome
 
 
@@ -55,16 +56,16 @@ def test_what_a_hostile_expression_comes_to_is_found_once(monkeypatch: pytest.Mo
     pool = Pool([*(hostile(n) for n in range(3)), *plain(60)])
     pool.match(parse_ad("[ Requirements = TARGET.Memory > 1 ]"))
     costly: list[object] = []
-    counted = evaluator.evaluate_counted
+    counted = evaluate.evaluate_counted
 
-    def watched(*given: object) -> object:
-        found = counted(*given)  # type: ignore[arg-type]
+    def watched(*given: Any) -> object:
+        found = counted(*given)
         if found[1].steps > 1000:
             costly.append(given)
         return found
 
-    monkeypatch.setattr(evaluator, "evaluate_counted", watched)
-    assert len(pool.match(parse_ad("[ Requirements = TARGET.Memory > 1020 ]"))) == 29 + 10 - 10
+    monkeypatch.setattr(contents, "evaluate_counted", watched)
+    assert len(pool.match(parse_ad("[ Requirements = TARGET.Memory > 1020 ]"))) == 29
     assert costly == []
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.parser import parse_expr
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
@@ -26,8 +25,10 @@ from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
 from matchmaker.matching.columns.work import OverworkError
+from matchmaker.matching.given import an_expression, some_ads
 from matchmaker.matching.pair import an_ad
-from matchmaker.matching.ranking import best_of_many, fuzzy
+from matchmaker.matching.ranking import best_of_many
+from matchmaker.matching.ranking import fuzzy as drawn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -189,15 +190,15 @@ class Snapshot:
         job: ClassAd,
         count: int,
         tie: random.Random | None = None,
-        fuzzy_factor: float | None = None,
+        fuzzy: float | None = None,
     ) -> Matches:
         """See :meth:`Pool.top`."""
         if count < 0:
             raise ValueError(f"the best {count} cannot be given")
         found = self.match(job)
-        if fuzzy_factor is not None:
+        if fuzzy is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
-            return found.chosen(fuzzy(found.rank_array, count, chance, fuzzy_factor))
+            return found.chosen(drawn(found.rank_array, count, chance, fuzzy))
 
         def keys(places: list[int]) -> list[str]:
             return self.view.keys.of(found.row_array[places].tolist())
@@ -212,8 +213,8 @@ class Snapshot:
         """See :meth:`Pool.match_many`."""
         known: OrderedDict[Hashable, Matches] = OrderedDict()
         held = 0
-        for job in jobs:
-            cluster = self.cluster(an_ad(job))
+        for job in some_ads(jobs):
+            cluster = self.cluster(job)
             found = known.get(cluster)
             if found is None:
                 found = known[cluster] = self.match(job)
@@ -226,20 +227,20 @@ class Snapshot:
         """See :meth:`Pool.assign`."""
         from matchmaker.matching.assignment import assign
 
-        return assign(self, jobs, policy)
+        return assign(self, some_ads(jobs), policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""
-        node = parse_expr(expression) if isinstance(expression, str) else expression
+        node = an_expression(expression)
         steps: list[Step] = []
-        job = job if job is not None else ClassAd()
+        job = an_ad(job) if job is not None else ClassAd()
         Evaluator(self.view, job, (Side.JOB, ""), steps).vector(node, Side.JOB)
         return Plan(tuple(steps))
 
     def values(self, expression: Expr | str, job: ClassAd | None = None) -> list[object]:
         """The value of an expression of a job for each ad, in the order of the ads."""
-        node = parse_expr(expression) if isinstance(expression, str) else expression
-        job = job if job is not None else ClassAd()
+        node = an_expression(expression)
+        job = an_ad(job) if job is not None else ClassAd()
         rows = self.view.rows()
         vector = Evaluator(self.view, job, (Side.JOB, "")).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
