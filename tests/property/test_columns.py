@@ -20,7 +20,7 @@ from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value, is_error
 from matchmaker.matching.columns import contents as contents_module
-from matchmaker.matching.columns import evaluator, forms, kernels, sparse
+from matchmaker.matching.columns import evaluator, forms, kernels, sparse, work
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
@@ -190,9 +190,12 @@ def test_masks_and_ranks_are_those_of_each_match_where_steps_run_out(
 ) -> None:
     compare_matches(job, ads)
     numbered = list(enumerate(ads))
-    first = answers(job, numbered)
-    chance.shuffle(numbered)
-    assert answers(job, numbered) == first
+    shuffled = chance.sample(numbered, len(numbered))
+    for flat in (10_000_000, chance.randrange(1000)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(work, "FLAT", flat)
+            patched.setattr(work, "EACH", 0)
+            assert answers(job, shuffled) == answers(job, numbered)
 
 
 def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
