@@ -16,11 +16,14 @@ PYTHONS := python3.11 python3 python3.12 python3.13 python3.14
 # Test processes, and further options of pytest.
 JOBS ?= 2
 PYTEST_ARGS ?=
+# How many cases must agree with HTCondor in a run of all tests.
+CONFORMANCE := 50000
 # How long `make fuzz` searches, and where; all targets by default.
 SECONDS ?= 600
 TARGETS ?=
 
-SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge chromium
+SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge chromium \
+	gridengine-master gridengine-client
 
 # A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
 DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \
@@ -36,7 +39,7 @@ demo: $(VENV)/.installed ## Broker the example job, down to the flags for the ba
 
 .PHONY: test
 test: $(VENV)/.installed-dev system-packages ## Run all tests, those against real servers too
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
 # How many random cases, and which: a seed that was printed gives the same cases again.
 CASES ?= 1000000
@@ -78,6 +81,9 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
+	$(BIN)/python benchmarks/glue.py
+	$(BIN)/python benchmarks/flags.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from matchmaker.reduction.paranoid import paranoid
 from tests.oracle import figures
+from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
-# A fixture that every folder of tests may ask for.
-__all__ = ["slurm"]
+# Fixtures that every folder of tests may ask for.
+__all__ = ["gridengine", "slurm"]
+
+# Folders whose tests run in paranoid mode.
+PARANOID = {"reduction", "golden", "batch"}
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
@@ -55,8 +60,47 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option by which a run of all tests claims how many cases agree with HTCondor."""
+    parser.addoption(
+        "--conformance", type=int, default=0, metavar="CASES",
+        help="fail unless as many cases agreed with the reference implementation, all together",
+    )  # fmt: skip
+
+
+def _conformance(config: pytest.Config) -> tuple[int, int, bool]:
+    """The cases that agreed and that differed, in all processes, and whether they are too few.
+
+    Where the reference implementation is not installed nothing was compared, and skips say so.
+    """
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    agreeing, differing = figures.added_up(reporter.stats) if reporter is not None else (0, 0)
+    compared = agreeing + differing > 0
+    return agreeing, differing, compared and agreeing < config.getoption("conformance")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run in which fewer cases agreed than it claims."""
+    if _conformance(session.config)[2]:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(autouse=True)
+def _paranoid(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Checks every rewrite that a reduction makes, in the tests that are about reductions."""
+    if not PARANOID & set(request.path.parts) and "reduction" not in request.path.name:
+        yield
+        return
+    with paranoid():
+        yield
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says how many cases agreed with the reference implementation, in all processes together."""
-    line = figures.line(terminalreporter.stats)
-    if line is not None:
-        terminalreporter.write_line(line)
+    agreeing, differing, too_few = _conformance(terminalreporter.config)
+    if agreeing + differing:
+        terminalreporter.write_line(figures.line(agreeing, differing))
+    if too_few:
+        least = terminalreporter.config.getoption("conformance")
+        terminalreporter.write_line(f"conformance: FAILED, at least {least:,} must agree", red=True)

@@ -196,6 +196,14 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert missing == []
 
 
+def test_the_readme_tells_what_the_makefile_does() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", text_of("Makefile"), re.MULTILINE)) - {"help"}
+    working = text_of("README.md").partition("## Working on it")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`make ([a-z-]+)`", working)) == targets
+    settings = set(re.findall(r"`([A-Z_]+)=", working))
+    assert settings <= set(re.findall(r"^([A-Z_]+) \?=", text_of("Makefile"), re.MULTILINE))
+
+
 def test_every_document_is_linked_from_the_readme() -> None:
     linked = set(re.findall(r"\((docs/\w+\.md)\)", text_of("README.md")))
     assert linked == {name_of(path) for path in DOCUMENTS} - {"README.md"}

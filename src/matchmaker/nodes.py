@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
-from matchmaker.matching.pair import REQUIREMENTS
+from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.selection import Selection, select
 
 

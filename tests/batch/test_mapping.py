@@ -19,7 +19,7 @@ def test_every_known_batch_system_loads() -> None:
         mapping = load_mapping(name)
         assert isinstance(mapping, Mapping)
         assert mapping.lrms == name
-        assert mapping.rules
+        assert mapping.rules or mapping.style == "blah"
 
 
 def test_slurms_own_table() -> None:
@@ -88,7 +88,7 @@ def test_the_path_may_be_text(site: Path) -> None:
         ("attributes = 1", "unknown entry attributes"),
         ("[attributes]\nX = 1", r"\[attributes.X\]: kind must be one of"),
         ("[attributes.X]\nflag = '--mem={value}'", "kind must be one of"),
-        ("[attributes.X]\nkind = 'max'\nflag = '--mem={value}'", "kind must be one of"),
+        ("[attributes.X]\nkind = 'maximum'\nflag = '--mem={value}'", "kind must be one of"),
         ("[attributes.X]\nkind = ['min']", "kind must be one of"),
         ("[attributes.X]\nkind = 'min'", "flag must be like"),
         ("[attributes.X]\nkind = 'min'\nflag = '--mem'", "flag must be like"),
@@ -96,7 +96,7 @@ def test_the_path_may_be_text(site: Path) -> None:
         ("[attributes.X]\nkind = 'min'\nflag = 'mem={value}'", "flag must be like"),
         ("[attributes.X]\nkind = 'min'\nflag = '--mem={value};id'", "flag must be like"),
         ("[attributes.X]\nkind = 'min'\nflag = '--mem={value}\\n'", "flag must be like"),
-        ("[attributes.X]\nkind = 'min'\nflag = '--m={value}'\nunit = 1", "unknown entry unit"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--m={value}'\nunits = 1", "unknown entry units"),
         ("[attributes.X]\nkind = 'min'\nfeatures = {}\nflag = '--m={value}'", "unknown entry"),
         ("[attributes.X]\nkind = 'eq'", "features must be a table"),
         ("[attributes.X]\nkind = 'eq'\nfeatures = ['a']", "features must be a table"),

@@ -20,7 +20,7 @@ from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.lint import known
 from matchmaker.classad.nodes import Attr, Binary, Expr, weight
 from matchmaker.classad.values import is_error
-from matchmaker.glue import ldif
+from matchmaker.glue import blocks, ldif
 from matchmaker.reduction import bind
 from tests.classad.results import value
 
@@ -128,6 +128,9 @@ REASONS = {
     "elements": ("split(b)", holding("a " * 250_000), "give 250000 elements, at most 200000"),
     "a long pattern": ("regexp(b, b)", holding(SHORTER), "50000 characters, at most 4000"),
     "a large pattern": ('regexp("(a{999}){99}", "a")', "[]", "to a size of 99000, at most 50000"),
+    "a deep pattern": (
+        f'regexp("{"(" * 251}a{")" * 251}", "a")', "[]", "groups 251 deep, at most 250",
+    ),
     "a long search": ('regexp("a", b)', holding("x" * 131_073), "at most 131072 characters, not"),
     "a long replacement": ('replace("a", b, "")', holding("x" * 131_073), "at most 131072"),
     "a slow pattern": ('regexp("(x+x+)+y", b)', holding("x" * 5000), "takes too long to match"),
@@ -266,8 +269,9 @@ def test_the_document_says_every_bound() -> None:
     numbers = set(re.findall(r"\d+(?:,\d+)*(?:\.\d+)?", text))
     said = {
         bounds.MAX_DEPTH, bounds.MAX_STEPS, bounds.MAX_TEXT, bounds.MAX_ITEMS, bounds.MAX_PATTERN,
-        bounds.MAX_EXPANDED, bounds.MAX_SUBJECT, bounds.SECONDS, bounds.RECURSION,
-        parser.MAX_NESTING, parser.MAX_TEXT, parser._KEEP, stream.MAX_AD, ldif.LINE_LIMIT,
+        bounds.MAX_EXPANDED, bounds.MAX_GROUPS, bounds.MAX_SUBJECT, bounds.SECONDS,
+        bounds.RECURSION,
+        parser.MAX_NESTING, parser.MAX_TEXT, parser._KEEP, stream.MAX_AD, blocks.LINE_LIMIT,
         ldif.ENTRY_LIMIT, bind.MAX_STEPS, trace.MAX_PARTS, trace.MAX_NESTED, known._MOST,
         accounts.LOOKUP,
     }  # fmt: skip

@@ -230,3 +230,23 @@ def test_a_list_belongs_to_who_got_it() -> None:
             tags: Any = ad.eval(name)
             assert tags == ["a", "b"]
             tags.append("c")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('siez("x")', "there is no function siez(); did you mean size()?"),
+        ("STRLEN(x)", "there is no function STRLEN(); did you mean size()?"),
+        ("frobnicate(1)", "there is no function frobnicate()"),
+    ],
+)
+def test_an_unknown_function_is_told_with_what_may_be_meant(text: str, reason: str) -> None:
+    given = parse_expr(text).eval()
+    assert is_error(given)
+    assert given.reason == reason
+
+
+def test_looking_for_what_is_meant_is_bounded() -> None:
+    given = parse_expr("{" + ", ".join(f"fun{n}(1)" for n in range(5000)) + "}").eval()
+    assert is_error(given)
+    assert "steps" in given.reason

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -90,6 +91,17 @@ FOUND = [
     ("CA204", '!"true"', '"true"', "true"),
     ("CA204", '"x" ? 1 : 2', '"x"', ""),
     ("CA204", "-{1}", "-{1}", ""),
+    ("CA204", "Cpus > size(5)", "size(5)", ""),
+    ("CA204", 'int("x") == Cpus', 'int("x")', ""),
+    ("CA204", "strcat(Arch, strcat(error)) is 1", "strcat(error)", ""),
+    ("CA204", "Cpus / 0 > 1", "Cpus / 0", ""),
+    ("CA204", "Any / (2 - 2.0)", "Any / (2 - 2.0)", ""),
+    ("CA204", "Cpus % 0", "Cpus % 0", ""),
+    ("CA204", "Any % 2.5", "Any % 2.5", ""),
+    ("CA204", "Cpus > 1 || !error", "error", ""),
+    ("CA206", 'regexp("(", Arch)', '"("', ""),
+    ("CA206", 'regexpMember(strcat("[", "a"), {Arch}, "i")', 'strcat("[", "a")', ""),
+    ("CA206", r'replaceAll("\\J", Arch, "")', r'"\\J"', ""),
     ("CA205", "1 < Cpus < 5", "1 < Cpus < 5", "1 < Cpus && Cpus < 5"),
     ("CA301", "Cpus > 1 & Memory > 2", "Cpus > 1 & Memory > 2", "Cpus > 1 && Memory > 2"),
     ("CA301", "Cpus > 1|Memory > 2", "Cpus > 1|Memory > 2", "Cpus > 1||Memory > 2"),
@@ -113,6 +125,8 @@ FOUND = [
     ("CA302", "HasDocker && !HasDocker", "!HasDocker", ""),
     ("CA302", "Cpus > Memory && Any && !(Cpus > Memory)", "!(Cpus > Memory)", ""),
     ("CA302", "Cpus > 1 && 1 > 2", "1 > 2", ""),
+    ("CA302", "error", "error", ""),
+    ("CA302", "Cpus > 1 && error", "error", ""),
     ("CA302", "Cpus > 1 && false", "false", ""),
     ("CA302", "Cpus > 1 || undefined", "Cpus > 1 || undefined", "Cpus > 1"),
     ("CA302", "false || (Cpus > 1 || HasDocker)", "false || (Cpus > 1 || HasDocker)",
@@ -297,6 +311,17 @@ def test_schema() -> None:
     [note] = lint("other.Zebra > 5", schema=names)
     assert note.severity == "note"
     assert lint("other.gluecestatestatus == 5", schema=names) == []
+
+
+@pytest.mark.parametrize("schema", ["glue", b"glue"])
+def test_a_text_is_no_schema(schema: Any) -> None:
+    with pytest.raises(TypeError, match=r"names of attributes, .* not a text such as b?'glue'"):
+        lint("other.g == 5", schema=schema)
+
+
+def test_a_large_pattern_is_not_tried() -> None:
+    assert lint('regexp("((a{999}){2}", x)', format="expression") == []
+    assert lint(f'regexp("{"a" * 1001}(", x)', format="expression") == []
 
 
 def test_places_in_the_new_format() -> None:

@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "xml").write_text("<classads><c><a n='x'><z/></a></c></classads>")
     (tmp_path / "html").write_text("<html><body>503 Service Unavailable</body></html>")
     (tmp_path / "deep").write_text(f"[ a = {'{' * 800}1{'}' * 800} ]")
-    (tmp_path / "mapping").write_text("[attributes.X]\nkind = 'max'\n")
+    (tmp_path / "mapping").write_text("[attributes.X]\nkind = 'none'\n")
     (tmp_path / "toml").write_text("= 5")
     (tmp_path / "weird").write_text("directive = 5\n")
     return tmp_path
@@ -89,8 +89,8 @@ def test_a_bad_job(classad: Run, files: Path, name: str) -> None:
 def test_every_subcommand_reads_jobs_alike(
     classad: Run, files: Path, command: str, name: str
 ) -> None:
-    if (command, name) == ("eval", "two"):
-        name = "syntax"  # each expression is for each ad: two of them are no fault
+    if command in ("eval", "broker") and name == "two":
+        name = "syntax"  # each expression is for each ad, and many jobs may be brokered
     bad = files / name
     words = {
         "broker": ["broker", bad, "--ce", files / "pool"],
@@ -163,7 +163,7 @@ def test_convert_to_where_nothing_can_be_written(classad: Run, files: Path, targ
         (["ces"], "no queues to choose from"),
         (["flags", "job", "--ce", "pool"], "--lrms"),
         (["flags", "job", "--ce", "pool", "--lrms", "nonesuch"], "unknown batch system 'nonesuch'"),
-        (["broker", "job", "--ce", "pool", "--lrms", "nonesuch"], "there is slurm"),
+        (["broker", "job", "--ce", "pool", "--lrms", "nonesuch"], "there is blah, htcondor, lsf,"),
         (["broker", "job", "--ce", "pool", "--lrms", "../slurm"], "unknown batch system"),
         (["broker", "job", "--ce", "pool", "--at", "noon"], "--at noon: not a time"),
         (["ces", "--ce", "pool", "--at", "2005-13-01"], "--at 2005-13-01: not a time"),
@@ -324,3 +324,30 @@ def test_a_full_disk_is_an_error(examples: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("classad: ")
+
+
+LDIF_PLACES = (
+    ["match", "job.jdl", "site.ldif"],
+    ["explain", "job.jdl", "site.ldif"],
+    ["assign", "job.jdl", "--pool", "site.ldif"],
+    ["convert", "site.ldif"],
+    ["eval", "1", "--ad", "site.ldif"],
+)
+
+
+@pytest.mark.parametrize("words", LDIF_PLACES, ids=lambda words: words[0])
+def test_ldif_is_known_where_ads_are_wanted(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(examples)
+    done = classad(*words)
+    assert done.status == 2
+    assert done.out == ""
+    assert done.err.startswith("classad: site.ldif: this is LDIF")
+    assert "classad ces --ldif" in done.err
+
+
+def test_ldif_without_a_version_is_known_too(classad: Run) -> None:
+    for text in ("dn: o=grid\n", "# a dump\n\n#\nDN:: bz1ncmlk\n"):
+        assert "this is LDIF" in classad("convert", "-", stdin=text).err
+    assert classad("convert", "-", "--to", "old", stdin="# dn: x\ndn = 1\n").out == "dn = 1\n"

@@ -145,7 +145,7 @@ def test_where_no_node_will_do_the_status_is_one(
     assert "sbatch" not in done.out
 
 
-def test_a_job_without_requirements_matches_what_accepts_it(
+def test_a_job_without_requirements_wants_a_queue_in_production_that_accepts_it(
     classad: Run, site: list[object]
 ) -> None:
     job = '[ VirtualOrganisation = "EGEE"; CertificateSubject = "/CN=x" ]'
@@ -153,7 +153,7 @@ def test_a_job_without_requirements_matches_what_accepts_it(
     assert (done.status, done.err) == (0, "")
     data = json.loads(done.out)
     assert data["queues"]["chosen"] is not None
-    assert {refused["by"] for refused in data["queues"]["refused"]} == {"resource", "rank"}
+    assert {refused["by"] for refused in data["queues"]["refused"]} == {"job", "resource", "rank"}
     assert data["reduction"]["verdict"] == "always"
     assert data["reduction"]["residual"] == "true"
 

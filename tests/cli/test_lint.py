@@ -165,3 +165,11 @@ def test_sarif(tmp_path: Path, machine: str) -> None:
     [fix] = run["results"][1]["fixes"]
     [change] = fix["artifactChanges"]
     assert change["replacements"][0]["insertedContent"]["text"] == "Memory"
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_nothing_to_check_is_no_success(text: str) -> None:
+    done = lint("-e", "a > 1", "-e", text)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "--expr is empty" in done.stderr

@@ -79,6 +79,8 @@ def test_a_saved_pool_may_be_taken_by_another_key(classad: Run, files: dict[str,
     done = classad("explain", "-", files["saved"], "--key", "Nick", stdin=JOB)
     assert done.status == 2
     assert "an ad has no Nick" in done.err
+    assert "--key NAME says which attribute tells ads apart" in done.err
+    assert "--key NAME" in classad("match", "-", files["saved"], "--key", "Nick", stdin=JOB).err
 
 
 @pytest.mark.parametrize("kind", ["saved", "parquet"])

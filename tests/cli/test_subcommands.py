@@ -212,16 +212,86 @@ def test_ces_check_reports_what_was_mended(classad: Run, examples: Path) -> None
     done = classad("ces", "--ldif", examples / "site.ldif", "--check")
     assert (done.status, done.err) == (1, "")
     lines = done.out.splitlines()
-    assert lines[-1] == f"{len(lines) - 1} findings"
+    findings = [line for line in lines if line[:2] in ("E ", "W ", "I ")]
+    assert lines[-1] == f"{len(findings)} findings"
+    counts = lines[len(findings) : -1]
+    assert sum(int(line.split()[0]) for line in counts) == len(findings)
+    assert "      1 error of link.no-subcluster" in counts
+    assert "      7 warnings of clean.default-number" in counts
     assert any(re.search(r"site\.ldif: line [0-9]+: clean\.", line) for line in lines)
     data = json.loads(classad("ces", "--ldif", examples / "site.ldif", "--check", "--json").out)
-    assert len(data) == len(lines) - 1
-    assert set(data[0]) >= {"rule", "line", "text"}
+    assert len(data) == len(findings)
+    assert set(data[0]) >= {"level", "rule", "line", "text", "attribute", "raw"}
+
+
+def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) -> None:
+    done = classad("ces", "--ldif", examples / "site.ldif", "--check", "--nagios")
+    found = re.fullmatch(
+        r"GLUE CRITICAL - 19 queues, 7 errors, \d+ warnings, \d+ notes"
+        r" \| errors=7 warnings=\d+ notes=\d+\n",
+        done.out,
+    )
+    assert (done.status, bool(found)) == (2, True)
+    done = classad("ces", "--ce", examples / "atlfarm006.ad", "--check", "--nagios")
+    assert done.status == 0
+    assert done.out.startswith("GLUE OK - 1 queue, 0 errors")
+    (tmp_path / "doubtful.ldif").write_text(
+        "dn: GlueClusterUniqueID=h,o=grid\nobjectClass: GlueCluster\n\n"
+        "dn: GlueSubClusterUniqueID=h,GlueClusterUniqueID=h,o=grid\nobjectClass: GlueSubCluster\n"
+        "GlueHostMainMemoryRAMSize: 16\n"
+    )
+    done = classad("ces", "--ldif", tmp_path / "doubtful.ldif", "--check", "--nagios")
+    assert (done.status, done.out.split()[1]) == (1, "WARNING")
+    done = classad("ces", "--ldif", tmp_path / "nothing.ldif", "--check", "--nagios")
+    assert (done.status, done.err) == (3, "")
+    assert done.out.startswith("GLUE UNKNOWN - ")
+    done = classad("ces", "--ce", examples / "atlfarm006.ad", "--nagios")
+    assert done.status == 2
+    assert "--check" in done.err
 
 
 def test_ces_check_of_sound_data_is_status_zero(classad: Run, examples: Path) -> None:
     done = classad("ces", "--ce", examples / "atlfarm006.ad", "--check")
     assert (done.status, done.out) == (0, "0 findings\n")
+
+
+def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
+    site = ("--ldif", examples / "site.ldif")
+    query = ("--vo", "cms", "--query", "FreeCPUs>=20,Tag=VO-cms-*", "--attrs", "CE,FreeCPUs")
+    [row] = json.loads(classad("ces", *site, *query, "--json").out)
+    assert row["CE"] == row["name"] == "ce02.cnaf.grid:2119/jobmanager-lsf-cms"
+    assert row["FreeCPUs"] == 350
+    none = classad("ces", *site, "--query", "FreeCPUs>100000")
+    assert none.status == 1
+    bad = classad("ces", *site, "--query", "FreeCPUs")
+    assert (bad.status, bad.out) == (2, "")
+    assert bad.err.startswith("classad: a query is")
+    listed = classad("ces", "--list-attrs")
+    assert listed.status == 0
+    assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs$", listed.out, re.MULTILINE)
+
+
+def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "site.ldif"
+    told = ("--ce", examples / "atlfarm006.ad", "--nodes", examples / "nodes.ad", "--split")
+    done = classad("publish", *told, "-o", path)
+    assert (done.status, done.out) == (0, "")
+    [row] = json.loads(classad("ces", "--ldif", path, "--json", "--attrs", "QueueName").out)
+    assert row == {"name": "atlfarm006.mi.infn.it:2119/blah-pbs-long", "QueueName": "long"}
+    alone = classad("publish", "--ce", examples / "atlfarm006.ad", "--split")
+    assert alone.status == 2
+    assert "--nodes" in alone.err
+
+
+def test_documents_are_read_as_dumps_are(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "site.json"
+    path.write_text('{"ComputingService": {"ID": "c", "ComputingShare": {"ID": "urn:s"}}}')
+    [row] = json.loads(classad("ces", "--dump", path, "--json").out)
+    assert row["name"] == "urn:s"
+    path.write_text("<a")
+    done = classad("ces", "--ldif", path)
+    assert (done.status, done.out) == (2, "")
+    assert "site.json: not a GLUE 2.0 document" in done.err
 
 
 def test_reduce_explains(classad: Run, examples: Path, site: list[object]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +84,11 @@ RULE = "GlueCEAccessControlBaseRule"
         ("GlueCEStateStatus", "Queueing", "Queueing", []),
         ("GlueCEStateStatus", "up", None, ["status"]),
         ("GlueSEStatus", "up", "up", []),
+        ("GLUE2ComputingShareServingState", "production", "production", []),
+        ("GLUE2ComputingShareServingState", "Queuing", "queueing", ["status"]),
+        ("GLUE2EndpointServingState", "up", None, ["status"]),
+        ("GLUE2PolicyRule", "ALL", "ALL", []),
+        ("GLUE2PolicyRule", "everybody", None, ["access-rule"]),
         ("NotInTheSchema", "444444", "444444", []),
     ],
 )
@@ -121,11 +128,14 @@ def test_cleaning_twice_is_cleaning_once(name: str, text: str) -> None:
         assert clean(known.name, meant) == (meant, [])
 
 
+NOW = datetime(2013, 6, 1, tzinfo=UTC)
+
+
 def entry_values(
     *pairs: tuple[str, str], rules: frozenset[str] = DEFAULT_RULES
 ) -> tuple[dict[str, Value], list[str]]:
     issues: list[Issue] = []
-    found = values(Entry("o=grid", Attributes(pairs)), issues.append, rules)
+    found = values(Entry("o=grid", Attributes(pairs)), issues.append, rules, NOW)
     return found, [issue.rule for issue in issues]
 
 
@@ -160,3 +170,95 @@ def test_cpu_time_from_wall_time_is_an_option() -> None:
         {"GlueCEPolicyMaxWallClockTime": 1000, CPU: 70},
         [],
     )
+
+
+WALL = "GlueCEPolicyMaxWallClockTime"
+SHARE = "GLUE2ComputingShare"
+MEMORY = "GlueHostMainMemoryRAMSize"
+OTHER = "GlueHostProcessorOtherDescription"
+SI00 = "GlueHostBenchmarkSI00"
+MADE = "GLUE2EntityCreationTime"
+VALID = "GLUE2EntityValidity"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "meant", "rules"),
+    [
+        # 12, 24, 36, 48 or 168 minutes of CPU time are hours
+        ({CPU: "48"}, {CPU: 2880}, ["unit"]),
+        ({CPU: "48", WALL: "36"}, {CPU: 2880, WALL: 2160}, ["unit"] * 2),
+        ({CPU: "48", WALL: "4320"}, {CPU: 2880, WALL: 4320}, ["unit"]),
+        ({CPU: "60", WALL: "36"}, {CPU: 60, WALL: 36}, []),
+        ({WALL: "36"}, {WALL: 36}, []),
+        # and 2880 seconds, which are 48 minutes, are 2880 minutes
+        ({f"{SHARE}MaxCPUTime": "2880"}, {f"{SHARE}MaxCPUTime": 172800}, ["unit"]),
+        ({f"{SHARE}MaxCPUTime": "172800"}, {f"{SHARE}MaxCPUTime": 172800}, []),
+        ({f"{SHARE}MaxCPUTime": "48"}, {f"{SHARE}MaxCPUTime": 48}, []),
+        # 0 jobs at most
+        ({"GlueCEPolicyMaxTotalJobs": "0"}, {"GlueCEPolicyMaxTotalJobs": UNLIMITED}, ["no-limit"]),
+        ({f"{SHARE}MaxTotalJobs": "0"}, {f"{SHARE}MaxTotalJobs": UNLIMITED}, ["no-limit"]),
+        ({"GlueCEPolicyMaxTotalJobs": "5"}, {"GlueCEPolicyMaxTotalJobs": 5}, []),
+        ({"GlueCEPolicyMaxRunningJobs": "0"}, {"GlueCEPolicyMaxRunningJobs": 0}, []),
+        # slots and memory beyond belief
+        (
+            {"GlueCEPolicyMaxSlotsPerJob": "2000000000"},
+            {"GlueCEPolicyMaxSlotsPerJob": UNDEFINED},
+            ["slots-per-job"],
+        ),
+        ({f"{SHARE}MaxSlotsPerJob": "0"}, {f"{SHARE}MaxSlotsPerJob": UNDEFINED}, ["slots-per-job"]),
+        ({f"{SHARE}MaxSlotsPerJob": "512"}, {f"{SHARE}MaxSlotsPerJob": 512}, []),
+        ({MEMORY: "64"}, {MEMORY: 64}, ["memory-size"]),
+        ({MEMORY: "4000001"}, {MEMORY: 4000001}, ["memory-size"]),
+        ({MEMORY: "100"}, {MEMORY: 100}, []),
+        ({MEMORY: "4000000"}, {MEMORY: 4000000}, []),
+        # HEP-SPEC06 in the description of a processor
+        (
+            {OTHER: "Cores=4,Benchmark=8.2-HEP-SPEC06"},
+            {OTHER: "Cores=4,Benchmark=8.2-HEP-SPEC06", SI00: 2050},
+            ["benchmark"],
+        ),
+        (
+            {OTHER: "Cores = 3.5, Benchmark = (10)-HEP-SPEC06"},
+            {OTHER: "Cores = 3.5, Benchmark = (10)-HEP-SPEC06", SI00: 2500},
+            ["benchmark"],
+        ),
+        (
+            {OTHER: "Benchmark=8.2-HEP-SPEC06", SI00: "2000"},
+            {OTHER: "Benchmark=8.2-HEP-SPEC06", SI00: 2000},
+            [],
+        ),
+        ({OTHER: "Benchmark=fast"}, {OTHER: "Benchmark=fast"}, []),
+        # entries past their time
+        (
+            {MADE: "2013-05-31T23:00:00Z", VALID: "3601"},
+            {MADE: "2013-05-31T23:00:00Z", VALID: 3601},
+            [],
+        ),
+        (
+            {MADE: "2013-05-31T23:00:00Z", VALID: "3599"},
+            {MADE: "2013-05-31T23:00:00Z", VALID: 3599},
+            ["stale"],
+        ),
+        ({MADE: "2012-05-31T00:00:00Z"}, {MADE: "2012-05-31T00:00:00Z"}, ["stale"]),
+        ({MADE: "2013-06-01T01:00:00Z"}, {MADE: "2013-06-01T01:00:00Z"}, ["stale"]),
+        ({MADE: "2013-06-01T01:00:00+02:00"}, {MADE: "2013-06-01T01:00:00+02:00"}, []),
+        ({MADE: "in spring"}, {MADE: "in spring"}, []),
+    ],
+)
+def test_rule_on_an_entry(pairs: dict[str, str], meant: dict[str, Value], rules: list[str]) -> None:
+    found, said = entry_values(*pairs.items())
+    assert found == meant
+    assert said == [f"clean.{rule}" for rule in rules]
+    quiet = DEFAULT_RULES - {f"clean.{rule}" for rule in rules}
+    assert entry_values(*pairs.items(), rules=quiet)[1] == []
+
+
+def test_a_changed_value_knows_its_rule_and_what_was_published() -> None:
+    issues: list[Issue] = []
+    pairs = [(CPU, "48"), ("GlueCEStateWaitingJobs", "444444"), ("GlueCEName", "long")]
+    found = values(Entry("o=grid", Attributes(pairs)), issues.append)
+    assert {name: (i.rule, i.raw) for name, i in found.cleaned.items()} == {
+        CPU: ("clean.unit", "48"),
+        "GlueCEStateWaitingJobs": ("clean.default-number", "444444"),
+    }
+    assert list(found.cleaned.values()) == issues

@@ -190,3 +190,20 @@ def test_unwrap_leaves_other_ads_alone() -> None:
     assert "requirements" not in bare
     assert glue.expires(bare) is None
     assert glue.expires(parse_ad("[ update_time = 1e300; expiry_time = 1 ]")) is None
+
+
+def test_ads_do_not_grow_with_the_number_of_queues() -> None:
+    """A cluster's keys to its queues are not in each of them, and other lists are there once."""
+    ids = [f"h:1/jm-pbs-q{number}" for number in range(200)]
+    lines = ["dn: GlueClusterUniqueID=h,o=grid", "objectClass: GlueCluster"]
+    lines += [f"GlueForeignKey: GlueCEUniqueID={ident}" for ident in ids]
+    lines += [f"GlueClusterService: {ident}" for ident in ids]
+    lines += ["GlueForeignKey: GlueSiteUniqueID=S", ""]
+    for ident in ids:
+        lines += [f"dn: GlueCEUniqueID={ident},o=grid", "objectClass: GlueCE"]
+        lines += ["GlueForeignKey: GlueClusterUniqueID=h", ""]
+    found = glue.read_ldif(lines).computing_elements()
+    assert len(found) == 200
+    keys = ["GlueClusterUniqueID=h", "GlueSiteUniqueID=S"]
+    assert all(ad.eval("GlueForeignKey") == keys for ad in found)
+    assert len({id(ad["GlueClusterService"]) for ad in found}) == 1

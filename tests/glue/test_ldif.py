@@ -4,14 +4,16 @@ import base64
 import io
 import re
 import time
-from collections.abc import Iterable
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker.glue import ldif
+from matchmaker.glue import blocks, ldif
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
 
@@ -181,6 +183,7 @@ def test_empty_name_is_no_entry() -> None:
 
 def test_long_lines_are_skipped_without_being_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldif, "LINE_LIMIT", 100)
+    monkeypatch.setattr(blocks, "LINE_LIMIT", 100)
     text = "dn: o=grid\nlong: " + "x" * 950 + "\nfolded: y\n" + " z" * 1 + "\n z" * 300 + "\nb: 2\n"
     for source in (io.BytesIO(text.encode()), io.StringIO(text), text.split("\n")):
         entries, issues = read(source)
@@ -310,3 +313,89 @@ def test_what_is_written_by_the_book_is_read_back(
     found, issues = read(io.BytesIO(written(entries, width, end)))
     assert issues == []
     assert [(e.dn, e.attributes) for e in found] == [(dn, Attributes(p)) for dn, p in entries]
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "dn: o=grid",
+            "dn: GlueCEUniqueID=a,o=grid",
+            "dn:: bz1ncmlk",
+            "DN: o=x",
+            "dn: o=x,",
+            "dn: ",
+        ),
+        *("GlueCEName: q", "gluecename: r", "GlueCEName:: cQ==", "GlueCEName:s", "GlueCEName:  t"),
+        *("GlueCEName: a: b", "GlueCEName: GlueCEInfoHostName", "GlueCEName: ", "GlueCEName:"),
+        *("GlueCEName: qGlueCEStateFreeCPUs: 7", "GlueCEName: qGlueCEStateFreeCPUs:7"),
+        *("GlueCEName: x:8443/y", "GlueCEName: objectClass: GlueCE", "objectClass: GlueCE"),
+        *("GlueCEName: GlueNoSuch: 7", "GlueCEName\0: x", "GlueCEName: \0", "GlueCEName\0"),
+        *(
+            " folded",
+            " : folded",
+            "  twice",
+            "\tfolded",
+            "# comment",
+            "version: 1",
+            "changetype: add",
+        ),
+        *(
+            "stray",
+            "",
+            "",
+            "\r",
+            "GlueCEName: caf\u00e9",
+            "GlueCEName;lang-en: x",
+            "1.2.3: x",
+            "a b: c",
+        ),
+        *("GlueCEName:< file:///etc/passwd", "x" * 70, "\ufeffdn: o=bom", "-", ": ", ":"),
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(PIECES, max_size=14), st.sampled_from(["\n", "\r\n"]), st.integers(1, 50))
+def test_both_halves_of_the_reader_agree(lines: list[str], end: str, size: int) -> None:
+    """Blocks taken in one go are what they are line by line, wherever the file is cut."""
+    data = end.join(["dn: o=first", "o: first", "", *lines]).encode()
+    by_line: list[Issue] = []
+    expected = list(read_entries(data.split(b"\n"), by_line.append))
+    rest = [data]
+
+    class Drops:
+        """A file that gives a few bytes at a time."""
+
+        def read(self, _: int) -> bytes:
+            piece, rest[0] = rest[0][:size], rest[0][size:]
+            return piece
+
+    for source in (io.BytesIO(data), Drops()):
+        issues: list[Issue] = []
+        found = list(read_entries(source, issues.append))  # type: ignore[arg-type]
+        assert found == expected
+        assert [list(e.attributes) for e in found] == [list(e.attributes) for e in expected]
+        assert issues == by_line
+
+
+def test_a_large_file_is_read_in_constant_memory() -> None:
+    """A file of 25 MB, and one whose every line is of one entry, take a few MB to read."""
+    entry = b"dn: GlueCEUniqueID=a%d,o=grid\nobjectClass: GlueCE\nGlueCEName: %s\n\n"
+    sound = (entry % (i, b"x" * 500) for i in range(40_000))
+    one = (b"GlueCEName: " + b"y" * 600 + b"\n" for _ in range(40_000))
+
+    class File:
+        def __init__(self, pieces: Iterator[bytes]) -> None:
+            self.pieces = pieces
+
+        def read(self, size: int) -> bytes:
+            return b"".join(islice(self.pieces, max(1, size // 600)))
+
+    for pieces, expected in ((sound, 40_000), (one, 0)):
+        tracemalloc.start()
+        entries = read_entries(File(pieces), lambda issue: None)  # type: ignore[arg-type]
+        found = len(list(map(bool, entries)))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found == expected
+        assert peak < 20_000_000

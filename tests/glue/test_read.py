@@ -79,8 +79,6 @@ def test_only_ldap_is_spoken(url: str) -> None:
         glue.read_ldap(url)
 
 
-# ldap3 leaves the socket of a refused connection to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_server_that_is_not_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -310,6 +310,40 @@ def test_jobs_that_are_alike_are_told_anew_once_one_of_them_was_placed() -> None
     ]
 
 
+def test_a_request_that_is_no_amount_is_an_error_whatever_else_is_short() -> None:
+    full = '[ Name = "p"; PartitionableSlot = true; Cpus = 0; Memory = 1000 ]'
+    busy = '[ Name = "q"; PartitionableSlot = true; Cpus = 8; State = "Claimed"; Memory = 1000 ]'
+    said = '; MY.RequestMemory ?: 0 is "8 GB", which is no amount of Memory'
+    for slots, why in (
+        (full, "1 slot matches: 1 with too little Cpus"),
+        (busy, "1 slot matches: 1 not free"),
+        (full + busy, "2 slots match: 1 with too little Cpus, 1 not free"),
+    ):
+        [idle] = assign(slots, '[ RequestMemory = "8 GB" ]').idle
+        assert (idle.outcome, idle.reason) == (Outcome.ERROR, why + said)
+    # Static slots are not asked for amounts.
+    [idle] = assign('[ Name = "s"; State = "Claimed" ]', '[ RequestMemory = "8 GB" ]').idle
+    assert idle.outcome is Outcome.NO_ROOM
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"share": 2}, "numbers by group were expected, not int"),
+        ({"share": {"ana": "2"}}, "the share or usage of ana is a number, not str"),
+        ({"usage": {"ana": None}}, "the share or usage of ana is a number, not NoneType"),
+        ({"usage": {7: 1.0}}, "groups go by their names, not by int"),
+        ({"usage": "ana"}, "numbers by group were expected, not str"),
+        ({"free": True}, "an expression or its text was expected, not bool"),
+        ({"resources": "Cpus"}, "expressions by resource were expected, not str"),
+        ({"resources": {"Cpus": 1}}, "an expression or its text was expected, not int"),
+    ],
+)
+def test_terms_of_another_type_are_told(terms: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Policy(**terms)
+
+
 @pytest.mark.parametrize(
     ("request_", "value"),
     [

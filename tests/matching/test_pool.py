@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -224,3 +225,14 @@ def test_a_snapshot_is_asked_as_its_pool_is(pool: Pool) -> None:
             one.top(job, 3, tie=random.Random(1), fuzzy=fuzzy) for one in (pool, pool.snapshot())
         ]
         assert drawn[0] == drawn[1]
+
+
+def test_top_tells_what_it_takes() -> None:
+    pool = Pool(parse_ads('[ Name = "a" ]'))
+    job: Any = ClassAd()
+    odd: Any = "a"
+    with pytest.raises(TypeError, match="fuzzy takes a number, not str"):
+        pool.top(job, 1, fuzzy=odd)
+    with pytest.raises(TypeError, match="an integer, not str"):
+        pool.top(job, odd)
+    assert pool.top(job, 1, fuzzy=2).keys == ("a",)

@@ -9,7 +9,7 @@ import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker.classad import bounds, evaluate
-from matchmaker.matching.columns import contents, evaluator, work
+from matchmaker.matching.columns import evaluator, scalar, work
 from matchmaker.matching.idle import Outcome
 
 
@@ -64,7 +64,7 @@ def test_what_a_hostile_expression_comes_to_is_found_once(monkeypatch: pytest.Mo
             costly.append(given)
         return found
 
-    monkeypatch.setattr(contents, "evaluate_counted", watched)
+    monkeypatch.setattr(scalar, "evaluate_counted", watched)
     assert len(pool.match(parse_ad("[ Requirements = TARGET.Memory > 1020 ]"))) == 29
     assert costly == []
 

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from matchmaker.classad.functions import FUNCTIONS, Function
+from matchmaker.classad.functions.gang import GLITE
 from matchmaker.classad.operators import BINARY, UNARY
+from tests.oracle import scopes
 from tests.oracle.oracle import Case
+from tests.oracle.vocabulary import ARGUMENTS, LEAVES, SIGNATURES
 
 # Values as they are written, of every type, with the ones at the edge.
 VALUES: Final = (
@@ -44,7 +47,7 @@ TYPES: Final = (
 )  # fmt: skip
 
 # What these give depends on the moment, on chance, or on the configuration of a pool.
-UNREPEATABLE: Final = frozenset({"time", "currenttime", "daytime", "random", "usermap"})
+UNREPEATABLE: Final = GLITE | {"time", "currenttime", "daytime", "random", "usermap"}
 
 # Of times beyond all calendars these give what happens to stand in HTCondor's memory.
 BEYOND: Final = ("9223372036854775807", "-9223372036854775808", "9007199254740993")
@@ -52,6 +55,17 @@ CALENDARS: Final = frozenset({"splitTime", "formatTime"})
 
 SAMPLES: Final = {2: 60, 3: 120, 4: 60}
 """How many further combinations a function is asked, by the number of arguments."""
+
+SENSIBLE: Final = 20
+"""How many calls with sensible arguments a function is asked, for each kind of call."""
+
+# Calls of functions that take the name of an attribute, which is to stand for something.
+NAMING: Final = {
+    "unparse": ("unparse({})",),
+    "unresolved": ("unresolved({})", 'unresolved({}, "o")', 'unresolved({}, "^T")'),
+    "evalInEachContext": ("evalInEachContext({}, ads)", "evalInEachContext({}, {{inner, inner}})"),
+    "countMatches": ("countMatches({}, ads)", "countMatches({}, {{[ own = 0 ], inner}})"),
+}
 
 
 def operators() -> list[str]:
@@ -83,7 +97,10 @@ def functions() -> list[Function]:
 
 
 def function_cases(function: Function) -> Iterator[Case]:
-    """A function with none to four arguments: each value, each pair of types, a fixed sample."""
+    """A function with none to four arguments: each value, each pair of types, a fixed sample.
+
+    And with sensible arguments, by which it has a result.
+    """
     chance = random.Random(function.name)
     values = [value for value in VALUES if value not in BEYOND or function.name not in CALENDARS]
     if function.name not in ("formatTime", "absTime"):
@@ -98,6 +115,30 @@ def function_cases(function: Function) -> Iterator[Case]:
         for _ in range(sample if function.accepts(count) else 2):
             chosen = [chance.choice(values) for _ in range(count)]
             yield Case(f"{function.name}({', '.join(chosen)})")
+    for kinds in _signatures(function):
+        for _ in range(SENSIBLE):
+            chosen = [chance.choice(_sensible(kind)) for kind in kinds]
+            yield Case(f"{function.name}({', '.join(chosen)})")
+    for call in NAMING.get(function.name, ()):
+        for name in (*scopes.NAMES, "inner.up", "TARGET.mine", "MY.uses"):
+            yield Case(call.format(name), scopes.MY)
+            yield Case(call.format(name), scopes.MY, scopes.TARGET)
+
+
+def _signatures(function: Function) -> list[list[str]]:
+    """The kinds of arguments that a function is for; names are asked for by themselves."""
+    return [
+        kinds
+        for calls in SIGNATURES.values()
+        for name, kinds in calls
+        if name == function.name and "name" not in kinds
+    ]
+
+
+def _sensible(kind: str) -> tuple[str, ...]:
+    if kind == "any":
+        return VALUES
+    return ARGUMENTS[kind] if kind in ARGUMENTS else LEAVES[kind]
 
 
 def written_cases() -> list[Case]:

@@ -46,13 +46,25 @@ _UNDEFINED: Final[Answer] = ["undefined"]
 
 DIFFERENCES: Final = (
     Difference(
+        "rest of texts",
+        "eval() reads all of a text; HTCondor's does not look at what follows a choice, a ? b : c",
+        (
+            Example('eval("1 ? 2 : 3 4")', _ERROR),
+            Example('eval("0 ? 2 : real(3)(4)")', _ERROR),
+            Example('eval("x ? 2 : -1y" "z)")', _ERROR),
+        ),
+        theirs=texts.REST,
+    ),
+    Difference(
         "literals",
         "an integer that does not fit 64 bits is a syntax error; HTCondor reads it as 0",
         (
             Example("9223372036854775808", ["unreadable"]),
             Example("1 + 99999999999999999999", ["unreadable"]),
+            Example('eval("99999999999999999999")', _ERROR),
         ),
         theirs=texts.INTEGERS,
+        ours=texts.OUR_INTEGERS,
     ),
     Difference(
         "needless zeros",
@@ -64,6 +76,7 @@ DIFFERENCES: Final = (
             Example('eval("-01")', _ERROR),
         ),
         theirs=texts.ZEROS,
+        ours=texts.OUR_ZEROS,
     ),
     Difference(
         "punctuation",
@@ -71,9 +84,12 @@ DIFFERENCES: Final = (
         (
             Example("x..y", ["unreadable"]),
             Example("[a = 1]..a", ["unreadable"]),
+            Example("1 + ..25", ["unreadable"]),
             Example('strcat("a"; "b")', ["unreadable"]),
+            Example('eval("x..y")', _ERROR),
         ),
         theirs=texts.PUNCTUATION,
+        ours=texts.OUR_PUNCTUATION,
     ),
     Difference(
         "characters",
@@ -123,8 +139,17 @@ DIFFERENCES: Final = (
         (
             Example("relTime(1) / 0", _ERROR),
             Example("relTime(1) * 1e300", _ERROR),
-            Example('relTime(90) / real("INF")', _ERROR),
+            Example('relTime(0) * real("INF")', _ERROR),
             Example("absTime(0, 86400)", _ERROR),
+            Example("absTime(0, 86400) == absTime(0)", _ERROR),
+            Example("absTime(0, 86400) is relTime(1) / 0", _TRUE),
+            Example("absTime(0, 86400) - relTime(5)", _ERROR),
+            Example("-(relTime(1) / 0)", _ERROR),
+            Example("string(absTime(0, 86400))", _ERROR),
+            Example("absTime(relTime(1) / 0)", _ERROR),
+            Example("relTime(1e300)", _ERROR),
+            Example("splitTime(1000000000000)", _ERROR),
+            Example('formatTime(1000000000000, "%Y")', _ERROR),
         ),
         theirs=long_times.LONG,
         ours=long_times.OUR_LONG,
@@ -200,6 +225,7 @@ DIFFERENCES: Final = (
             ),
         ),
         theirs=scopes.PLACES,
+        ours=scopes.OUR_PLACES,
     ),
     Difference(
         "elements of lists",
@@ -208,8 +234,12 @@ DIFFERENCES: Final = (
             Example("[x = {x}].x[0]", _UNDEFINED),
             Example("sum(TARGET.l)", _integer(3), "[y = 4]", "[y = 3; l = {y}]"),
             Example("{[x = 1; a = [b = x]]}.a[0].b", _integer(1)),
+            Example(
+                "evalInEachContext(1 + [k = j].k, {[j = 5]})", ["list", [_integer(6)]], "[j = 7]"
+            ),
         ),
         theirs=lists.LISTS,
+        ours=lists.OUR_LISTS,
     ),
     Difference(
         "kinds of lists",
@@ -227,6 +257,7 @@ DIFFERENCES: Final = (
             Example("[a = 0.1; b = unparse(a)].b", ["string", "0.1"]),
         ),
         theirs=lists.TEXTS,
+        ours=lists.OUR_TEXTS,
     ),
     Difference(
         "relative time literals",
@@ -341,6 +372,7 @@ DIFFERENCES: Final = (
             Example("left.a", _UNDEFINED, "[a = 1]", "[b = 1]"),
         ),
         theirs=scopes.OUTERMOST,
+        ours=scopes.OUR_OUTERMOST,
     ),
     Difference(
         "unresolved",
@@ -350,6 +382,7 @@ DIFFERENCES: Final = (
             Example("unresolved(a)", ["string", "q"], "[a = b; b = a + q]"),
         ),
         theirs=scopes.UNRESOLVED,
+        ours=scopes.OUR_UNRESOLVED,
     ),
     Difference(
         "parentheses",

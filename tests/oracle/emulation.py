@@ -27,6 +27,10 @@ Wrapper: TypeAlias = Callable[..., Any]
 """What is called in the place of something: with that first, then with its arguments."""
 
 
+ANYTHING: Final[Answer] = ["anything"]
+"""What HTCondor answers where it gives what happens to stand in its memory."""
+
+
 class NoValueError(BaseException):
     """Ends an evaluation that has no value, with the answer that says so.
 
@@ -58,7 +62,7 @@ class Rules:
     text: Callable[[str], str] | None = None
     tree: Callable[[Expr], None] | None = None
     surround: Callable[[ClassAd, ClassAd], tuple[ClassAd, ClassAd]] | None = None
-    view: Callable[[Answer], Answer] | None = None
+    view: Callable[[Answer, Case], Answer] | None = None
     answer: Callable[[Answer], Answer] | None = None
     state: type[State] | None = None
 
@@ -70,9 +74,9 @@ OURS: Final = Rules()
 def answer_by(case: Case, rules: Sequence[Rules]) -> Answer:
     """The answer of the reference evaluation with some rules replaced, the last ones outermost."""
     texts = [case.text, case.my, case.target]
-    for one in rules:
-        texts = [one.text(text) for text in texts] if one.text else texts
     try:
+        for one in rules:
+            texts = [one.text(text) for text in texts] if one.text else texts
         given = _evaluated(texts, rules)
     except ParseError:
         given = UNREADABLE

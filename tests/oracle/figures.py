@@ -10,12 +10,13 @@ DIFFERING: Final = "cases that differ on purpose"
 """The properties of a test's report that hold its figures."""
 
 
-def line(reports: Mapping[str, Iterable[Any]]) -> str | None:
-    """One line with the figures of all reports; None where no test has compared anything.
+def added_up(reports: Mapping[str, Iterable[Any]]) -> tuple[int, int]:
+    """How many cases agreed and how many differed in all reports together.
 
     >>> from types import SimpleNamespace
-    >>> line({"passed": [SimpleNamespace(user_properties=[(AGREEING, 1999), (DIFFERING, 1)])]})
-    'conformance: 1,999 of 2,000 cases agree with HTCondor, 1 differs as listed'
+    >>> report = SimpleNamespace(user_properties=[(AGREEING, 1999), (DIFFERING, 1)])
+    >>> added_up({"passed": [report, report], "skipped": [SimpleNamespace()]})
+    (3998, 2)
     """
     figures = {AGREEING: 0, DIFFERING: 0}
     for kind in ("passed", "failed"):
@@ -23,9 +24,15 @@ def line(reports: Mapping[str, Iterable[Any]]) -> str | None:
             for name, number in getattr(report, "user_properties", ()):
                 if name in figures:
                     figures[name] += number
-    agreeing, differing = figures[AGREEING], figures[DIFFERING]
-    if not agreeing:
-        return None
+    return figures[AGREEING], figures[DIFFERING]
+
+
+def line(agreeing: int, differing: int) -> str:
+    """One line with the figures.
+
+    >>> line(1999, 1)
+    'conformance: 1,999 of 2,000 cases agree with HTCondor, 1 differs as listed'
+    """
     verb = "differs" if differing == 1 else "differ"
     return (
         f"conformance: {agreeing:,} of {agreeing + differing:,} cases agree with HTCondor, "

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from matchmaker import ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.nodes import Attr
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.quoting import quote
 from tests.oracle.cases import UNREPEATABLE
@@ -37,10 +38,8 @@ _IDENTITIES: Final = ("is", "isnt", "=?=", "=!=")
 _INFIX: Final = tuple(symbol for symbol in BINARY if symbol != "?:")
 _TIME: Final = re.compile(r"absTime|relTime|formatTime", re.IGNORECASE)
 """What is not broken: without arguments it gives the present, and half a date some other one."""
-_TWICE: Final = re.compile(r"""("(?:\\.|[^"\\])+")\1""")
-"""A string twice is one string; eval() of it may be ``f(x)(y)``, a syntax of HTCondor's alone."""
-_COMPARING: Final = re.compile(r"version|stri?cmp", re.IGNORECASE)
-"""What compares lists and ads as texts, to the character."""
+_COMPARING: Final = re.compile(r"version|stri?cmp|unparse|split|stringlist", re.IGNORECASE)
+"""What compares or cuts up lists, ads and expressions as texts, to the character."""
 _TOKEN: Final = re.compile(
     r'"(?:\\.|[^"\\])*"|\w+|\s+|>>>|=\?=|=!=|[<>=!]=|&&|\|\||<<|>>|\?:|.', re.DOTALL
 )
@@ -76,8 +75,7 @@ class Generator:
                     text = plain(text)
                 if self.chance.random() < 0.1 and not _TIME.search(text):
                     text = self.damaged(text)
-                if not _TWICE.search(text):
-                    yield Case(text, my, target)
+                yield Case(text, my, target)
 
     def _ads(self) -> tuple[str, str]:
         """The ads around a group: none, one, or two."""
@@ -231,7 +229,8 @@ class Generator:
     def _no_name(self, depth: int) -> str:
         """An expression that is no name alone, from whose place HTCondor would look up the rest."""
         text = self.of(self.chance.choice(_PLAIN), depth)
-        return f"({text} ?: undefined)" if text.replace(".", "").isalnum() else text
+        name = readable(text) and isinstance(parse_expr(text), Attr)
+        return f"({text} ?: undefined)" if name else text
 
     def _projection(self, depth: int) -> str:
         return f"{self.operand(self.of('ads', depth))}.{self.chance.choice(ALL_NAMES)}"

@@ -86,7 +86,7 @@ _CALLS: Final = {
         isClassAd(any) isBoolean(any) isAbsTime(any) isRelTime(any) member(any,list)
         member(string,list) identicalMember(any,list) bool(string) bool(integer)
         regexp(pattern,string) regexp(pattern,string,options) regexpMember(pattern,list)
-        anyCompare(string,list,integer) allCompare(string,list,any)
+        anyCompare(operator,list,integer) allCompare(operator,list,any)
         stringListMember(string,string) stringListIMember(string,string)
         stringListSubsetMatch(string,string) stringListISubsetMatch(string,string)
         stringListsIntersect(string,string) versionLE(string,string) versionLT(string,string)
@@ -128,6 +128,8 @@ PATTERN_PARTS: Final = (
 
 ARGUMENTS: Final = {
     "options": ('"i"', '"g"', '"f"', '"fg"', '"im"', '"s"', '"x"', '""', "undefined"),
+    "operator": ('"<"', '"<="', '"=="', '"!="', '">="', '">"', '"is"', '"isnt"', '"=?="', '"+"'),
+    "pattern": ('"a"', '"^A"', '"[a-c]+"', '"(b)?"', '"."', '"x|$"', '"(a)(b)"', '"\\\\d+"', '"("'),
     "factor": ("2", "4", "-8", "0.5", "0"),
     "seconds": ("1.5", "-2.25", "0.0", "1e9", "1e300", 'real("INF")', 'real("NaN")', "undefined"),
     "offset": ("relTime(3600)", "relTime(-5400)", "7200", "-60", "relTime(90.5)", "100000"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +17,9 @@ from matchmaker.classad import evaluate as evaluate_module
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY, UNARY
-from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value, is_error
-from matchmaker.matching.columns import contents as contents_module
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns import evaluator, forms, kernels, sparse, work
+from matchmaker.matching.columns import scalar as scalar_module
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
@@ -32,6 +31,7 @@ from matchmaker.matching.snapshot import Snapshot
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
+from tests.canonical import canonical
 
 FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
@@ -43,7 +43,7 @@ def form(request: pytest.FixtureRequest) -> Iterator[str]:
         patched.setattr(evaluator, "FEW_ROWS", 0)
         if request.param != FORMS[0]:
             patched.setattr(evaluator, "FEW", 0)
-            patched.setattr(contents_module, "FEW", 0)
+            patched.setattr(scalar_module, "FEW", 0)
         if request.param in ("not coded", "texts"):
             patched.setattr(forms, "MANY", 0)
             patched.setattr(stores, "SETTLE_EVERY", 0)
@@ -54,19 +54,6 @@ def form(request: pytest.FixtureRequest) -> Iterator[str]:
             patched.setattr(stores, "DENSE", 0)
             patched.setattr(sparse, "SPARSE", 0)
         yield request.param
-
-
-def canonical(value: Any) -> Any:
-    """A value as something that `==` compares exactly: by type, and reals by their bits."""
-    if is_error(value):
-        return "error"
-    if isinstance(value, float):
-        return "real", "nan" if math.isnan(value) else value.hex()
-    if isinstance(value, list):
-        return [canonical(item) for item in value]
-    if isinstance(value, ClassAd):
-        return {name.lower(): str(value[name]) for name in value}
-    return type(value), value
 
 
 EDGES = [0, 1, -1, 2, 3, 63, 64, 2**53, 2**53 + 1, MAX_INT, MIN_INT, True, False, 0.0, -0.0, 0.5,
@@ -169,7 +156,7 @@ def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
         patched.setattr(evaluate_module, "MAX_STEPS", request.param)
         # What an expression takes changes a little when a function is made of it.
         patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
-        patched.setattr(contents_module, "COSTLY", request.param >> 1)
+        patched.setattr(scalar_module, "COSTLY", request.param >> 1)
         yield
 
 

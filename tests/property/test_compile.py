@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from functools import cache
@@ -21,22 +20,10 @@ from matchmaker.classad.operators import BINARY, ascii_fold
 from matchmaker.classad.state import State
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from tests import strategies
+from tests.canonical import canonical
 from tests.classad.test_bounds import HOSTILE
 
 NAMES = (*strategies.NAMES, "target", "Requirements")
-
-
-def canonical(value: Any) -> Any:
-    """A value as something that `==` compares exactly: by type, and reals by their bits."""
-    if is_error(value):
-        return "error"
-    if isinstance(value, float):
-        return "real", "nan" if math.isnan(value) else value.hex()
-    if isinstance(value, list):
-        return [canonical(item) for item in value]
-    if isinstance(value, ClassAd):
-        return {name.lower(): str(value[name]) for name in value}
-    return type(value), value
 
 
 def plain_leaves() -> st.SearchStrategy[Expr]:

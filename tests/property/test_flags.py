@@ -107,9 +107,25 @@ def _selects(option: str, value: str, node: ClassAd) -> bool:
     if option == "--mincpus":
         return cpus >= int(value)
     if option == "--constraint":
-        return set(value.split("&")) <= {FEATURES.get(tag) for tag in tags}
+        return _constrained(value, {FEATURES.get(tag) for tag in tags})
     assert option == "--exclude"
     return node.eval("Name") not in value.split(",")
+
+
+def _constrained(text: str, features: set[str | None]) -> bool:
+    """Features with & or |, and with parentheses of one level around the other of the two."""
+    whole = text if "(" in text else f"({text})"
+    assert re.fullmatch(r"[a-z0-9&|]*(\([a-z0-9&|]+\)[a-z0-9&|]*)+", whole), text
+
+    def flat(inner: str) -> str:
+        assert not {"&", "|"} <= set(inner), text
+        test = all if "|" not in inner else any
+        return "app" if test(name in features for name in re.split("[&|]", inner)) else "none"
+
+    outer = re.sub(r"\(([a-z0-9&|]+)\)", lambda match: flat(match.group(1)), whole)
+    assert not {"&", "|"} <= set(outer), text
+    features = {*features, "app"}
+    return flat(outer) == "app"
 
 
 def told(residual: Expr, site: Mapping, nodes: list[ClassAd] | None) -> Submission | None:

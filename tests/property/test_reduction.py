@@ -19,8 +19,9 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
+from matchmaker.reduction.paranoid import paranoid
 from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
-from tests.property.test_compile import canonical
+from tests.canonical import canonical
 
 HOSTS = ("HostA", "HostB", "HostC")
 FACTS = ("FactA", "FactB", "FactC")
@@ -162,6 +163,15 @@ def test_simplification_keeps_what_is_demanded(
         assert repr(truth(after)).split("(")[0] == repr(truth(before)).split("(")[0]
     else:
         assert (truth(after) is True) == (truth(before) is True)
+
+
+@given(cases())
+def test_every_rewrite_of_a_reduction_is_sound(
+    case: tuple[ClassAd, ClassAd, list[ClassAd]],
+) -> None:
+    job, queue, _ = case
+    with paranoid():
+        reduce(job, queue, scope)
 
 
 @pytest.mark.parametrize("demand", [MATCH, OUTCOME, VALUE])

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError
+from matchmaker.classad import scanner
 from matchmaker.classad.formats.old import _read_lines, read
-from matchmaker.classad.parser import parse_ad_expr
+from matchmaker.classad.parser import MAX_TEXT, parse_ad_expr, parse_expr
 from matchmaker.classad.scanner import PLAIN_LINES, read_flat_ad
 from tests import strategies
 
@@ -23,7 +24,21 @@ fragments = st.sampled_from(
      "a//2", "a/*c*/b", "'q;r'", "= 1", "1 2", "", '"a" "b"', 'real("INF")', "\0", "é", "a ?: -1",
      "0", "00", "٣", '"é"']
 )  # fmt: skip
-values = fragments | strategies.expressions(max_leaves=4).map(str)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> str:
+    """Lists, most of them of plain values; some are spoiled."""
+    parts = draw(st.lists(st.tuples(spaces, fragments, spaces), max_size=4))
+    comma = draw(st.sampled_from([",", ",", ",", " ", ",,"]))
+    before, after = (
+        draw(st.sampled_from(["{", "{", " {", "{,"])),
+        draw(st.sampled_from(["}", ",}", "} ", "", "}}"])),
+    )
+    return before + comma.join(a + item + b for a, item, b in parts) + after
+
+
+values = fragments | lists() | strategies.expressions(max_leaves=4).map(str)
 
 
 @st.composite
@@ -51,6 +66,36 @@ def test_a_flat_ad_is_what_the_grammar_reads(text: str) -> None:
         assert read is not None
         assert ad == read
         assert list(ad) == list(read)
+
+
+@settings(max_examples=1500)
+@given(lists() | st.text('{},1-. "at', max_size=12).map(lambda text: f"{{{text}}}"))
+def test_a_plain_list_is_what_the_grammar_reads(text: str) -> None:
+    found = scanner._plain_list(text.strip())
+    if found is not None:
+        assert found is parse_expr(text)
+
+
+def test_plain_lists_need_no_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        raise AssertionError(f"the grammar was asked for {text!r}")
+
+    monkeypatch.setattr(scanner, "parse_expr", refuse)
+    text = ", ".join(f'{number}, -{number}.25, "host{number};x", TRUE' for number in range(2000))
+    for ad in (
+        read_flat_ad(f"[ l = {{ {text} }}; one = {{1}} ]"),
+        *read(iter([f"l = {{{text}}}\n"])),
+    ):
+        assert ad is not None
+        held = ad.eval("l")
+        assert isinstance(held, list)
+        assert len(held) == 8000
+        assert held[-4:] == [1999, -1999.25, "host1999;x", True]
+
+
+def test_a_list_of_too_many_characters_is_for_the_grammar_to_refuse() -> None:
+    text = "{" + "1," * (MAX_TEXT // 2) + "1}"
+    assert scanner._plain_list(text) is None
 
 
 def test_the_first_tier_takes_plain_ads() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, testing
 from tests import strategies
-from tests.property.test_compile import ads, canonical, conditions
+from tests.canonical import canonical
+from tests.property.test_compile import ads, conditions
 
 
 @settings(max_examples=500)

@@ -9,6 +9,8 @@ The fixture `slapd` is a factory and remembers its servers until the module's te
 
     def test_search(slapd):
         url = slapd("dn: o=grid\nobjectClass: organization\no: grid\n")
+
+It serves ``o=grid`` for GLUE 1.3 and ``o=glue`` for GLUE 2.0, unless its `Setup` says otherwise.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Protocol
 
+import attrs
 import pytest
 
 # Debian installs the server where ordinary users do not look.
@@ -38,16 +42,41 @@ _START_SECONDS = 20.0
 _STOP_SECONDS = 20.0
 _ATTEMPTS = 5
 
+GRID, GLUE = "o=grid", "o=glue"
 _DATABASE = """\
 database mdb
-suffix "o=grid"
-rootdn "o=grid"
-directory {folder}/grid
-maxsize 104857600
+suffix "{suffix}"
+rootdn "{suffix}"
+rootpw secret
+directory {folder}/{number}
+maxsize 1073741824
 dbnosync
 index objectClass eq,pres
-index GlueCEUniqueID eq
+index GlueCEUniqueID,GLUE2ServiceID eq
 """
+
+
+@attrs.frozen
+class Certificate:
+    """A certificate of this machine's loopback address, its key, and who signed it: itself."""
+
+    certificate: Path
+    key: Path
+
+
+def make_certificate(folder: Path, host: str = "IP:127.0.0.1") -> Certificate:
+    """A certificate that nobody but a client who is given it trusts."""
+    made = Certificate(folder / "certificate.pem", folder / "key.pem")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "2", "-subj", "/CN=test", "-addext", f"subjectAltName={host}"),
+            *("-out", str(made.certificate), "-keyout", str(made.key)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made
 
 
 class UnavailableError(Exception):
@@ -61,7 +90,17 @@ def _program(name: str) -> str:
     return found
 
 
-def _configuration(folder: Path) -> str:
+@attrs.frozen
+class Setup:
+    """How a server is to be: further lines for its databases, TLS, and what it serves."""
+
+    options: str = ""
+    certificate: Certificate | None = None
+    scheme: str = "ldap"
+    suffixes: tuple[str, ...] = (GRID, GLUE)
+
+
+def _configuration(folder: Path, setup: Setup) -> str:
     lines = []
     for name in _SCHEMAS:
         file = _SCHEMA / f"{name}.schema"
@@ -72,10 +111,18 @@ def _configuration(folder: Path) -> str:
     if modules is not None:  # elsewhere the backend is built in
         lines += [f"modulepath {modules}", "moduleload back_mdb"]
     lines += [f"pidfile {folder}/slapd.pid", f"argsfile {folder}/slapd.args", "sizelimit unlimited"]
-    return "\n".join(lines) + "\n" + _DATABASE.format(folder=folder)
+    if setup.certificate is not None:
+        lines += [f"TLSCertificateFile {setup.certificate.certificate}"]
+        lines += [f"TLSCertificateKeyFile {setup.certificate.key}"]
+    databases = [
+        _DATABASE.format(folder=folder, number=number, suffix=suffix) + setup.options
+        for number, suffix in enumerate(setup.suffixes)
+    ]
+    return "\n".join([*lines, *databases]) + "\n"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback address on which nobody listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -91,12 +138,12 @@ def _answers(port: int) -> bool:
 
 
 @contextmanager
-def _serving(server: str, configuration: Path, folder: Path) -> Iterator[str]:
+def _serving(server: str, configuration: Path, folder: Path, scheme: str) -> Iterator[str]:
     """Run the server; a port that another process takes first costs one more attempt."""
     log = folder / "slapd.log"
     for _ in range(_ATTEMPTS):
-        port = _free_port()
-        url = f"ldap://127.0.0.1:{port}"
+        port = free_port()
+        url = f"{scheme}://127.0.0.1:{port}"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [server, "-f", str(configuration), "-h", url, "-d", "0"],
@@ -123,37 +170,59 @@ def _serving(server: str, configuration: Path, folder: Path) -> Iterator[str]:
     raise RuntimeError(f"slapd does not start: {log.read_text(errors='replace')}")
 
 
-@contextmanager
-def server(ldif: str) -> Iterator[str]:
-    """The URL of a server that publishes the entries of a sound LDIF text under ``o=grid``."""
-    slapd_program, slapadd = _program("slapd"), _program("slapadd")
-    with tempfile.TemporaryDirectory(prefix="slapd-") as name:
-        folder = Path(name)
-        (folder / "grid").mkdir()
-        configuration = folder / "slapd.conf"
-        configuration.write_text(_configuration(folder), encoding="utf-8")
+def _load(slapadd: str, folder: Path, suffixes: tuple[str, ...], ldif: str) -> None:
+    """Fill the databases, each with the entries under its own suffix."""
+    entries = [entry for entry in ldif.split("\n\n") if entry.strip()]
+    for suffix in suffixes:
+        mine = [e for e in entries if _name(e).lower().endswith(suffix.lower())]
         data = folder / "data.ldif"
-        data.write_text(ldif, encoding="utf-8")
+        data.write_text("\n\n".join(mine) + "\n", encoding="utf-8")
         loaded = subprocess.run(
-            [slapadd, "-f", str(configuration), "-l", str(data)],
+            [slapadd, "-f", str(folder / "slapd.conf"), "-b", suffix, "-l", str(data)],
             check=False,
             capture_output=True,
             text=True,
             errors="replace",
         )
         assert loaded.returncode == 0, loaded.stderr
-        with _serving(slapd_program, configuration, folder) as url:
+
+
+def _name(entry: str) -> str:
+    """The unfolded name of an entry of LDIF, empty where there is none."""
+    lines = entry.replace("\n ", "").split("\n")
+    return next((line[3:].strip() for line in lines if line.lower().startswith("dn:")), "")
+
+
+@contextmanager
+def server(ldif: str, setup: Setup | None = None) -> Iterator[str]:
+    """The URL of a server that publishes the entries of a sound LDIF text."""
+    setup = setup or Setup()
+    slapd_program, slapadd = _program("slapd"), _program("slapadd")
+    with tempfile.TemporaryDirectory(prefix="slapd-") as name:
+        folder = Path(name)
+        for number in range(len(setup.suffixes)):
+            (folder / str(number)).mkdir()
+        configuration = folder / "slapd.conf"
+        configuration.write_text(_configuration(folder, setup), encoding="utf-8")
+        _load(slapadd, folder, setup.suffixes, ldif)
+        with _serving(slapd_program, configuration, folder, setup.scheme) as url:
             yield url
 
 
+class Start(Protocol):
+    """What the fixture gives: a function from LDIF to the URL of a server that publishes it."""
+
+    def __call__(self, ldif: str, setup: Setup | None = None) -> str: ...
+
+
 @pytest.fixture(scope="module")
-def slapd() -> Iterator[Callable[[str], str]]:
+def slapd() -> Iterator[Start]:
     """A function from LDIF to the URL of a server that publishes it."""
     with ExitStack() as running:
 
-        def start(ldif: str) -> str:
+        def start(ldif: str, setup: Setup | None = None) -> str:
             try:
-                return running.enter_context(server(ldif))
+                return running.enter_context(server(ldif, setup))
             except UnavailableError as error:
                 pytest.skip(f"no LDAP server here: {error}")
 

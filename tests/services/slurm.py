@@ -35,9 +35,6 @@ import contextlib
 import os
 import re
 import secrets
-import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -47,11 +44,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-# Daemons live in sbin, which is often missing from the path of an ordinary user.
-_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+from tests.services.daemons import (
+    PATH,
+    START_SECONDS,
+    ServiceUnavailable,
+    daemon,
+    free_port,
+    program,
+    wait,
+)
 
-_START_SECONDS = 60.0
-_STOP_SECONDS = 20.0
 _ATTEMPTS = 5
 
 _NOT_AVAILABLE = "Requested node configuration is not available"
@@ -69,7 +71,12 @@ AuthInfo=socket={folder}/munge/socket
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool.%n
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmdUser={user}
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobCompType=jobcomp/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -85,15 +92,12 @@ EnforcePartLimits=ALL
 SuspendProgram={true}
 ResumeProgram={true}
 SuspendTime=600
+PrivateData=cloud
 """
 
 
 class UsageError(Exception):
     """The options are wrong in themselves, whatever the node; the message is Slurm's."""
-
-
-class ServiceUnavailable(Exception):  # noqa: N818 - a state of this machine, not an error in a test
-    """The servers cannot be started on this machine; the message says why."""
 
 
 def _plain(_: object, attribute: attrs.Attribute[str], value: str) -> None:
@@ -128,7 +132,7 @@ class SlurmNode:
             words.append(f"Feature={','.join(self.features)}")
         if self.gres is not None:
             words.append(f"Gres={self.gres}")
-        return " ".join([*words, "State=CLOUD"])
+        return " ".join(words)
 
 
 @attrs.frozen
@@ -178,69 +182,9 @@ class SlurmOracle:
             check=False,
             env=self.environment,
             cwd=self.folder,
-            timeout=_START_SECONDS,
+            timeout=START_SECONDS,
         )
         return None if done.returncode == 0 else (done.stderr or done.stdout).strip()
-
-
-def _program(name: str) -> str:
-    found = shutil.which(name, path=_PATH)
-    if found is None:
-        raise ServiceUnavailable(f"{name} not found (Debian: apt-get install slurm-wlm munge)")
-    return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return "\n".join(lines[-10:]) or "(no output)"
-
-
-@contextlib.contextmanager
-def _daemon(argv: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a daemon in the foreground, its output in ``log``, and stop it at the end."""
-    # If the test process itself is killed, the kernel stops the daemon.
-    setpriv = shutil.which("setpriv", path=_PATH)
-    guard = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            [*guard, *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={"PATH": _PATH},
-            cwd=log.parent,
-            # A group of its own: an interrupt at the keyboard must not reach it before we stop it.
-            start_new_session=True,
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the daemon answers; an end or a silence of it is `ServiceUnavailable`."""
-    give_up = time.monotonic() + _START_SECONDS
-    while not ready():
-        name = log.stem
-        if process.poll() is not None:
-            raise ServiceUnavailable(f"{name} ended at once:\n{_tail(log)}")
-        if time.monotonic() > give_up:
-            raise ServiceUnavailable(f"{name} does not answer:\n{_tail(log)}")
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -251,27 +195,34 @@ def _munge(folder: Path) -> Iterator[None]:
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
     places = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
-    argv = [_program("munged"), "--foreground", "--num-threads=2"]
+    argv = [program("munged"), "--foreground", "--num-threads=2"]
     argv += [f"--{option}={folder / place}" for option, place in places.items()]
     log = folder / "munged.log"
-    with _daemon(argv, log) as process:
-        _wait((folder / "socket").exists, process, log)
+    with daemon(argv, log) as process:
+        wait((folder / "socket").exists, process, log)
         yield
 
 
 @contextlib.contextmanager
-def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOracle]:
-    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields."""
-    scontrol = _program("scontrol")
-    slurmctld = _program("slurmctld")
+def _controller(
+    folder: Path,
+    nodes: tuple[SlurmNode, ...],
+    where: Callable[[SlurmNode], str] = lambda node: "State=CLOUD",
+) -> Iterator[SlurmOracle]:
+    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields.
+
+    ``where`` is the rest of a node's line: how its daemon is reached, or that it needs none.
+    """
+    scontrol = program("scontrol")
+    slurmctld = program("slurmctld")
     configuration = folder / "slurm.conf"
     log = folder / "slurmctld.log"
     oracle = SlurmOracle(
         nodes,
-        _program("sbatch"),
+        program("sbatch"),
         folder,
         # Nothing of the caller's: SBATCH_* variables are options too.
-        {"PATH": _PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)},
+        {"PATH": PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)},
     )
 
     def answers() -> bool:
@@ -281,21 +232,23 @@ def _controller(folder: Path, nodes: tuple[SlurmNode, ...]) -> Iterator[SlurmOra
             text=True,
             check=False,
             env=oracle.environment,
-            timeout=_START_SECONDS,
+            timeout=START_SECONDS,
         )
         return done.returncode == 0 and " is UP" in done.stdout
 
     (folder / "state").mkdir(exist_ok=True)
     head = _CONFIGURATION.format(
-        folder=folder, port=_free_port(), user=os.getuid(), true=_program("true")
-    )
+        folder=folder, port=free_port(), user=os.getuid(), true=program("true"),
+        # Only nodes without a daemon are put to sleep.
+        suspend=600 if all("CLOUD" in where(node) for node in nodes) else "INFINITE",
+    )  # fmt: skip
     kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
     lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
-    lines += [node.line() for node in nodes]
+    lines += [f"{node.line()} {where(node)}" for node in nodes]
     lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
     configuration.write_text(head + "\n".join(lines) + "\n")
-    with _daemon([slurmctld, "-D", "-f", str(configuration)], log) as process:
-        _wait(answers, process, log)
+    with daemon([slurmctld, "-D", "-f", str(configuration)], log) as process:
+        wait(answers, process, log)
         yield oracle
 
 
@@ -308,7 +261,7 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
     """
     inventory = tuple(nodes)
     for name in ("munged", "slurmctld", "scontrol", "sbatch"):
-        _program(name)
+        program(name)
     # Not pytest's own folder: the name of a socket may not be longer than about 100 characters.
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
@@ -325,6 +278,77 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
             else:
                 yield oracle
                 return
+
+
+@attrs.frozen
+class Farm:
+    """A cluster whose nodes run a daemon each, all on this machine, so that jobs run."""
+
+    oracle: SlurmOracle
+
+    def submit(self, argv: Sequence[str], script: str) -> str:
+        """Submits a job script and waits for its end; what it wrote. Raises UsageError."""
+        path = self.oracle.folder / "job.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        output = self.oracle.folder / "job.out"
+        output.unlink(missing_ok=True)
+        done = self._run("sbatch", "--wait", f"--output={output}", "-N1", *argv, str(path))
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        give_up = time.monotonic() + START_SECONDS
+        while not output.exists() and time.monotonic() < give_up:
+            time.sleep(0.05)
+        return output.read_text()
+
+    def queue(self, argv: Sequence[str]) -> str:
+        """Submits a job that is held, and so stays queued; its name."""
+        done = self._run("sbatch", "--hold", "--parsable", *argv, "--wrap", "true")
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        return done.stdout.strip()
+
+    def _run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program(name), *argv], capture_output=True, text=True, check=False,
+            env=self.oracle.environment, cwd=self.oracle.folder, timeout=START_SECONDS,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def farm(nodes: Iterable[SlurmNode]) -> Iterator[Farm]:
+    """Run a controller and a ``slurmd`` for each node.
+
+    Raises:
+        ServiceUnavailable: The daemons are not installed or do not start here.
+    """
+    inventory = tuple(nodes)
+    if os.getuid() != 0:
+        raise ServiceUnavailable("slurmd runs jobs as root only")
+    slurmd = program("slurmd")
+    ports = {node.name: free_port() for node in inventory}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        folder.chmod(0o755)
+        stack.enter_context(_munge(folder / "munge"))
+
+        def where(node: SlurmNode) -> str:
+            here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[node.name]}"
+            return f"{here} State=UNKNOWN"
+
+        oracle = stack.enter_context(_controller(folder, inventory, where))
+        made = Farm(oracle)
+        for node in inventory:
+            log = folder / f"slurmd-{node.name}.log"
+            (folder / f"spool.{node.name}").mkdir()
+            argv = [slurmd, "-D", "-N", node.name, "-f", str(folder / "slurm.conf")]
+            process = stack.enter_context(daemon(argv, log))
+
+            def is_idle(name: str = node.name) -> bool:
+                said = made._run("sinfo", "-h", "-n", name, "-o", "%t").stdout
+                return said.strip() == "idle"
+
+            wait(is_idle, process, log)
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -345,7 +369,7 @@ def slurm() -> Iterator[Callable[[Iterable[SlurmNode]], SlurmOracle]]:
         # Programs that are not installed skip every test at once, before any of its work.
         try:
             for name in ("munged", "slurmctld", "sbatch"):
-                _program(name)
+                program(name)
         except ServiceUnavailable as error:
             pytest.skip(f"no Slurm here: {error}")
         yield start

@@ -33,6 +33,14 @@ features = { "GLITE_1_2" = "glite12", "GLITE_1_4" = "glite14", "APP1" = "app1", 
 kind = "eq"
 features = { "3.0.5" = "el305", "4.0" = "el40", "4.8" = "el48", "5.2" = "el52" }
 """
+
+# Speeds as features, of which a node without a speed has none.
+BUCKETS = """
+[attributes.GlueHostBenchmarkSI00]
+kind = "bucket"
+buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, 10000] }
+"""
+SPEEDS = {400: "si400", 500: "si500", 501: "si500", 620: "si600"}
 FEATURES = {"GLITE_1_2": "glite12", "GLITE_1_4": "glite14", "APP1": "app1", "APP2": "app2"}
 
 
@@ -73,12 +81,17 @@ def tags(ad: ClassAd) -> list[str]:
     return [FEATURES[tag] for tag in found if tag in FEATURES] if isinstance(found, list) else []
 
 
+def speed(ad: ClassAd) -> list[str]:
+    found = ad.eval("GlueHostBenchmarkSI00")
+    return [SPEEDS[found]] if isinstance(found, int) else []
+
+
 NODES = inventory()
 
 
 @pytest.fixture(scope="module")
 def oracle(slurm: Start) -> SlurmOracle:
-    return slurm([slurm_node(ad, tags(ad)) for ad in NODES])
+    return slurm([slurm_node(ad, [*tags(ad), *speed(ad)]) for ad in NODES])
 
 
 @pytest.fixture
@@ -170,12 +183,58 @@ def test_flags_that_make_sure_select_accepted_nodes_only(
     try:
         submission, residual = told(text, site, nodes=False, want=Fit.SUFFICIENT)
     except NoFlagsError:
-        # There are none only where the first alternative cannot be asked for as it is.
+        # There are none only where no alternative can be asked for as it is.
         plain, _ = told(requirement(seed), site, nodes=False)
         assert plain is None or plain.verdict is not Fit.EXACT
         return
     assert submission is not None
     assert oracle.selected(submission.argv) <= accepted(residual)
+
+
+@pytest.fixture
+def buckets(tmp_path: Path) -> Path:
+    path = tmp_path / "buckets.toml"
+    path.write_text(MAPPING + BUCKETS)
+    return path
+
+
+def alternatives(seed: int) -> str:
+    """Features in every arrangement: alternatives of conjunctions, and conjunctions of these."""
+    chance = random.Random(seed)
+
+    def feature() -> str:
+        if chance.random() < 0.4:
+            return f"{SI00} {chance.choice(['>=', '<'])} {chance.choice([500, 600])}"
+        return f'member("{chance.choice(sorted(FEATURES))}", {TAGS})'
+
+    def tree(depth: int) -> str:
+        if not depth:
+            return feature()
+        word = chance.choice([" && ", " || "])
+        return "(" + word.join(tree(depth - 1) for _ in range(2)) + ")"
+
+    return " && ".join(tree(chance.randint(1, 2)) for _ in range(chance.randint(1, 2)))
+
+
+def test_alternatives_of_features_are_exact(oracle: SlurmOracle, buckets: Path) -> None:
+    # Only nodes whose speed is a number or missing: a text would be another feature's to tell.
+    typed = {str(ad.eval("Name")) for ad in NODES if ad.eval("GlueHostBenchmarkSI00") != "fast"}
+    exact = 0
+    for seed in range(40):
+        text = alternatives(seed)
+        submission, residual = told(text, buckets, nodes=False)
+        wanted = accepted(residual) & typed
+        if submission is None:
+            assert not wanted
+            continue
+        selected = oracle.selected(submission.argv) & typed
+        about = (text, submission.argv, submission.dropped)
+        if submission.verdict is Fit.EXACT:
+            exact += 1
+            assert selected == wanted, about
+        else:
+            assert selected >= wanted, about
+    assert exact >= 30
 
 
 def test_random_requirements_are_of_every_verdict(site: Path) -> None:

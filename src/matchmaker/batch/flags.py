@@ -1,41 +1,47 @@
 """From a residual, a condition on hosts, to a batch system's submit flags, with a verdict.
 
-Each clause of the residual that the mapping has a flag for becomes that flag; what it cannot say is
-dropped and named. With an inventory of the queue's nodes, the nodes that the residual refuses are
-excluded by name instead, so that the flags select exactly the right ones.
+What the mapping has a flag for is asked for; what it cannot say is dropped and named. With an
+inventory of the queue's nodes, the nodes that the residual refuses are excluded by name instead,
+so that the flags select exactly the right ones, and a certificate says so node by node.
 
-A flag is one word of an argument vector. Ad text gets into flags only as numbers, as names from the
+A flag is words of an argument vector. Ad text gets into flags only as numbers, as names from the
 mapping, and as node names of plain characters.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable
 from enum import StrEnum
 
 import attrs
 
-from matchmaker.batch.mapping import Mapping, Rule, load_mapping, safe
+from matchmaker.batch import constraints, expression, request
+from matchmaker.batch.asks import Ask, Group
+from matchmaker.batch.blah import ce_requirements, submit_text
+from matchmaker.batch.inventory import Certificate, Inventory, NodeClass, survey
+from matchmaker.batch.mapping import Mapping, load_mapping, safe
+from matchmaker.batch.request import Resources
+from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
+from matchmaker.batch.words import Flag, TooManyError, admits, directive, hosts, options
 from matchmaker.classad import ClassAd, Expr
-from matchmaker.classad.ad import HOST_NAMES, first_text
-from matchmaker.classad.nodes import (
-    TARGET_SCOPES,
-    TRUE,
-    Attr,
-    Binary,
-    Call,
-    Literal,
-    Unary,
-    conjuncts,
-    disjuncts,
-    scope_of,
-)
-from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import MAX_INT
+from matchmaker.classad.nodes import TRUE, conjunction, conjuncts
 from matchmaker.reduction import Reduction, Verdict
+from matchmaker.reduction.bounds import bounds
+from matchmaker.reduction.domains import LISTS
+
+__all__ = [
+    "Dropped",
+    "Fit",
+    "NoFlagsError",
+    "NoHostError",
+    "Policy",
+    "Submission",
+    "flags",
+]
+
+MOST_HOSTS = 60_000
+"""So many characters a list of nodes may have; one word of a command holds 128 KiB."""
 
 
 class Fit(StrEnum):
@@ -51,27 +57,26 @@ class Fit(StrEnum):
     SUFFICIENT = "sufficient"
 
 
-class NoFlagsError(ValueError):
-    """There are no flags of the kind that was asked for; the message says which clause is why."""
+class Policy(StrEnum):
+    """What a site does about what it cannot say.
 
+    ``strict``: no flags but exact ones. ``lenient``: necessary ones, with the condition that the
+    job checks again on the node. ``reject-never``: necessary ones and no check; only a job that no
+    host can satisfy is refused.
+    """
 
-class NoHostError(NoFlagsError):
-    """No host can satisfy the requirement, so that there is nothing to submit."""
-
-
-@attrs.frozen(slots=True)
-class Dropped:
-    """A clause that the flags do not carry, or not whole, and why."""
-
-    clause: Expr
-    reason: str
+    STRICT = "strict"
+    LENIENT = "lenient"
+    REJECT_NEVER = "reject-never"
 
 
 @attrs.frozen(slots=True)
 class Submission:
     """What the batch system is told: as arguments of its command and as lines of a job script.
 
-    ``excluded`` are the nodes excluded by name, on the inventory's word.
+    ``excluded`` are the nodes excluded by name, on the inventory's word; ``certificate`` proves
+    what is selected of the inventory. ``recheck`` is the condition that the job must check on the
+    node, with the job as ``MY`` and the node as ``TARGET``: what flags do not carry, or None.
     """
 
     lrms: str
@@ -81,16 +86,8 @@ class Submission:
     verdict: Fit
     dropped: tuple[Dropped, ...] = ()
     excluded: tuple[str, ...] = ()
-
-
-@attrs.frozen(slots=True)
-class _Bound:
-    """A clause as a rule can carry it: at least a number, or a feature; ``lost`` is what lacks."""
-
-    rule: Rule
-    least: int = 0
-    feature: str = ""
-    lost: str = ""
+    certificate: Certificate | None = None
+    recheck: Expr | None = None
 
 
 def flags(
@@ -99,6 +96,9 @@ def flags(
     mapping: Mapping | str | os.PathLike[str] | None = None,
     inventory: Iterable[ClassAd] | None = None,
     want: Fit = Fit.NECESSARY,
+    *,
+    policy: Policy | None = None,
+    resources: Resources | None = None,
 ) -> Submission:
     """The submit flags for what a reduction left to the hosts.
 
@@ -107,7 +107,9 @@ def flags(
     the verdict then holds for them. Where no exact flags are found, ``want`` says which way they
     may err: ``NECESSARY`` drops what it cannot say, ``SUFFICIENT`` asks for one alternative of an
     ``||`` and drops the others, and ``EXACT`` allows neither. All verdicts take hosts to have
-    attributes of the mapping's types.
+    attributes of the mapping's types: whole numbers, texts, lists. ``policy`` says the same in a
+    site's terms, and goes before ``want``. ``resources`` are what the job needs set aside, by
+    default what its ad requests.
 
     Raises NoHostError where no host will do, NoFlagsError where there are no flags of the kind
     wanted, ValueError for an unknown batch system, and as :func:`load_mapping` does for a file.
@@ -118,188 +120,282 @@ def flags(
     >>> s = flags(reduce(job, parse_ad("[]"), lambda name: "host"))
     >>> s.argv, str(s.verdict), [d.reason for d in s.dropped]
     (('--mem=2000M',), 'necessary', ['no flag for GlueHostX'])
+    >>> print(s.recheck)
+    other.GlueHostX
     """
-    want = Fit(want)
+    want = Fit(want) if policy is None else _WANTED[Policy(policy)]
     table = mapping if isinstance(mapping, Mapping) else load_mapping(lrms, mapping)
     if table.lrms != lrms:
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError("the requirement is true of no host of this queue")
-    asked: list[_Bound] = []
-    dropped: list[Dropped] = []
-    choice = _sufficient if want is Fit.SUFFICIENT and inventory is None else _necessary
-    for clause in conjuncts(reduction.residual):
-        bounds, lost = choice(clause, table) if clause is not TRUE else ([], [])
-        asked += bounds
-        dropped += lost
+    asked = resources if resources is not None else Resources.of(reduction.job)
+    if table.style == "flags":
+        made = _by_flags(reduction, table, inventory, want, asked)
+    else:
+        made = _by_expression(reduction, table, want, asked)
+        if inventory is not None:
+            made = _proved(made, reduction, list(inventory))
+    if policy is Policy.REJECT_NEVER:
+        made = attrs.evolve(made, recheck=None)
+    return made
+
+
+_WANTED = {
+    Policy.STRICT: Fit.EXACT,
+    Policy.LENIENT: Fit.NECESSARY,
+    Policy.REJECT_NEVER: Fit.NECESSARY,
+}
+
+
+def _refuse(table: Mapping, want: Fit, dropped: Iterable[Dropped]) -> None:
+    """Raises NoFlagsError where something is dropped and nothing may be."""
+    for each in dropped:
+        if want is Fit.EXACT:
+            raise NoFlagsError(
+                f"{table.lrms} has no exact flags: {shown(each.clause)}: {each.reason}"
+            )
+
+
+def _recheck(reduction: Reduction, dropped: Iterable[Dropped], fit: Fit) -> Expr | None:
+    """The clauses of the residual that flags do not carry whole."""
+    if fit is not Fit.NECESSARY:
+        return None
+    clauses = set(conjuncts(reduction.residual))
+    lost = [each.clause for each in dropped if each.clause in clauses]
+    return conjunction(lost) if lost else None
+
+
+# --- by flags -------------------------------------------------------------------------------------
+
+
+def _by_flags(
+    reduction: Reduction,
+    table: Mapping,
+    inventory: Iterable[ClassAd] | None,
+    want: Fit,
+    asked: Resources,
+) -> Submission:
+    numbers, lacking = request.numbers(asked, table)
+    called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
+    sure = want is Fit.SUFFICIENT and inventory is None
+    told = tell(reduction.residual, table, sure=sure, called=called)
+    extra, refused = _called(told, reduction, table)
+    dropped = [*told.dropped, *refused]
+    groups = list(told.groups)
     excluded: tuple[str, ...] = ()
+    certificate = None
     if inventory is not None:
-        accepted, excluded = _divided(reduction, list(inventory))
-        # What the flags ask for must be had by every node that will do, by its own word.
-        asked = [bound for bound in asked if all(_admits(bound, ad) for ad in accepted)]
-        dropped = []
-    argv = _argv(asked, table)
-    if excluded:
-        argv.append(table.exclude.replace("{hosts}", ",".join(excluded)))
-    if dropped and want is Fit.EXACT:
-        raise NoFlagsError(f"{table.lrms} has no exact flags: {dropped[0].reason}")
-    directives = tuple(table.directive.replace("{flag}", flag) for flag in argv)
+        nodes = survey(inventory, reduction, (rule.attribute for rule in table.rules.values()))
+        groups, named, excluded, certificate = _selected(groups, nodes, table)
+        extra = [*named] if certificate.exact else [*extra, *named]
+        if certificate.exact:
+            dropped = []
+        elif want is Fit.EXACT:
+            wrong = certificate.wrongly_included or certificate.wrongly_excluded
+            raise NoFlagsError(
+                f"{table.lrms} has no flags for exactly the nodes that will do: "
+                f"{', '.join(wrong[:5])}{' ...' if len(wrong) > 5 else ''} would be wrong"
+            )
+        elif want is Fit.SUFFICIENT:
+            raise NoFlagsError(
+                f"{table.lrms} has no flags that select none of the nodes that will not do, as "
+                f"{certificate.wrongly_included[0]}"
+            )
+    if lacking or (sure and refused):
+        dropped += lacking
+        if want is Fit.SUFFICIENT:
+            raise NoFlagsError(dropped[-1].reason)
+    _refuse(table, want, dropped)
+    try:
+        said = options(groups, numbers, table)
+    except TooManyError:
+        reason = "its alternatives are too many to write without nested parentheses"
+        if want is not Fit.NECESSARY:
+            raise NoFlagsError(f"{table.lrms}: {reason}") from None
+        said = options([group for group in groups if len(group) == 1], numbers, table)
+        dropped = [Dropped(reduction.residual, reason)]
+    said += extra
     fit = want if dropped else Fit.EXACT
+    if certificate is not None and not certificate.exact:
+        fit = Fit.NECESSARY
     return Submission(
-        table.lrms, table.submit, tuple(argv), directives, fit, tuple(dropped), excluded
+        table.lrms,
+        table.submit,
+        tuple(word for flag in said for word in flag),
+        tuple(directive(flag, table) for flag in said),
+        fit,
+        tuple(dropped),
+        excluded,
+        certificate,
+        _recheck(reduction, dropped, fit),
     )
 
 
-def _admits(bound: _Bound, ad: ClassAd) -> bool:
-    """Whether a node has what a flag asks for; of features the site's word is taken."""
-    if bound.rule.kind != "min":
-        return True
-    value = ad.eval(bound.rule.attribute)
-    return isinstance(value, (int, float)) and value >= bound.least
+def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag], list[Dropped]]:
+    """What the administrator's own code says of the attributes that it sees to."""
+    found: list[Flag] = []
+    unsaid: dict[str, str] = {}
+    for_program: list[constraints.Constraint] = []
+    tagged = {tag.attribute for tag in told.common.tags}
+    for name in {**told.common.domains, **dict.fromkeys(sorted(tagged), LISTS)}:
+        rule = table.rules.get(name)
+        if rule is None or rule.kind not in ("python", "shell"):
+            continue
+        demanded = constraints.constraint(told.names.get(name, name), name, told.common)
+        if rule.kind == "python":
+            words = constraints.call(rule.call, demanded)
+            if words is None:
+                unsaid[name] = f"{rule.call} cannot say it"
+            else:
+                found.append(words)
+                if not demanded.exact:
+                    unsaid[name] = f"{rule.call} is not told all that is demanded"
+            continue
+        try:
+            constraints.variables([demanded])
+            for_program.append(demanded)
+        except ValueError as error:
+            unsaid[name] = str(error)
+    if for_program:
+        if not table.shell:
+            raise NoFlagsError('the mapping names no program: shell = "/path/of/it"')
+        found += constraints.run(table.shell, for_program, table)
+    dropped = [
+        Dropped(clause, reason)
+        for name, reason in unsaid.items()
+        for clause in conjuncts(reduction.residual)
+        if name in bounds(clause).names
+    ]
+    return found, dropped
 
 
-def _necessary(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped]]:
-    """What can be asked for of what a clause demands, and what of it is dropped."""
-    bound = _bound(clause, table)
-    if isinstance(bound, str):
-        return [], [Dropped(clause, bound)]
-    return [bound], [Dropped(clause, bound.lost)] if bound.lost else []
+def _selected(
+    groups: list[Group], nodes: Inventory, table: Mapping
+) -> tuple[list[Group], list[Flag], tuple[str, ...], Certificate]:
+    """What is asked for with an inventory: groups, flags for names, the names, the proof."""
+
+    def admitted(asked: list[Group]) -> dict[int, bool | None]:
+        return {id(each): admits(asked, each.value) for each in nodes.classes}
+
+    # What is asked for must be had by every node that will do, by its own word.
+    kept = [g for g in groups if all(admits([g], each.value) is True for each in nodes.accepted)]
+    verdicts = admitted(kept)
+    if not table.exclude and not table.include:
+        kept = _narrowed(kept, nodes, table)
+        verdicts = admitted(kept)
+    refused = nodes.refused
+    named: list[Flag] = []
+    names: tuple[str, ...] = ()
+    if refused and (table.exclude or table.include):
+        chosen = refused if table.exclude else nodes.accepted
+        names = _plain_names(nodes, chosen)
+        if table.exclude and sum(map(len, names)) + len(names) > MOST_HOSTS:
+            # Too long: only those that nothing else keeps out.
+            names = _plain_names(nodes, [c for c in refused if verdicts[id(c)] is not False])
+        if sum(map(len, names)) + len(names) > MOST_HOSTS:
+            names = ()
+        if names:
+            named = [hosts(table.exclude or table.include, names, table)]
+    listed = set(names)
+    certificate = nodes.certificate(
+        lambda each: verdicts[id(each)] if kept else True,
+        lambda name: not names or (name in listed) != bool(table.exclude),
+    )
+    return kept, named, names if table.exclude else (), certificate
 
 
-def _sufficient(clause: Expr, table: Mapping) -> tuple[list[_Bound], list[Dropped]]:
-    """What makes sure of a clause: itself, or the first alternative that can be said whole.
-
-    An alternative that is an error on some host would make an error of all that stand behind it.
-    """
-    alternatives = disjuncts(clause)
-    for alternative in alternatives:
-        bounds = [_bound(part, table) for part in conjuncts(alternative)]
-        whole = [bound for bound in bounds if isinstance(bound, _Bound) and not bound.lost]
-        if len(whole) == len(bounds):
-            others = [other for other in alternatives if other is not alternative]
-            return whole, [Dropped(other, "another alternative is asked for") for other in others]
-        if not all(_is_typed(part, table) for part in conjuncts(alternative)):
+def _narrowed(groups: list[Group], nodes: Inventory, table: Mapping) -> list[Group]:
+    """Asks for more, so long as every node that will do has it and one that will not has it not."""
+    found = list(groups)
+    for ask in _shared(nodes.accepted, table):
+        group: Group = ((ask,),)
+        still = [each for each in nodes.refused if admits(found, each.value) is not False]
+        if not still:
             break
-    raise NoFlagsError(f"{table.lrms} has no flags that make sure of {unparse(clause)}")
+        if any(admits([group], each.value) is False for each in still):
+            found.append(group)
+    return found
 
 
-def _is_typed(part: Expr, table: Mapping) -> bool:
-    """Whether a condition is no error on hosts whose attributes have the mapping's types."""
-    subject, operator, value = _condition(part)
-    rule = table.rules.get(subject.lower()) if subject is not None else None
-    if rule is None:
-        return False
-    if rule.kind == "min":
-        return isinstance(value, (int, float)) and operator not in ("has", "true")
-    if rule.kind == "member":
-        return operator == "has"
-    return isinstance(value, str) and operator not in ("has", "true")
-
-
-def _argv(asked: list[_Bound], table: Mapping) -> list[str]:
-    """The flags for all bounds together: the largest of minima, the features in one list."""
-    least: dict[str, int] = {}
-    features: dict[str, None] = {}
-    for bound in asked:
-        if bound.rule.kind == "min":
-            flag = bound.rule.flag
-            least[flag] = max(least.get(flag, 0), bound.least)
+def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Ask]:
+    """All that every node of some classes can be asked for."""
+    for rule in table.rules.values():
+        values = [each.value(rule.attribute) for each in accepted]
+        if rule.kind in ("min", "range", "max"):
+            sizes = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+            if len(sizes) < len(values) or not all(abs(size) < rule.most for size in sizes):
+                continue
+            for kind, bound in (("min", min(sizes)), ("max", max(sizes))):
+                number = int(bound // rule.unit) if kind == "min" else -int(-bound // rule.unit)
+                ask = Ask(rule, kind, number)
+                if ask.template:
+                    yield ask
         else:
-            features[bound.feature] = None
-    argv = [flag.replace("{value}", str(number)) for flag, number in least.items() if number > 0]
-    if features:
-        argv.append(table.features.replace("{features}", "&".join(features)))
-    return argv
+            yield from (
+                ask
+                for name in dict.fromkeys((*rule.features.values(), *rule.buckets))
+                if all((ask := Ask(rule, "name", names=(name,))).admits(v) is True for v in values)
+            )
 
 
-def _divided(
-    reduction: Reduction, inventory: list[ClassAd]
-) -> tuple[list[ClassAd], tuple[str, ...]]:
-    """The nodes that will do, of which there must be one, and the names of those that will not.
-
-    A node will do where the residual is true of it and its own requirements are true of the job.
-    """
-    job = reduction.job
-    accepted: list[ClassAd] = []
-    good: set[str | None] = set()
-    refused: dict[str, None] = {}
-    for number, ad in enumerate(inventory, 1):
-        name = first_text(ad, HOST_NAMES)
-        theirs = ad.eval("Requirements", job) if "Requirements" in ad else True
-        if truth(reduction.residual.eval(job, ad)) is True and truth(theirs) is True:
-            accepted.append(ad)
-            good.add(name)
-        elif name is not None and safe(name):
-            refused[name] = None
-        else:
+def _plain_names(nodes: Inventory, classes: list[NodeClass]) -> tuple[str, ...]:
+    """The names of the nodes of some classes, which must be plain, and those of no other node."""
+    numbers = sorted(number for each in classes for number in each.numbers)
+    names: dict[str, None] = {}
+    for number, name in zip(numbers, nodes.names(classes), strict=True):
+        if name is None or not safe(name):
             found = "none" if name is None else repr(name)
-            raise ValueError(f"node {number} of the inventory needs a plain name, and has {found}")
-    if not accepted:
-        raise NoHostError(f"none of the {len(inventory)} nodes satisfies what is left to the host")
-    both = good.intersection(refused)
+            raise ValueError(
+                f"node {number + 1} of the inventory needs a plain name, and has {found}"
+            )
+        names[name] = None
+    inside = {id(each) for each in classes}
+    others = nodes.names(each for each in nodes.classes if id(each) not in inside)
+    both = names.keys() & set(others)
     if both:
-        raise ValueError(f"two nodes of the inventory are named {both.pop()}; only one will do")
-    return accepted, tuple(refused)
+        raise ValueError(f"two nodes of the inventory are named {min(both)}; only one will do")
+    return tuple(names)
 
 
-def _bound(clause: Expr, table: Mapping) -> _Bound | str:
-    """How a clause is asked for, or in words why it cannot be."""
-    subject, operator, value = _condition(clause)
-    if subject is None:
-        return "only a comparison of one host attribute with a constant has a flag"
-    rule = table.rules.get(subject.lower())
-    if rule is None:
-        return f"no flag for {subject}"
-    if rule.kind != "min":
-        return _feature(rule, operator, value, table)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MAX_INT:
-        return f"{table.lrms} takes a number for {subject}"
-    if operator not in (">", ">=", "==", "is"):
-        return f"{table.lrms} can only be asked for at least so much {subject}"
-    least = math.floor(value) + 1 if operator == ">" else math.ceil(value)
-    if least > rule.most:
-        return f"{table.lrms} cannot count {least} for {subject}"
-    lost = "" if operator in (">", ">=") else f"{table.lrms} can ask for at least {value} only"
-    return _Bound(rule, least, lost=lost)
+# --- by an expression -----------------------------------------------------------------------------
 
 
-def _feature(rule: Rule, operator: str, value: object, table: Mapping) -> _Bound | str:
-    accepted = ("has",) if rule.kind == "member" else ("==", "is")
-    if operator not in accepted or not isinstance(value, str):
-        holds = "a text in its list" if rule.kind == "member" else "a text that it equals"
-        return f"{table.lrms} can only be asked for {holds} for {rule.attribute}"
-    # The language compares texts without regard to case, but for `is`.
-    wanted = {text for text in rule.features if ascii_fold(text) == ascii_fold(value)}
-    if not wanted:
-        return f"the mapping has no feature for {rule.attribute} {value!r}"
-    if len(wanted) > 1:
-        return f"the mapping has several features for {rule.attribute} {value!r}"
-    lost = "a feature does not tell upper from lower case" if operator == "is" else ""
-    return _Bound(rule, feature=rule.features[wanted.pop()], lost=lost)
+def _by_expression(reduction: Reduction, table: Mapping, want: Fit, asked: Resources) -> Submission:
+    if table.style == "blah":
+        unwound = ce_requirements(reduction.residual)
+        carried, dropped = unwound.requirements, unwound.dropped
+        lines = [] if carried is TRUE else [submit_text(carried)]
+        numbers: dict[str, int] = {}
+    else:
+        said = expression.expression(reduction.residual, table)
+        carried, dropped = said.carried, said.dropped
+        lines = [] if carried is TRUE else [
+            table.requirements.replace("{expression}", expression.submit_text(carried))
+        ]  # fmt: skip
+        # condor_submit reads the job's own requests from its ad.
+        numbers, _ = request.numbers(asked, table)
+    if dropped and want is Fit.SUFFICIENT:
+        raise NoFlagsError(
+            f"{table.lrms} has no flags that make sure of {shown(dropped[0].clause)}: "
+            f"{dropped[0].reason}"
+        )
+    _refuse(table, want, dropped)
+    lines += [f"{name} = {number}" for name, number in numbers.items()]
+    argv = tuple(word for line in lines for word in ("-append", line))
+    fit = Fit.NECESSARY if dropped else Fit.EXACT
+    return Submission(
+        table.lrms, table.submit, argv if table.submit else (), tuple(lines), fit, tuple(dropped),
+        recheck=_recheck(reduction, dropped, fit),
+    )  # fmt: skip
 
 
-_COMPLEMENT = {"<": ">=", "<=": ">"}
+def _proved(made: Submission, reduction: Reduction, ads: list[ClassAd]) -> Submission:
+    """A submission by expression with its certificate: only what was dropped can be wrong."""
+    nodes = survey(ads, reduction, ())
+    lost = made.recheck
 
+    def admitted(each: NodeClass) -> bool | None:
+        return True if each.accepted else None if lost is not None else False
 
-def _condition(clause: Expr) -> tuple[str | None, str, object]:
-    """A clause as (host attribute, operator, constant); no attribute where it is something else.
-
-    ``!(x < 5)`` is taken as ``x >= 5``: they differ for NaN only, which no batch system reports.
-    """
-    if isinstance(clause, Unary) and clause.operator == "!" and isinstance(clause.operand, Binary):
-        subject, operator, value = _condition(clause.operand)
-        if operator in _COMPLEMENT:
-            return subject, _COMPLEMENT[operator], value
-    if isinstance(clause, Binary) and isinstance(clause.right, Literal):
-        return _host_attribute(clause.left), clause.operator, clause.right.value
-    if isinstance(clause, Call) and clause.function.lower() == "member":
-        wanted, *among = clause.arguments or (clause,)
-        if len(among) == 1 and isinstance(wanted, Literal):
-            return _host_attribute(among[0]), "has", wanted.value
-    if isinstance(clause, Attr):
-        return _host_attribute(clause), "true", True
-    return None, "", None
-
-
-def _host_attribute(node: Expr) -> str | None:
-    return node.name if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES else None
+    return attrs.evolve(made, certificate=nodes.certificate(admitted, lambda _: True))

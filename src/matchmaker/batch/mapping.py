@@ -1,7 +1,8 @@
 """The table of what a batch system can be told: for each host attribute, its kind and its flag.
 
 One TOML file a batch system comes with the package; a site's own file, of the same form, is laid
-over it. Turning conditions into flags is in ``flags``.
+over it. What a rule can say of a condition is in ``asks``, turning conditions into flags in
+``flags``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from collections.abc import Mapping as MappingType
+from fractions import Fraction
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -18,13 +22,23 @@ import attrs
 
 from matchmaker.classad.values import MAX_INT
 
-KINDS: Final = ("min", "eq", "member")
+KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
+
+STYLES: Final = ("flags", "classad", "blah")
 
 # What may stand in a flag: no space, no quote, nothing that a shell or a batch system acts on.
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@-]*")
-_FLAG: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*=?[A-Za-z0-9._:-]*\{[a-z]+\}[A-Za-z0-9._:-]*")
+
+# A word of a template: no space, quote, backslash, dollar or semicolon, and nothing beyond ASCII.
+_WORD: Final = re.compile(r"[A-Za-z0-9._:,=+@%&|!()\[\]<>*/{}-]+")
+_OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]*(=.*|\{[a-z]+\}.*)?")
+_SLOT: Final = re.compile(r"\{[a-z]+\}")
 
 _DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+ \{flag\}")
+_REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
+_ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 
 class MappingError(ValueError):
@@ -35,22 +49,60 @@ class MappingError(ValueError):
 class Rule:
     """How one host attribute is asked for.
 
-    ``min`` is a number that the host has at least, put into ``flag`` at ``{value}``; a number over
-    ``most``, the largest that the batch system can count, has no flag. ``eq`` is a
-    text that the attribute equals, ``member`` a text that is in its list; both by the batch
-    system's name for the hosts that have it, in ``features``.
+    ``flag`` asks for at least so much at ``{value}``, ``greatest`` for at most; a template that
+    begins with a dash is an option of its own, any other a term among the others in the mapping's
+    ``features``. A number over ``most``, the largest that the batch system can count, has no flag;
+    ``unit`` is how much of the attribute one of the flag's is. ``features`` are the batch system's
+    names by the texts of the ad, ``buckets`` its names by the least and the greatest number; they
+    are put into ``term``, several of them with ``join`` between.
     """
 
     attribute: str
     kind: str
     flag: str = ""
     most: int = MAX_INT
-    features: MappingType[str, str] = attrs.Factory(dict)
+    features: MappingType[str, str] = attrs.field(factory=dict, hash=False)
+    greatest: str = ""
+    unit: Fraction = Fraction(1)
+    rounding: str = "safe"
+    term: str = "{value}"
+    buckets: MappingType[str, tuple[int, int]] = attrs.field(factory=dict, hash=False)
+    join: str = ""
+    negate: str = ""
+    complete: bool = False
+    name: str = ""
+    call: str = ""
+
+
+@attrs.frozen(slots=True)
+class Terms:
+    """How terms are put together: the words for and, or, not, and whether parentheses nest.
+
+    What is empty, the batch system cannot say.
+    """
+
+    and_: str = "&"
+    or_: str = ""
+    not_: str = ""
+    nested: bool = False
+
+
+@attrs.frozen(slots=True)
+class Request:
+    """How a resource of the job itself is asked for: a template, and what one of its units is."""
+
+    flag: str
+    unit: Fraction = Fraction(1)
+    per_cpu: bool = False
 
 
 @attrs.frozen(slots=True)
 class Mapping:
-    """What one batch system can be told: its rules by folded attribute name, and its templates."""
+    """What one batch system can be told: its rules by folded attribute name, and its templates.
+
+    ``style`` is how it is told: by ``flags``, by a ``classad`` expression in ``requirements``, or
+    by what ``blah`` reads.
+    """
 
     lrms: str
     submit: str
@@ -58,13 +110,45 @@ class Mapping:
     exclude: str
     features: str
     rules: MappingType[str, Rule]
+    include: str = ""
+    host_join: str = ","
+    terms: Terms = attrs.field(factory=Terms)
+    requests: MappingType[str, Request] = attrs.Factory(dict)
+    style: str = "flags"
+    requirements: str = ""
+    quotes: bool = False
+    others: str = ""
+    shell: str = ""
+    metadata: str = ""
+
+
+PUBLISHED: Final[MappingType[str, tuple[str, ...]]] = {
+    "pbs": ("pbspro", "torque"),
+    "openpbs": ("pbspro",),
+    "condor": ("htcondor",),
+    "gridengine": ("sge",),
+    "ge": ("sge",),
+    "uge": ("sge",),
+    "ogs": ("sge",),
+}
+"""By which other names information systems publish batch systems."""
+
+
+def same_system(published: str, lrms: str) -> bool:
+    """Whether a queue's published type may be a batch system that there is a table for.
+
+    >>> same_system("PBS", "torque"), same_system("slurm", "slurm"), same_system("lsf", "slurm")
+    (True, True, False)
+    """
+    told, ours = published.lower(), lrms.lower()
+    return told == ours or ours in PUBLISHED.get(told, ())
 
 
 def known_lrms() -> tuple[str, ...]:
     """The batch systems that there is a table for.
 
     >>> known_lrms()
-    ('slurm',)
+    ('blah', 'htcondor', 'lsf', 'pbspro', 'sge', 'slurm', 'torque')
     """
     folder = files("matchmaker.batch").joinpath("systems")
     return tuple(
@@ -81,10 +165,7 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     >>> load_mapping("slurm").rules["gluehostmainmemoryramsize"].flag
     '--mem={value}M'
     """
-    if lrms not in known_lrms():
-        raise ValueError(f"unknown batch system {lrms!r}; there is {', '.join(known_lrms())}")
-    text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
-    mapping = _merged(None, tomllib.loads(text), lrms)
+    mapping = _packaged(lrms)
     if site is None:
         return mapping
     name = os.fspath(site)
@@ -93,6 +174,14 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     except (ValueError, RecursionError) as error:
         raise MappingError(f"{name}: not TOML: {error}") from None
     return _merged(mapping, table, name)
+
+
+@cache
+def _packaged(lrms: str) -> Mapping:
+    if lrms not in known_lrms():
+        raise ValueError(f"unknown batch system {lrms!r}; there is {', '.join(known_lrms())}")
+    text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
+    return _merged(None, tomllib.loads(text), lrms)
 
 
 def safe(text: str) -> bool:
@@ -104,68 +193,316 @@ def safe(text: str) -> bool:
     return _SAFE.fullmatch(text) is not None
 
 
+def filled(template: str, value: str) -> tuple[str, ...]:
+    """A template as words, with a value in its slot.
+
+    >>> filled("-l mem={value}mb", "5")
+    ('-l', 'mem=5mb')
+    """
+    return tuple(_SLOT.sub(lambda _: value, word) for word in template.split(" "))
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+_EMPTY: Final = Mapping("", "", "", "", "", {})
+
+_PLAIN_ENTRIES: Final = ("lrms", "submit", "directive", "exclude", "features")
+_MORE_ENTRIES: Final = (
+    "metadata", "include", "host_join", "style", "requirements", "quotes", "others", "shell",
+    "terms", "requests",
+)  # fmt: skip
+
+
 def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
-    lrms = table.get("lrms", base.lrms if base else "")
+    """A table laid over a mapping; without one, the table of a batch system itself."""
+    before = base or _EMPTY
+    lrms = table.get("lrms", before.lrms)
     if base is not None and lrms != base.lrms:
         raise MappingError(f"{where}: it is a mapping for {lrms!r}, not for {base.lrms!r}")
     attributes = table.get("attributes", {})
-    unknown = set(table) - {"lrms", "submit", "directive", "exclude", "features", "attributes"}
+    unknown = set(table) - {*_PLAIN_ENTRIES, *_MORE_ENTRIES, "attributes"}
     if unknown or not isinstance(attributes, dict):
         raise MappingError(
-            f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected lrms, "
-            "submit, directive, exclude, features and tables [attributes.NAME]"
+            f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected "
+            f"{', '.join((*_PLAIN_ENTRIES, *_MORE_ENTRIES))} and tables [attributes.NAME]"
         )
-    rules = dict(base.rules) if base else {}
+    rules = dict(before.rules)
     for name, facts in attributes.items():
         rules[name.lower()] = _rule(name, facts, where)
-    options: dict[str, str] = {}
-    for rule in rules.values():
-        option = re.split(r"[={]", rule.flag, maxsplit=1)[0]
-        if option and options.setdefault(option, rule.flag) != rule.flag:
-            raise MappingError(
-                f"{where}: {option} is asked for in two ways; one would undo the other"
-            )
-    submit = table.get("submit", base.submit if base else "")
-    if not isinstance(submit, str) or not safe(submit):
+    _check_options(rules, where)
+    submit = table.get("submit", before.submit)
+    style = _one_of(table, "style", STYLES, before.style, where)
+    if not isinstance(submit, str) or not (safe(submit) or (style == "blah" and not submit)):
         raise MappingError(f"{where}: submit must be the name of a command, not {submit!r}")
+    reader = _Templates(table, where, complete=style == "flags")
     return Mapping(
         lrms=lrms,
         submit=submit,
-        directive=_template(table, "directive", "{flag}", base.directive if base else "", where),
-        exclude=_template(table, "exclude", "{hosts}", base.exclude if base else "", where),
-        features=_template(table, "features", "{features}", base.features if base else "", where),
+        directive=reader.directive("directive", before.directive),
+        exclude=reader.flag("exclude", "{hosts}", before.exclude, needed=lrms == "slurm"),
+        features=reader.flag("features", "{features}", before.features, needed=True),
         rules=rules,
+        include=reader.flag("include", "{hosts}", before.include),
+        metadata=_metadata(table, before.metadata, reader),
+        host_join=_one_of(table, "host_join", (",", "|", " ", "+"), before.host_join, where),
+        terms=_terms(table, before.terms, where),
+        requests=_requests(table, before.requests, where),
+        style=style,
+        requirements=reader.requirements(before.requirements),
+        quotes=_one_of(table, "quotes", (True, False), before.quotes, where),
+        others=_one_of(table, "others", ("", "same"), before.others, where),
+        shell=_shell(table, before.shell, where),
     )
 
 
-def _template(table: MappingType[str, Any], name: str, slot: str, default: str, where: str) -> str:
-    template = table.get(name, default)
-    pattern = _DIRECTIVE if name == "directive" else _FLAG
-    if not isinstance(template, str) or slot not in template or not pattern.fullmatch(template):
-        kind = "comment such as #SBATCH" if name == "directive" else "flag without spaces"
-        raise MappingError(f"{where}: {name} must be a {kind} with {slot}, not {template!r}")
-    return template
+def _check_options(rules: MappingType[str, Rule], where: str) -> None:
+    options: dict[str, str] = {}
+    for rule in rules.values():
+        for template in filter(None, (rule.flag, rule.greatest)):
+            option = re.split(r"[={<>]", template, maxsplit=1)[0]
+            same = options.setdefault(option, template) == template
+            if template.startswith("-") and not same:
+                raise MappingError(
+                    f"{where}: {option} is asked for in two ways; one would undo the other"
+                )
+
+
+def _one_of(
+    table: MappingType[str, Any], name: str, choices: tuple[Any, ...], default: Any, where: str
+) -> Any:
+    found = table.get(name, default)
+    if not any(found is choice or found == choice for choice in choices):
+        said = ", ".join(repr(choice) for choice in choices)
+        raise MappingError(f"{where}: {name} must be one of {said}, not {found!r}")
+    return found
+
+
+def _metadata(table: MappingType[str, Any], default: str, reader: _Templates) -> str:
+    """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
+    found = table.get("metadata", default)
+    if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
+        return found
+    return reader.flag("metadata", "{policy}", default)
+
+
+def _shell(table: MappingType[str, Any], default: str, where: str) -> str:
+    path = table.get("shell", default)
+    if not isinstance(path, str) or (path and not path.startswith("/")):
+        raise MappingError(f"{where}: shell must be the full path of a program, not {path!r}")
+    return path
+
+
+@attrs.frozen(slots=True)
+class _Templates:
+    """Reads templates of one table."""
+
+    table: MappingType[str, Any]
+    where: str
+    complete: bool
+
+    def directive(self, name: str, default: str) -> str:
+        found = self.table.get(name, default)
+        if not self.complete and not found:
+            return ""
+        plain = not self.complete and found == "{flag}"
+        if not isinstance(found, str) or not (plain or _DIRECTIVE.fullmatch(found)):
+            raise MappingError(
+                f"{self.where}: {name} must be a comment such as #SBATCH with {{flag}}, "
+                f"not {found!r}"
+            )
+        return found
+
+    def flag(self, name: str, slot: str, default: str, *, needed: bool = False) -> str:
+        if name not in self.table and default:
+            return default
+        found = template(self.table.get(name, default))
+        if found == "" and not (self.complete and needed):
+            return ""
+        if found is None or slot not in found or not found.startswith("-"):
+            raise MappingError(
+                f"{self.where}: {name} must be a flag without spaces, or a list of words, "
+                f"with {slot}, not {self.table.get(name, default)!r}"
+            )
+        return found
+
+    def requirements(self, default: str) -> str:
+        found = self.table.get("requirements", default)
+        if not isinstance(found, str) or (found and not _REQUIREMENTS.fullmatch(found)):
+            raise MappingError(
+                f"{self.where}: requirements must be like 'requirements = {{expression}}'"
+            )
+        return found
+
+
+def template(found: Any) -> str | None:
+    """A template as text: one word, or a list of words, with one slot; None for anything else."""
+    words = [found] if isinstance(found, str) else found
+    if found == "":
+        return ""
+    if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
+        return None
+    if not all(_WORD.fullmatch(word) for word in words):
+        return None
+    if words[0].startswith("-") and not _OPTION.fullmatch(words[0]):
+        return None
+    text = " ".join(words)
+    return text if len(_SLOT.findall(text)) == 1 else None
+
+
+def _terms(table: MappingType[str, Any], default: Terms, where: str) -> Terms:
+    facts = table.get("terms")
+    if facts is None:
+        return default
+    words = {"and": "&", "or": "", "not": ""}
+    if not isinstance(facts, dict) or set(facts) - {*words, "nested"}:
+        raise MappingError(f"{where}: [terms] has and, or, not and nested")
+    joins = ("&", "&&", "|", "||", "!", ":", ",", "")
+    words = {name: _one_of(facts, name, joins, word, where) for name, word in words.items()}
+    nested = _one_of(facts, "nested", (True, False), False, where)
+    return Terms(words["and"], words["or"], words["not"], nested)
+
+
+def _requests(
+    table: MappingType[str, Any], default: MappingType[str, Request], where: str
+) -> MappingType[str, Request]:
+    facts = table.get("requests", {})
+    known = ("memory", "cpus", "disk", "gpus", "wall")
+    if not isinstance(facts, dict) or set(facts) - set(known):
+        raise MappingError(f"{where}: [requests] has {', '.join(known)}")
+    found = dict(default)
+    for name, entry in facts.items():
+        place = f"{where}: [requests] {name}"
+        if not isinstance(entry, dict) or set(entry) - {"flag", "term", "unit", "per_cpu"}:
+            raise MappingError(f"{place}: expected flag or term, unit and per_cpu")
+        flag = _value_template(entry, ("flag", "term"), place)
+        per_cpu = _one_of(entry, "per_cpu", (True, False), False, place)
+        found[name] = Request(flag, _unit(entry, place), per_cpu)
+    return found
+
+
+def _unit(facts: MappingType[str, Any], place: str) -> Fraction:
+    unit = facts.get("unit", 1)
+    if isinstance(unit, bool) or not isinstance(unit, (int, float)) or not 0 < unit < MAX_INT:
+        raise MappingError(f"{place}: unit must be a number above 0, not {unit!r}")
+    return Fraction(unit)
+
+
+def _value_template(facts: MappingType[str, Any], names: tuple[str, ...], place: str) -> str:
+    """The template of the one of several entries that is there."""
+    given = [name for name in names if name in facts]
+    raw = facts[given[0]] if len(given) == 1 else None
+    found = template(raw)
+    option = "flag" in names and given == ["flag"]
+    if not found or "{value}" not in found or (option and not found.startswith("-")):
+        raise MappingError(f"{place}: {names[0]} must be like --mem={{value}}M, not {raw!r}")
+    return found
 
 
 def _rule(name: str, facts: Any, where: str) -> Rule:
     place = f"{where}: [attributes.{name}]"
     if not isinstance(facts, dict) or facts.get("kind") not in KINDS:
         raise MappingError(f"{place}: kind must be one of {', '.join(KINDS)}")
-    wanted = {"kind", "flag", "most"} if facts["kind"] == "min" else {"kind", "features"}
-    if set(facts) - wanted:
-        extra = ", ".join(sorted(set(facts) - wanted))
+    kind = facts["kind"]
+    wanted, read = _READERS[kind]
+    if set(facts) - wanted - {"kind"}:
+        extra = ", ".join(sorted(set(facts) - wanted - {"kind"}))
         raise MappingError(f"{place}: unknown entry {extra}; expected {', '.join(sorted(wanted))}")
-    if facts["kind"] == "min":
-        flag = facts.get("flag")
-        if not isinstance(flag, str) or "{value}" not in flag or not _FLAG.fullmatch(flag):
-            raise MappingError(f"{place}: flag must be like --mem={{value}}M, not {flag!r}")
-        most = facts.get("most", MAX_INT)
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            raise MappingError(f"{place}: most must be a positive integer, not {most!r}")
-        return Rule(name, "min", flag, most)
+    return attrs.evolve(read(facts, place), attribute=name, kind=kind)
+
+
+def _number(facts: MappingType[str, Any], place: str) -> Rule:
+    kind = facts["kind"]
+    most = facts.get("most", MAX_INT)
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise MappingError(f"{place}: most must be a positive integer, not {most!r}")
+    least = greatest = ""
+    if kind == "range":
+        least = _value_template(facts, ("min",), place)
+        greatest = _value_template(facts, ("max",), place)
+    elif kind == "min":
+        least = _value_template(facts, ("flag", "term"), place)
+    else:
+        greatest = _value_template(facts, ("flag", "term"), place)
+    rounding = _one_of(facts, "rounding", ("safe", "up", "down"), "safe", place)
+    return Rule("", kind, least, most, {}, greatest, _unit(facts, place), rounding)
+
+
+def _features(facts: MappingType[str, Any], place: str) -> Rule:
     features = facts.get("features")
-    if not isinstance(features, dict) or not all(
-        isinstance(feature, str) and safe(feature) for feature in features.values()
-    ):
+    if facts["kind"] == "eq" and features is None and "values" in facts:
+        values = facts["values"]
+        features = {v: v for v in values} if _texts(values) else None
+    elif facts["kind"] == "eq" and features is None and ("flag" in facts or "term" in facts):
+        return Rule("", "eq", _value_template(facts, ("flag", "term"), place))
+    if not isinstance(features, dict) or not _texts(list(features.values())):
         raise MappingError(f"{place}: features must be a table of texts to plain feature names")
-    return Rule(name, facts["kind"], features=features)
+    if facts["kind"] == "bool" and not {"true"} <= set(features) <= {"true", "false"}:
+        raise MappingError(f"{place}: features must name true, and may name false")
+    return Rule("", facts["kind"], features=features, **_words(facts, place))
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(v, str) and safe(v) for v in values)
+
+
+def _words(facts: MappingType[str, Any], place: str) -> dict[str, Any]:
+    term = template(facts.get("term", "{value}"))
+    if not term or "{value}" not in term or term.startswith("-"):
+        raise MappingError(f"{place}: term must be like arch={{value}}, not {facts.get('term')!r}")
+    return {
+        "term": term,
+        "join": _one_of(facts, "join", ("", "|"), "", place),
+        "negate": _one_of(facts, "negate", ("", "!"), "", place),
+        "complete": _one_of(facts, "complete", (True, False), False, place),
+    }
+
+
+def _buckets(facts: MappingType[str, Any], place: str) -> Rule:
+    found: dict[str, tuple[int, int]] = {}
+    buckets = facts.get("buckets")
+    for name, bound in buckets.items() if isinstance(buckets, dict) else [("", None)]:
+        ends: list[Any] = bound if isinstance(bound, list) else [bound, bound]
+        if not safe(name) or not _is_run(ends):
+            raise MappingError(
+                f"{place}: buckets must be a table of plain feature names to numbers or [from, to]"
+            )
+        found[name] = (ends[0], ends[1])
+    return Rule("", "bucket", buckets=found, **_words(facts, place))
+
+
+def _is_run(ends: Any) -> bool:
+    plain = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
+    return plain and len(ends) == 2 and 0 <= ends[0] <= ends[1] <= MAX_INT
+
+
+def _named(facts: MappingType[str, Any], place: str) -> Rule:
+    name = facts.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise MappingError(f"{place}: name must be the name of an attribute, not {name!r}")
+    return Rule("", "name", name=name)
+
+
+def _called(facts: MappingType[str, Any], place: str) -> Rule:
+    call = facts.get("call")
+    if not isinstance(call, str) or not _CALL.fullmatch(call):
+        raise MappingError(f"{place}: call must be like module:function, not {call!r}")
+    return Rule("", "python", call=call)
+
+
+_NUMBER: Final = frozenset({"flag", "term", "most", "unit", "rounding"})
+_WORDS: Final = frozenset({"features", "term", "join", "negate", "complete"})
+
+_READERS: Final[
+    MappingType[str, tuple[frozenset[str], Callable[[MappingType[str, Any], str], Rule]]]
+] = {
+    "min": (_NUMBER, _number),
+    "max": (_NUMBER, _number),
+    "range": (frozenset({"min", "max", "most", "unit", "rounding"}), _number),
+    "eq": (_WORDS | {"values", "flag"}, _features),
+    "member": (_WORDS - {"complete"}, _features),
+    "bool": (_WORDS - {"join", "complete"}, _features),
+    "bucket": (_WORDS - {"features"} | {"buckets"}, _buckets),
+    "name": (frozenset({"name"}), _named),
+    "python": (frozenset({"call"}), _called),
+    "shell": (frozenset(), lambda facts, place: Rule("", "shell")),
+}

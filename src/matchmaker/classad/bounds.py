@@ -14,7 +14,10 @@ from typing import Final
 from matchmaker.classad.values import Value, is_error
 
 MAX_DEPTH: Final = 300
-"""How deep attributes may lead into each other, counting the nesting of each expression."""
+"""How deep attributes may lead into each other, counting the nesting of each expression.
+
+That this does not depend on the stack of the caller is the matter of ``stack``.
+"""
 
 MAX_STEPS: Final = 1_000_000
 """How many nodes one evaluation may visit, text and lists counted as said above."""
@@ -30,6 +33,9 @@ MAX_PATTERN: Final = 4_000
 
 MAX_EXPANDED: Final = 50_000
 """How large a regular expression may be with its repetitions written out."""
+
+MAX_GROUPS: Final = 250
+"""How deep the groups of a regular expression may stand in each other; PCRE allows as many."""
 
 MAX_KEPT: Final = 300_000
 """How large the compiled regular expressions may be that are kept, together: about 25 MB."""

@@ -2,7 +2,8 @@
 
 This is the reference form: the total operators applied to the tree. A reference to an attribute
 that is being evaluated is UNDEFINED, as in HTCondor 25. Depth and work are bounded (``bounds``);
-past a bound the value is ERROR with its reason.
+past a bound the value is ERROR with its reason. Where the caller's stack is too short for what the
+bounds allow, the evaluation is done once more with room for it (``stack``).
 
 An evaluation can be watched: ``State.table`` says what evaluates each kind of node, and ``trace``
 has a table of its own, which notes what it hands on to this one.
@@ -26,6 +27,7 @@ from matchmaker.classad.bounds import (
 )
 from matchmaker.classad.compile import Surroundings, compile_expression
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.functions.unknown import STEPS, unknown
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -40,6 +42,7 @@ from matchmaker.classad.nodes import (
     weight,
 )
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, subscript, truth
+from matchmaker.classad.stack import room
 from matchmaker.classad.state import Scope, State, Table
 from matchmaker.classad.values import (
     UNDEFINED,
@@ -56,7 +59,7 @@ COMPILE_AFTER: Final = 32
 Making it takes as long as some 70 evaluations by the reference form.
 """
 
-TOO_DEEP: Final = "evaluation nested too deep for the caller's stack"
+TOO_DEEP: Final = "evaluation nested too deep for Python's stack"
 
 
 def evaluate(
@@ -85,8 +88,10 @@ def evaluate(
         return _evaluate(node, my, target, inside)
     try:
         return run(my, target, None, inside)
-    except _ENDS as end:
-        return _ended(end)
+    except OutOfBoundsError as end:
+        return ErrorType(str(end))
+    except RecursionError:
+        return _with_room(run, my, target, None, inside)
 
 
 def evaluate_attribute(
@@ -102,15 +107,21 @@ def evaluate_attribute(
         return _evaluate(held, ad, target, folded)
     try:
         return run(ad, target, None, folded)  # type: ignore[no-any-return]
-    except _ENDS as end:
-        return _ended(end)
+    except OutOfBoundsError as end:
+        return ErrorType(str(end))
+    except RecursionError:
+        return _with_room(run, ad, target, None, folded)
 
 
-_ENDS: Final = (OutOfBoundsError, RecursionError)
-
-
-def _ended(end: Exception) -> ErrorType:
-    return ErrorType(TOO_DEEP if isinstance(end, RecursionError) else str(end))
+def _with_room(work: Callable[..., Value], *arguments: Any) -> Value:
+    """The value of an evaluation for which the stack was too short."""
+    with room():
+        try:
+            return work(*arguments)
+        except OutOfBoundsError as end:
+            return ErrorType(str(end))
+        except RecursionError:
+            return ErrorType(TOO_DEEP)
 
 
 def _evaluate(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> Value:
@@ -128,14 +139,33 @@ def evaluate_counted(
     >>> value, used.steps
     (3, 3)
     """
+    state = _state(node, my, target, inside)
+    try:
+        return _begun(node, my, target, state), state
+    except OutOfBoundsError as end:
+        return ErrorType(str(end)), state
+    except RecursionError:
+        state = _state(node, my, target, inside)
+        return _with_room(_begun, node, my, target, state), state
+
+
+def _state(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> State:
     state = State(my.root if my is not None else None, target, my, inside)
     if inside:
         state.depth = node.depth
-    try:
-        state.spend(weight(node))
-        return _run(node, my, target, state), state
-    except _ENDS as end:
-        return _ended(end), state
+    return state
+
+
+def _begun(node: Expr, my: ClassAd | None, target: ClassAd | None, state: State) -> Value:
+    admit(node, state)
+    return _run(node, my, target, state)
+
+
+def admit(node: Expr, state: State) -> None:
+    """Counts an expression that is about to be evaluated; OutOfBoundsError for one too large."""
+    if node.depth > MAX_DEPTH:
+        raise OutOfBoundsError(f"the expression nests more than {MAX_DEPTH} levels deep")
+    state.spend(weight(node))
 
 
 def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:
@@ -338,7 +368,8 @@ def _ad(node: AdExpr, state: State, ad: ClassAd | None) -> Value:
 def _call(node: Call, state: State, ad: ClassAd | None) -> Value:
     function = FUNCTIONS.get(node.function.lower())
     if function is None:
-        return ErrorType(f"there is no function {node.function[:60]}()")
+        state.spend(STEPS)
+        return ErrorType(unknown(node.function))
     if not function.accepts(len(node.arguments)):
         return ErrorType(f"{function.name}() takes {function.arity}, not {len(node.arguments)}")
     value: Value

@@ -38,21 +38,22 @@ from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 def parse(text: str, start: str) -> Any:
     """What a text denotes by the rule `start`. Raises ParseError with its place."""
     try:
-        return _lark().parse(text, start=start)
+        return lark(NODES).parse(text, start=start)
     except UnexpectedInput as error:
         raise _explained(error, text) from None
 
 
 @cache
-def _lark() -> Lark:
+def lark(made: Transformer[Token, Any] | None = None) -> Lark:
+    """The parser: what it reads becomes what `made` makes of it, or a tree with positions."""
     return Lark(
         data_text("grammars", "classad.lark"),
         parser="lalr",
         lexer="contextual",
         start=["expression", "ad"],
         maybe_placeholders=False,
-        propagate_positions=False,
-        transformer=_Nodes(),
+        propagate_positions=made is None,
+        transformer=made,
     )
 
 
@@ -239,3 +240,7 @@ _HINTS: Final[tuple[tuple[str, bool | None, str], ...]] = (
     (r"(true|false|undefined|error|is|isnt)\b", None, "this word is reserved; quote it as 'word'"),
     (r"&(?!&)|\|(?!\|)", True, "a value is missing before it"),
 )
+
+
+NODES: Final = _Nodes()
+"""Makes nodes of what the grammar reads."""

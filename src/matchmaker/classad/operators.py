@@ -258,7 +258,9 @@ def _scale_time(left: Any, right: Any) -> Value | None:
 
 def _shrink_time(left: Any, right: Any) -> Value | None:
     if isinstance(left, timedelta) and _is_number(right):
-        return left / right if right else ErrorType("division by zero")
+        if not right:
+            return ErrorType("division by zero")
+        return timedelta() if math.isinf(right) else left / right
     return None
 
 

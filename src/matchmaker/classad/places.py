@@ -7,14 +7,12 @@ is decided by ``grammar`` alone, whose own functions make the nodes here too.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
-from lark import Lark, Token, Tree
+from lark import Token, Tree
 
-from matchmaker._data import data_text
-from matchmaker.classad.grammar import _Nodes
+from matchmaker.classad.grammar import NODES, lark
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
 
@@ -90,25 +88,10 @@ def place_ad(text: str) -> Place:
 
 def _placed(text: str, start: str, node: Expr) -> Place:
     # The text has been read before, so that bounds and errors are the parser's.
-    place = _converted(_lark().parse(text, start=start))
+    place = _converted(lark().parse(text, start=start))
     if not isinstance(place, Place) or place.node is not node:
         raise AssertionError("both ways to read a text give the same node")
     return place
-
-
-@cache
-def _lark() -> Lark:
-    return Lark(
-        data_text("grammars", "classad.lark"),
-        parser="lalr",
-        lexer="contextual",
-        start=["expression", "ad"],
-        maybe_placeholders=False,
-        propagate_positions=True,
-    )
-
-
-_NODES: Final = _Nodes()
 
 
 def _converted(root: Tree[Token]) -> _Made:
@@ -129,7 +112,7 @@ def _converted(root: Tree[Token]) -> _Made:
 
 def _made(tree: Tree[Token], children: list[_Made]) -> _Made:
     meta: Any = tree.meta
-    value = getattr(_NODES, str(tree.data))(*map(_argument, children))
+    value = getattr(NODES, str(tree.data))(*map(_argument, children))
     if isinstance(value, str):
         return Name(value, meta.start_pos, meta.end_pos)
     if isinstance(value, tuple):

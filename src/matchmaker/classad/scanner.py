@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 
 from matchmaker.classad.ad import ClassAd, canonical_names
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import Literal
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.nodes import ListExpr, Literal
+from matchmaker.classad.parser import MAX_TEXT, parse_expr
 
 _T = TypeVar("_T")
 
@@ -41,6 +41,8 @@ def read_value(text: str) -> Any:
 
     >>> read_value(" 42 "), read_value('"x"'), read_value("TRUE"), read_value("a+1")
     (42, 'x', True, Expr('a + 1'))
+    >>> read_value("{1, -2.5, true}")
+    Expr('{1, -2.5, true}')
     """
     text = text.strip(_SPACES)
     if _INTEGER.fullmatch(text):
@@ -52,8 +54,30 @@ def read_value(text: str) -> Any:
         return word
     if _REAL.fullmatch(text):
         return float(text)
-    node = parse_expr(text)
+    node = (_plain_list(text) if text[:1] == "{" else None) or parse_expr(text)
     return node.value if isinstance(node, Literal) else node
+
+
+_ITEM: Final = re.compile(
+    rf"\s*+({_INTEGER.pattern}|{_REAL.pattern}|{_STRING.pattern}|(?i:true|false))\s*+(,|\Z)",
+    re.ASCII,
+)
+"""An element of a list that is plain, and what follows it."""
+
+
+def _plain_list(text: str) -> ListExpr | None:
+    """The list of a text that begins with a brace, None for one that is not of plain values."""
+    if text[-1] != "}" or len(text) > MAX_TEXT:
+        return None
+    items = []
+    at, end, more = 1, len(text) - 1, ","
+    while more:
+        item = _ITEM.match(text, at, end)
+        if item is None:
+            return None
+        items.append(Literal(read_value(item[1])))
+        at, more = item.end(), item[2]
+    return ListExpr(tuple(items))
 
 
 class _Values(dict[str, Any]):

@@ -76,6 +76,15 @@ class Scope:
         self.budget.context = before
         return value
 
+    def against(self, other: ClassAd, node: Expr) -> Value:
+        """The value of an expression here with another ad as TARGET."""
+        state = self.budget
+        before = state.left, state.right
+        state.left, state.right = (None if self.ad is None else self.ad.root), other
+        value = self.eval(node)
+        state.left, state.right = before
+        return value
+
     def spend(self, steps: int) -> None:
         """Counts work against the bound of the evaluation."""
         self.budget.spend(steps)

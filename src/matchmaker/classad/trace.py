@@ -16,7 +16,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import OutOfBoundsError
-from matchmaker.classad.evaluate import REFERENCE, apply_link, evaluate, spine
+from matchmaker.classad.evaluate import REFERENCE, admit, apply_link, evaluate, spine
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -29,8 +29,8 @@ from matchmaker.classad.nodes import (
     children,
     literal,
     scope_of,
-    weight,
 )
+from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value, is_error
@@ -103,21 +103,26 @@ def trace(
         from matchmaker.classad.parser import parse_expr
 
         expression = parse_expr(expression)
+    node = expression
+    return with_room(lambda: _traced(node, my, target))
+
+
+def _traced(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> Trace:
     state = _Watched(my.root if my is not None else None, target)
     note = ""
     value: Value
     try:
-        state.spend(weight(expression))
+        admit(expression, state)
         value = state.table[type(expression)](expression, state, my)
-    except (OutOfBoundsError, RecursionError):
-        # Watching takes more of the stack than evaluating does, so its end need not be the end.
+    except OutOfBoundsError:
         value = evaluate(expression, my, target)
         note = "the evaluation was given up where the parts end"
     while len(state.open) > 1:
         state.close(value)
     if state.seen >= MAX_PARTS:
         note = f"only the first {MAX_PARTS} parts are shown"
-    whole = state.open[0].parts[0]
+    # An expression that is too large to begin with has no parts.
+    [whole] = state.open[0].parts or [Trace(expression, value)]
     return attrs.evolve(whole, value=value, note=note)
 
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import random
+
 import attrs
 import click
 
 from matchmaker import ClassAd, ReductionError, batch, broker, glue, nodes, reduce
-from matchmaker.cli import reports, sources
-from matchmaker.cli.output import count, print_json
+from matchmaker.cli import reports, sources, submission
+from matchmaker.cli.output import count, plain, print_json, show, table
+from matchmaker.cli.output import number as number_of
 
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @sources.queue_options
-@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
+@click.option("--one-way", is_flag=True, help="Let the requirements of queues not count.")
+@click.option("--tried", multiple=True, metavar="CE", help="Had this job before: comes last.")
+@click.option("--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
+              help="Draw queues by lot, better ranks sooner; the larger, the sooner.")  # fmt: skip
+@click.option("--seed", metavar="NUMBER", type=int,
+              help="Break ties by chance; the same number gives the same order.")  # fmt: skip
 @click.option("--lrms", metavar="NAME", help="The batch system to be told, such as slurm.")
-@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
-@click.option(
-    "--want",
-    type=click.Choice(["necessary", "sufficient", "exact"]),
-    default="necessary",
-    show_default=True,
-    help="How flags that cannot be exact may err.",
-)
+@submission.options
 @click.option("--json", "as_json", is_flag=True, help="All of it as data.")
 def command(
     *,
@@ -31,6 +32,10 @@ def command(
     ce_files: tuple[str, ...],
     ldaps: tuple[str, ...],
     at: str | None,
+    one_way: bool,
+    tried: tuple[str, ...],
+    fuzzy: float | None,
+    seed: int | None,
     nodes_file: str | None,
     lrms: str | None,
     mapping: str | None,
@@ -39,15 +44,25 @@ def command(
 ) -> int:
     """Choose a queue for JOB, the worker nodes that will do, and the flags that say so.
 
-    Queues come from --ldif, --ce and --ldap together, each given as often as you like.
+    Queues come from --ldif, --ce and --ldap together, each given as often as you like. Where JOB
+    holds several ads, only the queue of each is chosen.
     """
     if mapping and not lrms:
         raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
     table = batch.load_mapping(lrms, mapping) if lrms else None
-    job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    jobs = sources.ads(job_file)
+    moment = sources.moment(at)
+    known = sources.queues(ldifs, ce_files, ldaps, moment)
+    rules = broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
+    tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
+    if len(jobs) > 1:
+        if nodes_file or lrms:
+            raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
+        queues = broker.pool(known.ads, moment, rules)
+        return _bulk(list(broker.choose_many(jobs, queues, tie, rules)), as_json)
+    job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    decision = broker.choose(job, known.ads, at=sources.moment(at))
+    decision = broker.choose(job, known.ads, moment, tie, rules)
     findings = f"{count(len(known.issues), 'finding')} in their data"
     page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
     page.data = {
@@ -69,6 +84,25 @@ def command(
     else:
         page.print()
     return 0 if done else 1
+
+
+def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
+    """The queue of each of many jobs, numbered from 1; whether each has one."""
+    if as_json:
+        print_json([
+            {"job": number, "chosen": choice.chosen, "unranked": list(choice.unranked),
+             "ranked": [{"name": name, "rank": plain(rank)}
+                        for name, rank in zip(choice.names, choice.ranks, strict=True)]}
+            for number, choice in enumerate(choices, 1)
+        ])  # fmt: skip
+    else:
+        rows = [
+            [number, choice.chosen or "none", number_of(choice.ranks[0]) if choice.ranks else "-",
+             len(choice.names)]
+            for number, choice in enumerate(choices, 1)
+        ]  # fmt: skip
+        show(table(["job", "computing element", "rank", "match"], rows, right=(0, 2, 3)))
+    return 0 if all(choice.chosen for choice in choices) else 1
 
 
 @attrs.frozen(slots=True)
@@ -101,11 +135,11 @@ def _tell(page: reports.Page, job: ClassAd, queue: sources.Queue, hosts: _Hosts)
         return True
     try:
         sources.check_lrms(queue, table.lrms)
-        submission = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
+        told = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
     except batch.NoFlagsError as error:
         data["submission"] = {"error": str(error)}
         page.say(table.lrms, f"no flags: {error}")
         return False
-    data["submission"] = reports.submission_data(submission)
-    page.submission(submission)
+    data["submission"] = reports.submission_data(told)
+    page.submission(told)
     return True

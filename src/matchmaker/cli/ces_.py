@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import datetime
+
 import click
 
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.glue.issues import LEVELS, tally
+from matchmaker.glue.query import admits, parse_query, short_names, value_of
 from matchmaker.matching.pair import describe
 
 ATTRIBUTES = (
@@ -16,8 +21,17 @@ ATTRIBUTES = (
 
 @click.command()
 @sources.queue_options
-@click.option("--attrs", default=ATTRIBUTES, metavar="A,B,…", help="The attributes to show.")
+@click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
+@click.option("--vo", metavar="VO", help="Only queues that admit this virtual organisation.")
+@click.option(
+    "--attrs",
+    default=ATTRIBUTES,
+    metavar="A,B,…",
+    help="The attributes to show, by full or short names.",
+)
+@click.option("--list-attrs", is_flag=True, help="Show the short names and what they mean.")
 @click.option("--check", is_flag=True, help="Show what was mended or doubted in the data instead.")
+@click.option("--nagios", is_flag=True, help="With --check: one line and a status for Nagios.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
@@ -25,31 +39,64 @@ def command(
     ce_files: tuple[str, ...],
     ldaps: tuple[str, ...],
     at: str | None,
+    query: str | None,
+    vo: str | None,
     attrs: str,
+    list_attrs: bool,
     check: bool,
+    nagios: bool,
     as_json: bool,
 ) -> int:
     """Describe computing elements: batch queues, from LDIF, LDAP or ads.
 
-    With --check, the exit status is 1 where there are findings.
+    Attributes go by their names or by short ones, as in lcg-info: FreeCPUs, Tag, OS. A query
+    compares them with =, !=, <, <=, > and >=; * in a text stands for any. Where no queue is left
+    the exit status is 1.
+
+    With --check, the exit status is 1 where there are findings; with --nagios too, it is 0 where
+    there are but notes, 1 for warnings, 2 for errors, and 3 where nothing could be read.
     """
-    sources.moment(at)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    if nagios and not check:
+        raise click.UsageError("--nagios needs --check: it is a form of its findings")
+    if list_attrs:
+        show(table(["name", "attribute"], short_names().items(), whole=(0, 1)))
+        return 0
+    conditions = parse_query(query) if query is not None else ()
+    now = sources.moment(at)
+    if nagios:
+        return _nagios(ldifs, ce_files, ldaps, now)
+    known = sources.queues(ldifs, ce_files, ldaps, now)
     if check:
         if as_json:
             print_json(
                 [
-                    {"source": source, "rule": i.rule, "line": i.line, "text": str(i)}
+                    {
+                        "source": source,
+                        "level": i.level,
+                        "rule": i.rule,
+                        "line": i.line,
+                        "dn": i.dn,
+                        "attribute": i.attribute,
+                        "raw": i.raw,
+                        "text": str(i),
+                    }
                     for source, i in known.issues
                 ]
             )
         else:
             for source, issue in known.issues:
-                print(printable(f"{source}: {issue}"))
+                print(printable(f"{issue.level} {source}: {issue}"))
+            for level, rule, number in tally(issue for _, issue in known.issues):
+                print(f"{number:>7} {LEVELS[level]}{'' if number == 1 else 's'} of {rule}")
             print(count(len(known.issues), "finding"))
         return 1 if known.issues else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
-    rows = [(queue.name, [queue.ad.eval(attribute) for attribute in names]) for queue in known.all]
+    rows = [
+        (queue.name, [value_of(queue.ad, name) for name in names])
+        for queue in known.all
+        if all(condition.holds(queue.ad) for condition in conditions)
+        and (vo is None or admits(queue.ad, vo))
+    ]
     if as_json:
         print_json(
             [
@@ -61,6 +108,26 @@ def command(
         shown = [[name, *map(describe, values)] for name, values in rows]
         show(table(["computing element", *map(_short, names)], shown, whole=(0,)))
     return 0 if rows else 1
+
+
+def _nagios(
+    ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, ...], now: datetime | None
+) -> int:
+    """One line as Nagios reads it, with the counts behind the bar, and its exit status."""
+    try:
+        known = sources.queues(ldifs, ce_files, ldaps, now)
+    except (OSError, ValueError) as error:
+        text = " ".join(printable(str(error)).replace("|", "/").split())
+        print(f"GLUE UNKNOWN - {text}")
+        return 3
+    levels = Counter(issue.level for _, issue in known.issues)
+    status = 2 if levels["E"] else 1 if levels["W"] else 0
+    counts = [(name, levels[level]) for level, name in LEVELS.items()]
+    words = ", ".join(count(number, name) for name, number in counts)
+    data = " ".join(f"{name}s={number}" for name, number in counts)
+    word = ("OK", "WARNING", "CRITICAL")[status]
+    print(f"GLUE {word} - {count(len(known.all), 'queue')}, {words} | {data}")
+    return status
 
 
 def _short(attribute: str) -> str:

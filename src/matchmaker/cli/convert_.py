@@ -63,6 +63,7 @@ def _ads(
 ) -> Iterator[ClassAd]:
     for path in files:
         with sources.opened(path) as file:
+            sources.refuse_ldif(path, file)
             yield from read_ads(
                 file, format_, errors="report" if report else "strict", report=report
             )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from itertools import islice
 from typing import Any
 
 import click
 
 import matchmaker as mm
-from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ad, parse_expr
+from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ads, parse_expr
 from matchmaker.cli import sources
 from matchmaker.cli.output import console, plain, print_json, printable, show, table
 from matchmaker.matching.pair import describe, shorten
@@ -86,9 +87,16 @@ def command(
 
 def _ad_of_text(text: str, option: str) -> ClassAd:
     try:
-        return parse_ad(text)
+        found = list(islice(parse_ads(text), 2))
     except ParseError as error:
         raise error.at(option) from None
+    if len(found) == 1:
+        return found[0]
+    several = "give --my once for each ad" if option == "--my" else "there is one target"
+    raise ParseError(
+        "more than one ad was found" if found else "no ad was found",
+        source=option, hint=several if found else "such as '[ Cpus = 4 ]'",
+    )  # fmt: skip
 
 
 def _target(given: str | None) -> ClassAd | None:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import click
 
 from matchmaker import batch, glue, reduce
-from matchmaker.cli import reports, sources
-from matchmaker.cli.output import print_json
+from matchmaker.batch.check import check
+from matchmaker.batch.policy import carry, required_policy
+from matchmaker.cli import reports, sources, submission
+from matchmaker.cli.output import count, print_json, printable
 
 
 @click.command()
-@click.argument("job_file", metavar="JOB")
+@click.argument("job_file", metavar="JOB", required=False)
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @sources.queue_options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
-@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes.")
-@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
+@submission.options
 @click.option(
-    "--want",
-    type=click.Choice(["necessary", "sufficient", "exact"]),
-    default="necessary",
-    show_default=True,
-    help="How flags that cannot be exact may err.",
+    "--policy",
+    type=click.Choice([str(policy) for policy in batch.Policy]),
+    help="What to do about what has no flag; goes before --want.",
 )
+@click.option("--explain", is_flag=True, help="Every step from the requirement to the flags.")
+@click.option("--check-mapping", is_flag=True, help="Look for mistakes in the mapping instead.")
+@click.option(
+    "--forward-policy", is_flag=True, help="Let the job carry what it requires of queue policy."
+)
+@click.option("--submit", "script", metavar="SCRIPT", help="Submit SCRIPT with these flags.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
-    job_file: str,
+    job_file: str | None,
     lrms: str,
     ldifs: tuple[str, ...],
     ce_files: tuple[str, ...],
@@ -36,28 +44,78 @@ def command(
     nodes_file: str | None,
     mapping: str | None,
     want: str,
+    policy: str | None,
+    explain: bool,
+    check_mapping: bool,
+    forward_policy: bool,
+    script: str | None,
     as_json: bool,
 ) -> int:
-    """Print the submit flags for JOB on its queue, with a verdict and what they leave out."""
+    """Print the submit flags for JOB on its queue, with a verdict and what they leave out.
+
+    Nothing is submitted unless --submit names a job script.
+    """
     table = batch.load_mapping(lrms, mapping)
+    if check_mapping:
+        return _check(table, nodes_file, as_json=as_json)
+    if job_file is None:
+        raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     inventory = sources.ads(nodes_file) if nodes_file else None
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
-    sources.check_lrms(chosen, lrms)
+    if table.style != "blah":
+        # BLAH stands before every batch system.
+        sources.check_lrms(chosen, lrms)
     reduction = reduce(job, chosen.ad, glue.scope)
-    submission = batch.flags(reduction, lrms, table, inventory, batch.Fit(want))
+    told = batch.flags(
+        reduction, lrms, table, inventory, batch.Fit(want),
+        policy=batch.Policy(policy) if policy else None,
+    )  # fmt: skip
+    if forward_policy:
+        told = carry(told, required_policy(job, glue.scope), table)
     if as_json:
         print_json(
             {
                 "queue": chosen.name,
                 "residual": str(reduction.residual),
-                **reports.submission_data(submission),
+                **reports.submission_data(told),
             }
         )
     else:
         page = reports.Page(f"queue {chosen.name}")
-        page.reduction(reduction)
-        page.submission(submission)
+        if explain:
+            page.lines(reduction.explain(steps=True).split("\n"))
+            page.fates(reduction, told)
+        else:
+            page.reduction(reduction)
+        page.submission(told)
         page.print()
-    return 0
+    return _submit(told, script) if script else 0
+
+
+def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> int:
+    nodes = sources.ads(nodes_file) if nodes_file else []
+    findings = check(table, nodes, lambda name: glue.scope(name) == "host")
+    if as_json:
+        print_json([{"attribute": f.attribute, "message": f.message} for f in findings])
+    else:
+        for finding in findings:
+            print(printable(f"{finding.attribute}: {finding.message}"))
+        held = f", held against {count(len(nodes), 'node')}" if nodes else ""
+        print(f"{count(len(table.rules), 'attribute')} of {table.lrms}{held}: ", end="")
+        print(count(len(findings), "finding"))
+    return 1 if findings else 0
+
+
+def _submit(told: batch.Submission, script: str) -> int:
+    """Runs the batch system's own command, without a shell; its exit status."""
+    if not told.command:
+        raise click.UsageError(f"{told.lrms} has no command to submit with")
+    program = shutil.which(told.command)
+    if program is None:
+        raise click.UsageError(f"{told.command} is not installed here")
+    # A path, so that no name of a file is taken for an option.
+    path = script if "/" in script else f"./{script}"
+    done = subprocess.run([program, *told.argv, path], check=False)  # noqa: S603
+    return 0 if done.returncode == 0 else 1

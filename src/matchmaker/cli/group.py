@@ -10,6 +10,7 @@ from matchmaker import __version__
 
 SUBCOMMANDS = {
     "assign": "a negotiation cycle: each of many jobs to its best free slot",
+    "blah-local-submit-attributes": "directives for what BLAH made of a job's requirements",
     "broker": "choose a queue for a job, its worker nodes, and the submit flags",
     "ces": "describe computing elements: queues from LDIF, LDAP or ads",
     "convert": "turn ads of one format into another",
@@ -19,6 +20,8 @@ SUBCOMMANDS = {
     "lint": "mistakes in ads and expressions",
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
+    "policy": "what a queued job requires of its queue's policy",
+    "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
     "reduce": "a job's requirement without the facts of its queue",
 }
 
@@ -30,7 +33,9 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in SUBCOMMANDS:
             return None
-        command: click.Command = import_module(f"matchmaker.cli.{cmd_name}_").command
+        command: click.Command = import_module(
+            f"matchmaker.cli.{cmd_name.replace('-', '_')}_"
+        ).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -42,6 +42,8 @@ def command(
     """
     if not files and not expressions:
         raise click.UsageError("nothing to check: give FILE or --expr EXPR")
+    if any(not text.strip() for text in expressions):
+        raise click.UsageError("--expr is empty: there is nothing to check in it")
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
     targets: list[ClassAd] = [ad for path in target_files for ad in sources.ads(path)]

@@ -36,10 +36,10 @@ def command(
     job = sources.one_ad(job_file)
     held = pools.held(pool_files, key)
     if len(held) > MANY:
-        pool = held if isinstance(held, Pool) else Pool(held, key or "Name")
+        pool = held if isinstance(held, Pool) else pools.keyed(held, key or "Name")
         return _among_many(job, pool, top, as_json)
     ads = list(held)
-    named = nodes.named(ads) if key is None else zip(Pool(ads, key).keys(), ads, strict=True)
+    named = nodes.named(ads) if key is None else zip(pools.keyed(ads, key).keys(), ads, strict=True)
     found = select(job, named, default_rank=0.0)
     shown = Selection(found.ranked[:top], found.refused)
     if as_json:

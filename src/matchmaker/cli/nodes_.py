@@ -1,46 +1,117 @@
-"""``classad nodes``: the worker nodes that a job may run on, once its queue is known."""
+"""``classad nodes``: the worker nodes of a batch system, and those that a job may run on."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
 
-from matchmaker import glue, nodes, reduce
-from matchmaker.cli import reports, sources
+from matchmaker import ClassAd, Expr, glue, nodes, parse_expr, reduce, write_ads
+from matchmaker.classad.nodes import Binary
+from matchmaker.cli import described, reports, sources
 from matchmaker.cli.output import count, print_json
 
 
 @click.command()
-@click.argument("job_file", metavar="JOB")
-@click.option("--nodes", "nodes_file", required=True, metavar="FILE", help="Ads of worker nodes.")
+@click.argument("job_file", metavar="[JOB]", required=False)
+@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of worker nodes.")
+@click.option("--lrms", metavar="NAME", help="Ask the batch system of this name for its nodes.")
+@click.option("--saved", multiple=True, metavar="FILE",
+              help="What its commands printed, in place of asking them.")  # fmt: skip
 @sources.queue_options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
+@click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
+@click.option("--watch", "every", metavar="SECONDS", type=click.FloatRange(min=0.1),
+              help="Ask again after so long, and print what changed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
-    job_file: str,
-    nodes_file: str,
+    job_file: str | None,
+    nodes_file: str | None,
+    lrms: str | None,
+    saved: tuple[str, ...],
     ldifs: tuple[str, ...],
     ce_files: tuple[str, ...],
     ldaps: tuple[str, ...],
     at: str | None,
     queue: str | None,
+    of_queues: bool,
+    output: str | None,
+    every: float | None,
     as_json: bool,
 ) -> int:
-    """Choose the worker nodes that JOB may run on.
+    """List the worker nodes of a batch system, or choose those that JOB may run on.
 
-    With descriptions of queues, JOB's requirements are first reduced against its queue; without
-    them, they are held against the nodes as they stand.
+    Without JOB, the batch system named with --lrms describes its nodes, or with --queues its
+    queues. --write keeps the ads in a file, and --watch the file up to date, until interrupted.
+
+    With JOB and descriptions of queues, JOB's requirements are first reduced against its queue;
+    without them, they are held against the nodes as they stand. Nodes that take no jobs at the
+    moment are left out.
     """
+    if (nodes_file is None) == (lrms is None):
+        raise click.UsageError("where are the nodes? give one of --nodes FILE and --lrms NAME")
+    if saved and lrms is None:
+        raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
+    if job_file is not None:
+        if of_queues or output or every is not None:
+            raise click.UsageError("--queues, --write and --watch do not go with a job")
+        inventory = _inventory(nodes_file, lrms, saved)
+        places = (ldifs, ce_files, ldaps)
+        moment = sources.moment(at)
+        return _choose(job_file, inventory, places, queue=queue, at=moment, as_json=as_json)
+    if lrms is None or ldifs or ce_files or ldaps or queue or at:
+        raise click.UsageError("without a job, only --lrms describes nodes; name the job first")
+    return _list(lrms, saved, of_queues=of_queues, output=output, every=every, as_json=as_json)
+
+
+def _list(
+    lrms: str,
+    saved: tuple[str, ...],
+    *,
+    of_queues: bool,
+    output: str | None,
+    every: float | None,
+    as_json: bool,
+) -> int:
+    def look() -> tuple[ClassAd, ...]:
+        found = described.description(lrms, saved)
+        return found.queues if of_queues else found.nodes
+
+    if every is not None:
+        described.watch(look, every, output)
+    ads = look()
+    if output is not None:
+        write_ads(ads, output)
+    columns = described.QUEUE_COLUMNS if of_queues else described.NODE_COLUMNS
+    described.print_ads(ads, "queue" if of_queues else "worker node", columns, as_json)
+    return 0 if ads else 1
+
+
+def _inventory(nodes_file: str | None, lrms: str | None, saved: tuple[str, ...]) -> list[ClassAd]:
+    if nodes_file is not None:
+        return sources.ads(nodes_file)
+    return list(described.description(lrms or "", saved).nodes)
+
+
+def _choose(
+    job_file: str,
+    inventory: list[ClassAd],
+    places: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
+    *,
+    queue: str | None,
+    at: datetime | None,
+    as_json: bool,
+) -> int:
     job = sources.one_ad(job_file)
-    inventory = sources.ads(nodes_file)
-    requirements = None
+    requirements: Expr = job.get("Requirements", parse_expr("true"))
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
-    if ldifs or ce_files or ldaps:
-        known = sources.queues(ldifs, ce_files, ldaps)
-        chosen = sources.the_queue(job, known, queue, sources.moment(at))
+    if any(places):
+        known = sources.queues(*places, at)
+        chosen = sources.the_queue(job, known, queue, at)
         reduction = reduce(job, chosen.ad, glue.scope)
         requirements = reduction.residual
         data = {"queue": chosen.name, "residual": str(requirements)}
@@ -50,7 +121,8 @@ def command(
         raise click.UsageError(
             "--queue and --at need descriptions of queues: --ldif, --ce or --ldap"
         )
-    found = nodes.choose(job, inventory, requirements)
+    available = parse_expr("TARGET.Available isnt false")
+    found = nodes.choose(job, inventory, Binary("&&", requirements, available))
     if as_json:
         print_json({**data, **reports.selection_data(found)})
     else:

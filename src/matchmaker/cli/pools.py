@@ -13,7 +13,15 @@ def read(paths: tuple[str, ...], key: str | None) -> Pool:
     the key does not tell the ads apart.
     """
     found = held(paths, key)
-    return found if isinstance(found, Pool) else Pool(found, key or "Name")
+    return found if isinstance(found, Pool) else keyed(found, key or "Name")
+
+
+def keyed(ads: list[ClassAd], key: str) -> Pool:
+    """Ads as a pool. ValueError, in words of the command, where `key` does not tell them apart."""
+    try:
+        return Pool(ads, key)
+    except ValueError as error:
+        raise ValueError(f"{error} (--key NAME says which attribute tells ads apart)") from None
 
 
 def held(paths: tuple[str, ...], key: str | None) -> Pool | list[ClassAd]:

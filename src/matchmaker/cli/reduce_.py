@@ -13,6 +13,7 @@ from matchmaker.cli.output import print_json, printable
 @click.argument("job_file", metavar="JOB")
 @sources.queue_options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--explain", is_flag=True, help="Every step, too.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
@@ -22,16 +23,17 @@ def command(
     ldaps: tuple[str, ...],
     at: str | None,
     queue: str | None,
+    explain: bool,
     as_json: bool,
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps)
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
     chosen = sources.the_queue(job, known, queue, sources.moment(at))
     reduction = reduce(job, chosen.ad, glue.scope)
     if as_json:
         print_json({"queue": chosen.name, **reports.reduction_data(reduction)})
     else:
-        for line in (f"queue: {chosen.name}", *reduction.explain().split("\n")):
+        for line in (f"queue: {chosen.name}", *reduction.explain(steps=explain).split("\n")):
             print(printable(line))
     return 1 if reduction.verdict is Verdict.NEVER else 0

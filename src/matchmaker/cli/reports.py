@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import RenderableType
 
-from matchmaker.batch import Submission
+from matchmaker.batch import Certificate, Submission
+from matchmaker.classad.nodes import conjuncts
 from matchmaker.cli.output import facts, number, plain, printable, show, table
 from matchmaker.matching.pair import describe, shorten
 from matchmaker.matching.selection import Refusal, Selection
@@ -62,7 +64,19 @@ def submission_data(submission: Submission) -> dict[str, Any]:
         "verdict": str(submission.verdict),
         "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
         "excluded": list(submission.excluded),
+        "recheck": None if submission.recheck is None else str(submission.recheck),
+        "certificate": _certificate_data(submission.certificate),
     }
+
+
+def _certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
+    return None if certificate is None else {
+        "nodes": certificate.nodes,
+        "classes": certificate.classes,
+        "accepted": certificate.accepted,
+        "wrongly_included": list(certificate.wrongly_included),
+        "wrongly_excluded": list(certificate.wrongly_excluded),
+    }  # fmt: skip
 
 
 class Page:
@@ -122,14 +136,41 @@ class Page:
 
     def submission(self, submission: Submission) -> None:
         """The flags as a command line, the verdict, and what was dropped."""
-        self.say(submission.lrms, shlex.join((submission.command, *submission.argv)))
+        if submission.command:
+            self.say(submission.lrms, shlex.join((submission.command, *submission.argv)))
+        for line in () if submission.command else submission.directives:
+            self.say(submission.lrms, line)
         self.say("verdict", submission.verdict)
         if submission.excluded:
             self.say("excluded", f"{len(submission.excluded)} nodes by name, from the inventory")
+        certificate = submission.certificate
+        if certificate is not None and not certificate.exact:
+            for what, names in (
+                ("wrongly in", certificate.wrongly_included),
+                ("wrongly out", certificate.wrongly_excluded),
+            ):
+                if names:
+                    self.say(what, shorten(f"{len(names)} nodes: {' '.join(names)}", 400))
         if not submission.dropped:
             self.say("dropped", "nothing")
         for dropped in submission.dropped:
             self.say("dropped", f"{dropped.clause}: {dropped.reason}")
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Several lines as a part of their own."""
+        self._close()
+        self._parts += ["", *lines]
+
+    def fates(self, reduction: Reduction, submission: Submission) -> None:
+        """What became of each clause of the residual on the way to the flags."""
+        reasons = {dropped.clause: dropped.reason for dropped in submission.dropped}
+        clauses = [] if reduction.verdict is not Verdict.RESIDUAL else conjuncts(reduction.residual)
+        rows = [
+            [shorten(phrase(clause), 200), reasons.get(clause, "in the flags")]
+            for clause in clauses
+        ]
+        if rows:
+            self.show(table(["clause of the residual", "what became of it"], rows))
 
     def _close(self) -> None:
         if self._facts:

@@ -5,6 +5,7 @@ What reads queues is imported only by those who ask for them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -74,28 +75,46 @@ def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: {error}") from None
+    refuse_ldif(path, file)
     return read_ads(file)
 
 
+def refuse_ldif(path: str, file: IO[bytes]) -> None:
+    """Raises ParseError, which says what reads it, for a file that begins as LDIF does."""
+    if _LDIF.match(_beginning(file)):
+        raise ParseError(
+            "this is LDIF, the tree of an information system, and no ads",
+            source=path,
+            hint="classad ces --ldif makes ads of it, and classad broker --ldif matches them",
+        )
+
+
+# How a dump begins, past comments: with its version or the name of an entry.
+_LDIF: Final = re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
 _ARCHIVE: Final = b"PK\x03\x04"
 _PARQUET: Final = b"PAR1"
+_FIRST: Final = 4096
 
 
 def _beginning(file: IO[bytes]) -> bytes:
     """The first bytes of a file, which are then still to be read."""
     if isinstance(file, BufferedReader):
-        return file.peek(4)
+        return file.peek(_FIRST)
     if not file.seekable():
         return b""
     place = file.tell()
-    beginning = file.read(4)
+    beginning = file.read(_FIRST)
     file.seek(place)
     return beginning
 
 
 def one_ad(path: str) -> ClassAd:
     """The one ad of a file. Raises ParseError where there is another number of them."""
-    found = ads(path)
+    return the_one(path, ads(path))
+
+
+def the_one(path: str, found: list[ClassAd]) -> ClassAd:
+    """The one of the ads that a file has. Raises ParseError where there is another number."""
     if len(found) != 1:
         raise ParseError(
             f"{len(found) or 'no'} ads were found", source=path, expected=("exactly one",)
@@ -128,27 +147,68 @@ class Queues:
         return [queue.ad for queue in self.all]
 
 
+ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
+
+
+def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
+    """Keeps an option that is about servers until they are asked."""
+    context.meta[f"ldap {option.name}"] = value
+
+
+def _ldap(url: str, at: datetime | None) -> Glue:
+    from matchmaker.glue import read_ldap
+
+    said = click.get_current_context().meta
+    return read_ldap(
+        None if url == ENVIRONMENT else url,
+        start_tls=said.get("ldap start_tls", False),
+        ca_file=said.get("ldap ca_file"),
+        at=at,
+    )
+
+
 def queue_options(command: _F) -> _F:
     """The options that say where computing elements are described."""
     for option in (
         click.option(
             "--at", metavar="TIME", help="Decide as of this time, such as 2005-10-03T15:05:00Z."
         ),
-        click.option("--ldap", "ldaps", multiple=True, metavar="URL", help="A GLUE 1.3 server."),
+        click.option(
+            "--start-tls", is_flag=True, expose_value=False, callback=_keep,
+            help="Ask ldap:// servers for TLS first.",
+        ),
+        click.option(
+            "--ldap-ca", "ca_file", metavar="FILE", expose_value=False, callback=_keep,
+            help="Certificates to trust in place of the system's.",
+        ),
+        click.option(
+            "--ldap", "ldaps", multiple=True, metavar="URL",
+            help=f"A server, or several between commas, or {ENVIRONMENT} for those that it names.",
+        ),
         click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
-        click.option("--ldif", "ldifs", multiple=True, metavar="FILE", help="A GLUE 1.3 dump."),
-    ):
+        click.option(
+            "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
+            help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
+        ),
+    ):  # fmt: skip
         command = option(command)
     return command
 
 
-def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, ...]) -> Queues:
+def queues(
+    ldifs: tuple[str, ...],
+    ce_files: tuple[str, ...],
+    ldaps: tuple[str, ...],
+    at: datetime | None = None,
+) -> Queues:
     """Reads the computing elements of all sources; of several with one name the first is kept.
+
+    ``at`` is the time by which what they say is fresh or stale.
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
     from matchmaker import broker
-    from matchmaker.glue import Issue, read_ldap, read_ldif
+    from matchmaker.glue import Issue, read, read_osg
 
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
@@ -166,11 +226,19 @@ def queues(ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, 
 
     for path in ldifs:
         with opened(path) as file:
-            take(path, read_ldif(file))
+            try:
+                found_there = read(file, at=at)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        take(path, found_there)
     for url in ldaps:
-        take(url, read_ldap(url))
+        take(url, _ldap(url, at))
     for path in ce_files:
-        found += ((path, ad) for ad in ads(path))
+        given = ads(path)
+        catalogs = [ad for ad in given if "OSG_ResourceCatalog" in ad]
+        if catalogs:
+            take(path, read_osg(catalogs))
+        found += ((path, ad) for ad in given if "OSG_ResourceCatalog" not in ad)
     kept: dict[str, Queue] = {}
     for (source, _), (name, ad) in zip(found, broker.named(ad for _, ad in found), strict=True):
         if name in kept:
@@ -213,7 +281,9 @@ def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None
 def check_lrms(queue: Queue, lrms: str) -> None:
     """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
     runs = queue.ad.eval("LRMSType")
-    if isinstance(runs, str) and runs.lower() != lrms.lower():
-        from matchmaker.batch import NoFlagsError
+    if isinstance(runs, str):
+        from matchmaker.batch import NoFlagsError, same_system
 
+        if same_system(runs, lrms):
+            return
         raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

@@ -1,22 +1,34 @@
 """GLUE information systems: read a dump or a live server, clean it, and get ads of its queues.
 
-Here is what users call. The parts: `schema` (the attributes as data), `ldif` and `ldap` (entries),
-`clean` and `typed` (values), `snapshot` (links), `flatten` (ads), `issues` (findings).
+Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
+and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
+`flatten` (ads); `describe`, `publish` and `publish20` (the way back); `issues` (findings).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
 
 import attrs
 
 from matchmaker.classad import ClassAd
+from matchmaker.glue.blocks import Begun, Readable
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
-from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, unwrap
+from matchmaker.glue.describe import describe
+from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
+from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
+from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
-from matchmaker.glue.snapshot import Snapshot, build
+from matchmaker.glue.snapshot import build
+
+if TYPE_CHECKING:
+    from matchmaker.glue.ldap import Bounds
 
 __all__ = [
     "ALL_RULES",
@@ -30,14 +42,19 @@ __all__ = [
     "Issue",
     "Snapshot",
     "attribute",
+    "describe",
     "expires",
     "first",
     "lowest_memory",
+    "read",
     "read_entries",
     "read_ldap",
     "read_ldif",
+    "read_osg",
     "scope",
     "unwrap",
+    "write_entries",
+    "write_ldif",
 ]
 
 
@@ -66,13 +83,34 @@ class Glue:
         """
         return list(ads(self.snapshot, choose))
 
+    def provenance(self, ce_id: str, choose: Choice = first) -> dict[str, Issue]:
+        """What cleaning changed or doubted in one ad: by attribute, the rule and the raw value.
 
-def read_ldif(source: Source, *, rules: Iterable[str] = DEFAULT_RULES) -> Glue:
-    """Read a dump of a GLUE 1.3 information system.
+        Args:
+            ce_id: the ``CEid`` of the ad.
+            choose: as for `computing_elements`.
+
+        Raises:
+            KeyError: where no queue has that id.
+        """
+        for ce in self.snapshot.computing_elements:
+            if ce.id == ce_id:
+                return provenance(ce, None, choose)
+            for view in ce.views:
+                if f"{ce.id}/{view.id}" == ce_id:
+                    return provenance(ce, view, choose)
+        raise KeyError(ce_id)
+
+
+def read_ldif(
+    source: Source, *, rules: Iterable[str] = DEFAULT_RULES, at: datetime | None = None
+) -> Glue:
+    """Read a dump of an information system: GLUE 1.3, GLUE 2.0 or both.
 
     Args:
         source: a path, an open file or lines of LDIF; broken parts are mended or skipped.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        at: the time by which entries are fresh or stale, now if not given.
 
     Raises:
         OSError: where the file cannot be read.
@@ -87,39 +125,168 @@ def read_ldif(source: Source, *, rules: Iterable[str] = DEFAULT_RULES) -> Glue:
     >>> [issue.rule for issue in glue.issues]
     ['clean.default-number', 'link.no-cluster']
     """
-    return _gather(lambda report: read_entries(source, report), rules)
+    return _gather(lambda report: read_entries(source, report), rules, at)
+
+
+def read(
+    source: str | os.PathLike[str] | Readable,
+    *,
+    rules: Iterable[str] = DEFAULT_RULES,
+    at: datetime | None = None,
+) -> Glue:
+    """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
+
+    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another.
+
+    Args:
+        source: a path, or a file open for bytes.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        at: the time by which entries are fresh or stale, now if not given.
+
+    Raises:
+        OSError: where the file cannot be read.
+        ValueError: for a document that is not what it began as.
+
+    >>> import io
+    >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
+    ...   "ComputingService": { "ID": "urn:c",
+    ...     "Associations": { "ComputingShareID": "urn:s" } } }'''
+    >>> [ad] = read(io.BytesIO(text)).computing_elements()
+    >>> ad.eval("CEid"), ad.eval("GlueCEPolicyMaxWallClockTime")
+    ('urn:s', 120)
+    """
+    if isinstance(source, (str, os.PathLike)):
+        with Path(source).open("rb") as file:
+            return read(file, rules=rules, at=at)
+    from matchmaker.glue import documents
+
+    begun = Begun(source)
+    first = begun.first()
+    reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
+    make = reader.get(first, read_entries)
+    return _gather(lambda report: make(begun, report), rules, at)
+
+
+def read_osg(ads: Iterable[ClassAd]) -> Glue:
+    """The queues of the OSG's CEs, from the ads that its collector has of them.
+
+    Args:
+        ads: with an ``OSG_ResourceCatalog`` each, in whatever format they were read from.
+
+    >>> from matchmaker import parse_ad
+    >>> ce = parse_ad('''[ Name = "ce.t2.edu"; OSG_ResourceGroup = "T2"; OSG_ResourceCatalog = {
+    ...     [ Name = "whole"; Memory = 64000; CPUs = 16; MaxWallTime = 2880 ]
+    ... } ]''')
+    >>> [ad] = read_osg([ce]).computing_elements()
+    >>> ad.eval("CEid"), ad.eval("GlueHostMainMemoryRAMSize")
+    ('ce.t2.edu:9619/condorce-condor-whole', 64000)
+    """
+    from matchmaker.glue import osg
+
+    issues: list[Issue] = []
+    return Glue(osg.snapshot(ads, issues.append), tuple(issues))
 
 
 def read_ldap(
-    url: str,
-    base: str = "o=grid",
+    url: str | Sequence[str] | None = None,
+    base: str | None = None,
     *,
     timeout: float = 30.0,
     page_size: int = 500,
+    start_tls: bool = False,
+    ca_file: str | None = None,
+    bounds: Bounds | None = None,
     rules: Iterable[str] = DEFAULT_RULES,
+    at: datetime | None = None,
 ) -> Glue:
-    """Read a live GLUE 1.3 information system, such as a BDII at ``ldap://host:2170``.
+    """Read a live information system, such as a BDII at ``ldap://host:2170``.
+
+    The search is anonymous and paged; referrals are not followed. Of several servers the first that
+    answers is read; where the last one fails half-way, what came before is the snapshot, and an
+    issue ``ldap.partial`` says so.
 
     Args:
-        url: of the server, ``ldap://`` or ``ldaps://``.
-        base: ``o=grid`` at the top, ``mds-vo-name=SITE,o=grid`` at a site's BDII, and
-            ``mds-vo-name=resource,o=grid`` at a resource's.
-        timeout: seconds to connect, and to wait for each answer.
+        url: of the server, ``ldap://`` or ``ldaps://``, or several, in a sequence or between
+            commas; None for those that the environment variable ``LCG_GFAL_INFOSYS`` names.
+        base: a name to search under, such as ``mds-vo-name=SITE,o=grid``. Without it the one that
+            the URL ends in; without that too, GLUE 1.3 under ``o=grid`` (or where a resource or
+            an old top publishes it) and GLUE 2.0 under ``o=glue``.
+        timeout: seconds to connect, and to wait for each piece of an answer.
         page_size: entries asked for at a time.
+        start_tls: whether to ask an ``ldap://`` server for TLS before anything else.
+        ca_file: certificates to trust in place of the system's. TLS is always verified.
+        bounds: on time and size, in place of those and of the usual ones.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        at: the time by which entries are fresh or stale, now if not given.
 
     Raises:
-        ConnectionError: where the server cannot be reached or refuses.
-        ValueError: for another kind of URL or an id that no rule has.
+        ConnectionError: where no server can be reached, or none gives an answer.
+        ValueError: for another kind of URL, no URL, or an id that no rule has.
     """
-    from matchmaker.glue.ldap import search
+    from matchmaker.glue.ldap import Bounds, search
 
+    limits = bounds or Bounds(timeout=timeout, page_size=page_size)
     return _gather(
-        lambda report: search(url, base, report, timeout=timeout, page_size=page_size), rules
+        lambda report: search(
+            url, base, report, bounds=limits, start_tls=start_tls, ca_file=ca_file
+        ),
+        rules,
+        at,
     )
 
 
-def _gather(entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str]) -> Glue:
+def write_ldif(
+    source: Glue | Snapshot | Iterable[ClassAd],
+    file: str | os.PathLike[str] | IO[str],
+    *,
+    version: Literal["1.3", "2.0", "both"] = "both",
+) -> tuple[Issue, ...]:
+    """Write queues as LDIF that an LDAP server with the schemas of GLUE takes, entry by entry.
+
+    Args:
+        source: what was read, records from `describe`, or ads of computing elements.
+        file: a path, replaced when all is written, or a file open for text.
+        version: of GLUE; ``both`` gives the trees ``o=grid`` and ``o=glue`` one after the other.
+
+    Returns:
+        What could not be published, and why.
+
+    Raises:
+        ValueError: for an ad without a ``CEid``, and for another version.
+        OSError: where the file cannot be written.
+
+    >>> from matchmaker import parse_ad
+    >>> import io
+    >>> text = io.StringIO()
+    >>> write_ldif([parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')], text)
+    ()
+    >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
+    True
+    """
+    from matchmaker.glue.publish import entries13
+    from matchmaker.glue.publish20 import entries20
+
+    makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
+    if version not in makers:
+        raise ValueError(f"GLUE has the versions 1.3 and 2.0, or both, not {version!r}")
+    found = source.snapshot if isinstance(source, Glue) else source
+    snapshot = found if isinstance(found, Snapshot) else describe(found)
     issues: list[Issue] = []
-    snapshot = build(entries(issues.append), issues.append, frozenset(rules))
+    text = io.StringIO("")
+    for maker in makers[version]:
+        write_entries(maker(snapshot, issues.append), text)
+    if isinstance(file, (str, os.PathLike)):
+        half = Path(f"{os.fspath(file)}.part")
+        half.write_text(text.getvalue(), encoding="ascii")
+        half.replace(file)
+    else:
+        file.write(text.getvalue())
+    return tuple(issues)
+
+
+def _gather(
+    entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str], at: datetime | None
+) -> Glue:
+    issues: list[Issue] = []
+    snapshot = build(entries(issues.append), issues.append, frozenset(rules), at)
     return Glue(snapshot, tuple(issues))

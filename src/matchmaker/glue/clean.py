@@ -1,29 +1,28 @@
-"""The cleaning rules: what information providers publish in place of facts.
+"""The cleaning rules: which there are, which are on, and how they are applied.
 
 Each rule has an id, can be switched off by leaving the id out, and reports what it found with the
-raw value. Rules on one text are in `RULES`, rules on the values of one entry in `ENTRY_RULES`. They
-come from the GLUE 1.3 specification's placeholder values, the checks of glue-validator, and the
-defaults of widespread information providers. Faults of the file are for `ldif`, faults between
-entries for `snapshot`, and units are not converted here.
+raw value. Rules on one text are in `clean_texts`, rules on the values of one entry in
+`clean_entries`. Faults of the file are for `ldif`, faults between entries for `glue13` and
+`glue20`, and units of the two schemas for `translate`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, MutableMapping
-from functools import lru_cache, partial
+from datetime import datetime
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.schema import attribute
+from matchmaker.classad import Value
+from matchmaker.glue.clean_entries import ENTRY_RULES, Case, EntryRule
+from matchmaker.glue.clean_texts import RULES, UNLIMITED, Rule
 
-UNLIMITED: Final = 999_999_999
-"""What a limit becomes under the rule ``clean.limit-unlimited``: the number that templates publish.
+__all__ = ["ALL_RULES", "DEFAULT_RULES", "UNLIMITED", "check_rules", "clean_entry", "clean_text"]
 
-So a limit has three states: a number, UNDEFINED (not known), and this (none).
-"""
+ALL_RULES: Final = frozenset(rule.id for rule in (*RULES, *ENTRY_RULES))
+DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 
 
 @attrs.frozen(slots=True)
@@ -36,243 +35,7 @@ class Finding:
     raw: str
 
 
-@attrs.frozen(slots=True)
-class Rule:
-    """A rule on one text.
-
-    Attributes:
-        id: what switches it and marks its findings.
-        message: what it found and did, for people.
-        apply: from an attribute's name and a text to the text that is meant: the same one, another,
-            or None for "not known".
-    """
-
-    id: str
-    message: str
-    apply: Callable[[str, str], str | None]
-
-
 Say: TypeAlias = Callable[[Finding], None]
-
-_SAME_DIGIT = re.compile(r"(?:4{6,}|9{5,})\Z")
-_PLACEHOLDER = re.compile(
-    r"UNDEFINEDVALUE(?:\s*:.*)?|/?UNDEFINEDPATH(?:/.*)?|UNDEFINEDUSER"
-    r"|192\.0\.2\.250|2001:DB8::FFFF"
-    r"|unset|not defined|n\.a\.?|n/a|FIXME|none",
-    re.IGNORECASE | re.DOTALL,
-)
-_EXAMPLE_HOST = re.compile(r"(?:^|[/@:.])(?:example\.org|[\w-]+\.invalid)(?=$|[:/])", re.IGNORECASE)
-_ACCESS = re.compile(r"(?:DENY:|VOMS:|VO:).+|/.+CN=.+", re.DOTALL)
-_STATUS = {
-    "production": "Production",
-    "closed": "Closed",
-    "draining": "Draining",
-    "queueing": "Queueing",
-    "queuing": "Queueing",
-}
-_AMD64 = re.compile(r"amd64|x64|em64t|intel64|x86-64|Intel\(R\) Xeon\(R\).*", re.IGNORECASE)
-_PLATFORMS = {"GlueHostArchitecturePlatformType", "GLUE2ExecutionEnvironmentPlatform"}
-_STATUSES = {"GlueCEStateStatus"}
-_RULES_OF_ACCESS = {"GlueCEAccessControlBaseRule"}
-
-
-def default_number(name: str, text: str) -> str | None:
-    """444444 and its like: what a provider prints when it could not find out.
-
-    A number of six or more fours, or of five or more nines where the attribute is a limit, is no
-    count, memory or time either. Numbers that mean "no limit" to some are left to the limit rules.
-
-    >>> default_number("GlueCEStateWaitingJobs", "444444") is None
-    True
-    >>> default_number("GlueCEStateWaitingJobs", "44")
-    '44'
-    """
-    known = attribute(name)
-    if known is None or not text.isdecimal() or is_limit(name, text):
-        return text
-    if text in map(str, known.sentinel):
-        return None
-    counted = known.scope == "policy" or bool(known.sentinel)
-    if not counted or not _SAME_DIGIT.match(text):
-        return text
-    return None if text[0] == "4" or known.scope == "policy" else text
-
-
-def response_time(name: str, text: str) -> str | None:
-    """2146660842 seconds: the default of response times.
-
-    >>> response_time("GlueCEStateWorstResponseTime", "2146660842") is None
-    True
-    """
-    known = attribute(name)
-    times = known is not None and 2146660842 in known.sentinel
-    return None if times and text == "2146660842" else text
-
-
-_NO_LIMIT = frozenset({"999999999", "9" * 18, "2147483647"})
-
-
-def is_limit(name: str, text: str) -> bool:
-    """Whether a text is one of the numbers published both for "not known" and for "no limit"."""
-    known = attribute(name)
-    return known is not None and known.scope == "policy" and text in _NO_LIMIT
-
-
-def limit_unknown(name: str, text: str) -> str | None:
-    """999999999 as a limit is "not known", as the GLUE specification says.
-
-    >>> limit_unknown("GlueCEPolicyMaxCPUTime", "999999999") is None
-    True
-    """
-    return None if is_limit(name, text) else text
-
-
-def limit_unlimited(name: str, text: str) -> str | None:
-    """999999999 as a limit is "no limit", as the templates of providers mean it. Off by default.
-
-    >>> limit_unlimited("GlueCEPolicyMaxCPUTime", "2147483647")
-    '999999999'
-    """
-    return str(UNLIMITED) if is_limit(name, text) else text
-
-
-def placeholder(name: str, text: str) -> str | None:
-    """The specification's UNDEFINEDVALUE and its like, and what is found in the wild.
-
-    >>> placeholder("GlueHostProcessorModel", "n.a") is None
-    True
-    """
-    known = attribute(name)
-    is_text = known is None or known.classad == "string"
-    return None if is_text and _PLACEHOLDER.fullmatch(text) else text
-
-
-def example_host(name: str, text: str) -> str | None:
-    """A host of example.org or .invalid, which the specification gives for "not known".
-
-    >>> example_host("GlueSiteWeb", "http://www.example.org/") is None
-    True
-    """
-    known = attribute(name)
-    is_text = known is None or known.classad == "string"
-    return None if is_text and _EXAMPLE_HOST.search(text) else text
-
-
-def platform(name: str, text: str) -> str | None:
-    """Spellings of x86_64, down to a processor's name. Never guesses from what is not known.
-
-    >>> platform("GlueHostArchitecturePlatformType", "amd64")
-    'x86_64'
-    """
-    return "x86_64" if name in _PLATFORMS and _AMD64.fullmatch(text) else text
-
-
-def case(name: str, text: str) -> str | None:
-    """``vo:`` for ``VO:`` and ``production`` for ``Production``.
-
-    >>> case("GlueCEAccessControlBaseRule", "vo:EGEE"), case("GlueCEStateStatus", "CLOSED")
-    ('VO:EGEE', 'Closed')
-    """
-    if name in _RULES_OF_ACCESS:
-        prefix, colon, rest = text.partition(":")
-        if colon and prefix.upper() in ("VO", "VOMS", "DENY"):
-            return f"{prefix.upper()}:{rest}"
-    if name in _STATUSES and (meant := _STATUS.get(text.lower())) and meant.lower() == text.lower():
-        return meant
-    return text
-
-
-def status(name: str, text: str) -> str | None:
-    """A queue is in Production, Closed, Draining or Queueing (also spelt Queuing); else not known.
-
-    >>> status("GlueCEStateStatus", "Queuing"), status("GlueCEStateStatus", "fine") is None
-    ('Queueing', True)
-    """
-    if name not in _STATUSES or text in _STATUS.values():
-        return text
-    return _STATUS.get(text.lower())
-
-
-def access_rule(name: str, text: str) -> str | None:
-    """A rule of access names a VO, a VOMS attribute or a certificate's subject; others are dropped.
-
-    ``DENY:`` rules are kept: dropping one would admit.
-
-    >>> access_rule("GlueCEAccessControlBaseRule", "EGEE") is None
-    True
-    """
-    return None if name in _RULES_OF_ACCESS and not _ACCESS.fullmatch(text) else text
-
-
-RULES: Final = (
-    Rule("clean.placeholder", "a placeholder, taken as undefined", placeholder),
-    Rule("clean.example-host", "a placeholder host, taken as undefined", example_host),
-    Rule("clean.response-time", "a provider's default time, taken as undefined", response_time),
-    Rule("clean.limit-unlimited", "a placeholder limit, taken as no limit", limit_unlimited),
-    Rule("clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown),
-    Rule("clean.default-number", "a provider's default, taken as undefined", default_number),
-    Rule("clean.platform", "another name of x86_64", platform),
-    Rule("clean.case", "another case", case),
-    Rule("clean.status", "not a status of a queue as the schema spells it", status),
-    Rule("clean.access-rule", "not a rule of access, dropped", access_rule),
-)
-
-_DYNAMIC = (
-    "GlueCEStateFreeCPUs",
-    "GlueCEStateFreeJobSlots",
-    "GlueCEStateRunningJobs",
-    "GlueCEStateTotalJobs",
-    "GlueCEStateEstimatedResponseTime",
-    "GlueCEStateWorstResponseTime",
-)
-
-Values: TypeAlias = MutableMapping[str, Value]
-
-
-def no_dynamic_information(
-    values: Values, raw: Mapping[str, tuple[str, ...]], say: Callable[[str, str], None]
-) -> None:
-    """444444 waiting and nothing free: none of the queue's figures are known, the zeros neither."""
-    waiting = raw.get("GlueCEStateWaitingJobs", ())
-    if "444444" not in waiting or values.get("GlueCEStateFreeCPUs") != 0:
-        return
-    for name in _DYNAMIC:
-        if values.get(name) == 0:
-            values[name] = UNDEFINED
-            say(name, "0")
-
-
-def cpu_time_from_wall_time(
-    values: Values, raw: Mapping[str, tuple[str, ...]], say: Callable[[str, str], None]
-) -> None:
-    """Without a limit on CPU time, 0.8 of that on wall time, as DIRAC has it. Off by default."""
-    wall = values.get("GlueCEPolicyMaxWallClockTime")
-    if "GlueCEPolicyMaxCPUTime" in raw or not isinstance(wall, int):
-        return
-    values["GlueCEPolicyMaxCPUTime"] = wall * 4 // 5
-    say("GlueCEPolicyMaxCPUTime", "")
-
-
-@attrs.frozen(slots=True)
-class EntryRule:
-    """A rule on the values of one entry, which it changes, naming each and its raw text."""
-
-    id: str
-    message: str
-    apply: Callable[[Values, Mapping[str, tuple[str, ...]], Callable[[str, str], None]], None]
-
-
-ENTRY_RULES: Final = (
-    EntryRule(
-        "clean.no-dynamic-information",
-        "the provider had no figures, taken as undefined",
-        no_dynamic_information,
-    ),
-    EntryRule("clean.cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time),
-)
-
-ALL_RULES: Final = frozenset(rule.id for rule in (*RULES, *ENTRY_RULES))
-DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 
 
 def check_rules(rules: frozenset[str]) -> None:
@@ -296,6 +59,8 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
     >>> [finding.rule for finding in found]
     ['clean.status']
     """
+    if not _rules_about(name, rules):
+        return text
     # Long texts are not worth their place in the cache, and strangers could fill it with them.
     judge = _judged if len(text) <= 200 else _judged.__wrapped__
     meant, spoke = judge(name, text, rules)
@@ -304,13 +69,18 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
     return meant
 
 
+@lru_cache(maxsize=1 << 12)
+def _rules_about(name: str, rules: frozenset[str]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule.id in rules and rule.about(name))
+
+
 # The same few texts fill a dump: versions, statuses, zeros.
 @lru_cache(maxsize=1 << 14)
 def _judged(name: str, text: str, rules: frozenset[str]) -> tuple[str | None, tuple[Rule, ...]]:
     meant: str | None = text
     spoke = []
-    for rule in RULES:
-        if rule.id in rules and meant is not None:
+    for rule in _rules_about(name, rules):
+        if meant is not None:
             before = meant
             meant = rule.apply(name, before)
             if meant != before:
@@ -319,13 +89,19 @@ def _judged(name: str, text: str, rules: frozenset[str]) -> tuple[str | None, tu
 
 
 def clean_entry(
-    values: Values, raw: Mapping[str, tuple[str, ...]], rules: frozenset[str], say: Say
+    values: MutableMapping[str, Value],
+    raw: Mapping[str, tuple[str, ...]],
+    rules: frozenset[str],
+    now: datetime,
+    say: Say,
 ) -> None:
     """Apply to the values of an entry, in place, the entry rules that are on."""
     for rule in ENTRY_RULES:
-        if rule.id in rules:
-            rule.apply(values, raw, partial(_say, say, rule))
+        if rule.id not in rules:
+            continue
 
+        def tell(name: str, text: str, more: str, rule: EntryRule = rule) -> None:
+            message = f"{rule.message}: {more}" if more else rule.message
+            say(Finding(rule.id, message, name, text))
 
-def _say(say: Say, rule: EntryRule, name: str, text: str) -> None:
-    say(Finding(rule.id, rule.message, name, text))
+        rule.apply(Case(values, raw, now, tell))

@@ -8,17 +8,22 @@ with its host attributes undefined. Also here: `unwrap`, for ads that an informa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.glue.snapshot import (
+from matchmaker.classad.nodes import literal
+from matchmaker.glue.issues import Issue
+from matchmaker.glue.records import (
     Bind,
     ComputingElement,
     Snapshot,
     StorageArea,
+    StorageElement,
     SubCluster,
     VOView,
     split_id,
@@ -34,6 +39,7 @@ CHECKS: Final[Mapping[str, str]] = {
 PURCHASED_BY: Final = "matchmaker"
 
 _RULES = "GlueCEAccessControlBaseRule"
+_CE_KEY = "glueceuniqueid="
 _KEYS = ("GlueForeignKey", "GlueChunkKey")  # lists that all levels add to
 
 Choice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None]
@@ -62,8 +68,9 @@ def ads(snapshot: Snapshot, choose: Choice = first) -> Iterator[ClassAd]:
         snapshot: linked records.
         choose: which SubCluster of several gives the attributes of hosts.
     """
+    shared = _Shared()
     for ce in snapshot.computing_elements:
-        yield from flatten(ce, choose)
+        yield from _flattened(ce, choose, shared)
 
 
 def flatten(ce: ComputingElement, choose: Choice = first) -> Iterator[ClassAd]:
@@ -72,35 +79,99 @@ def flatten(ce: ComputingElement, choose: Choice = first) -> Iterator[ClassAd]:
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
     ``CEid``; ``GlueCEUniqueID`` stays the queue's own. The rules of views leave the queue's.
     """
-    common = _common(ce, choose)
-    own = _texts(common.get(_RULES))
+    yield from _flattened(ce, choose, _Shared())
+
+
+def _flattened(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator[ClassAd]:
+    common = _common(ce, choose, shared)
+    own = _texts(ce.values.get(_RULES))
     views = [(view, rules) for view in ce.views if (rules := _texts(view.values.get(_RULES)))]
     taken = {rule.lower() for _, rules in views for rule in rules}
     remaining = [rule for rule in own if rule.lower() not in taken]
     if remaining or not views:
+        ad = common.copy()
         if _RULES in common:
-            common[_RULES] = list(remaining)
-        yield _ad(common, ce, ce.id, remaining)
+            ad[_RULES] = list(remaining)
+        yield _finished(ad, ce, ce.id, remaining, shared)
     for view, rules in views:
-        yield _ad(_viewed(common, view), ce, f"{ce.id}/{view.id}", rules)
+        ad = common.copy()
+        _add_view(ad, view, ce, shared)
+        yield _finished(ad, ce, f"{ce.id}/{view.id}", rules, shared)
 
 
-def _common(ce: ComputingElement, choose: Choice) -> dict[str, Value]:
+@attrs.define(slots=True)
+class _Shared:
+    """What the ads of one snapshot have in common, made once."""
+
+    levels: dict[int, dict[str, Expr]] = attrs.Factory(dict)
+    keys: dict[int, dict[str, list[str]]] = attrs.Factory(dict)
+    areas: dict[int, dict[str, StorageArea]] = attrs.Factory(dict)
+    storage: dict[tuple[object, ...], Expr] = attrs.Factory(dict)
+
+    def level(self, values: Mapping[str, Value]) -> dict[str, Expr]:
+        """The values of a cluster or its hosts, as they stand in an ad."""
+        found = self.levels.get(id(values))
+        if found is None:
+            found = {
+                name: literal(value)
+                for name, value in values.items()
+                if name.lower() != "objectclass"
+            }
+            self.levels[id(values)] = found
+        return found
+
+    def keys_of(self, values: Mapping[str, Value], name: str) -> list[str]:
+        """The keys of a cluster or its hosts, but for those to all the queues of a cluster."""
+        made = self.keys.setdefault(id(values), {})
+        if name not in made:
+            texts = _texts(values.get(name))
+            made[name] = [text for text in texts if not text.lower().startswith(_CE_KEY)]
+        return made[name]
+
+    def area(self, se: StorageElement, vo: str) -> StorageArea | None:
+        """The area of a storage element for a VO, whatever the case of either."""
+        if id(se) not in self.areas:
+            self.areas[id(se)] = {area.id.lower(): area for area in reversed(se.areas)}
+        return self.areas[id(se)].get(vo.lower())
+
+
+def provenance(ce: ComputingElement, view: VOView | None, choose: Choice) -> dict[str, Issue]:
+    """What cleaning changed or doubted in the ad of a queue or its view, by attribute."""
+    levels: list[Mapping[str, Value]] = [view.values] if view is not None else []
+    levels.append(ce.values)
+    if ce.cluster is not None:
+        chosen = choose(ce.cluster.subclusters)
+        levels += [ce.cluster.values, *([chosen.values] if chosen is not None else [])]
+    found: dict[str, Issue] = {}
+    settled: set[str] = set()
+    for level in levels:
+        cleaned: Mapping[str, Issue] = getattr(level, "cleaned", {})
+        found |= {name: issue for name, issue in cleaned.items() if name not in settled}
+        settled.update(level)
+    return found
+
+
+def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
     """What all ads of a queue share. The queue's own word goes before its cluster's."""
-    found: dict[str, Value] = {}
     cluster = ce.cluster
-    levels: list[Mapping[str, Value]] = [ce.values]
+    levels: list[Mapping[str, Value]] = []
     if cluster is not None:
         chosen = choose(cluster.subclusters)
-        levels += [cluster.values, *([chosen.values] if chosen is not None else [])]
+        levels = [cluster.values, *([chosen.values] if chosen is not None else [])]
+    found: dict[str, Value | Expr] = {
+        name: value for name, value in ce.values.items() if name.lower() != "objectclass"
+    }
     for level in levels:
-        for name, value in level.items():
-            if name.lower() != "objectclass":
-                found.setdefault(name, value)
+        for name, expression in shared.level(level).items():
+            found.setdefault(name, expression)
     for name in _KEYS:
-        merged = [key for level in levels for key in _texts(level.get(name))]
+        own = _texts(ce.values.get(name))
+        merged = [*own, *(key for level in levels for key in shared.keys_of(level, name))]
         if merged:
             found[name] = list(dict.fromkeys(merged))
+        else:
+            found.pop(name, None)
+    _nest(found, [ce.values, *levels])
     found["GlueCEUniqueID"] = ce.id
     if cluster is not None and cluster.site_id:
         found["GlueSiteUniqueID"] = cluster.site_id
@@ -111,7 +182,19 @@ def _common(ce: ComputingElement, choose: Choice) -> dict[str, Value]:
     preferred = ce.values.get("GlueCEInfoLRMSType")
     if isinstance(preferred, str):
         found["LRMSType"] = preferred
-    return found | _close(ce)
+    ad = ClassAd(found | _close(ce))
+    ad["PurchasedBy"] = PURCHASED_BY
+    for name, text in CHECKS.items():
+        ad[name] = _expression(text)
+    ad["requirements"] = _expression(" && ".join(CHECKS))
+    return ad
+
+
+def _nest(found: MutableMapping[str, Any], levels: Sequence[Mapping[str, Value]]) -> None:
+    """What GLUE 2.0 says, in its own names: of the queue and of its hosts, in one ad."""
+    parts = [part for level in levels if isinstance(part := level.get("GLUE2"), ClassAd)]
+    if parts:
+        found["GLUE2"] = ClassAd({name: part[name] for part in parts for name in part})
 
 
 def _close(ce: ComputingElement) -> dict[str, Value]:
@@ -128,26 +211,30 @@ def _close(ce: ComputingElement) -> dict[str, Value]:
     return found
 
 
-def _viewed(common: Mapping[str, Value], view: VOView) -> dict[str, Value]:
-    changed = {k: v for k, v in view.values.items() if k.lower() != "objectclass"}
+def _add_view(ad: ClassAd, view: VOView, ce: ComputingElement, shared: _Shared) -> None:
+    """Update a queue's ad with one of its views."""
+    cluster = ce.cluster.values if ce.cluster is not None else {}
+    for name, value in view.values.items():
+        if name.lower() != "objectclass" and name not in (*_KEYS, "GLUE2"):
+            ad[name] = value
     for name in _KEYS:
-        keys = dict.fromkeys((*_texts(common.get(name)), *_texts(changed.get(name))))
-        if keys:
-            changed[name] = list(keys)
-    return {**common, **changed}
+        if own := _texts(view.values.get(name)):
+            known = _texts(ad.eval(name)) if name in ad else shared.keys_of(cluster, name)
+            ad[name] = list(dict.fromkeys((*known, *own)))
+    _nest(ad, [_nested(ad), view.values])
 
 
-def _ad(
-    found: Mapping[str, Value], ce: ComputingElement, ce_id: str, rules: Sequence[str]
+def _nested(ad: ClassAd) -> Mapping[str, Value]:
+    value = ad.eval("GLUE2") if "GLUE2" in ad else None
+    return {"GLUE2": value} if isinstance(value, ClassAd) else {}
+
+
+def _finished(
+    ad: ClassAd, ce: ComputingElement, ce_id: str, rules: Sequence[str], shared: _Shared
 ) -> ClassAd:
-    ad = ClassAd(found)
     ad["CEid"] = ce_id
     if ce.binds:
-        ad["storage"] = _storage(ce.binds, _vos(rules))
-    ad["PurchasedBy"] = PURCHASED_BY
-    for name, text in CHECKS.items():
-        ad[name] = _expression(text)
-    ad["requirements"] = _expression(" && ".join(CHECKS))
+        ad["storage"] = _storage(ce.binds, _vos(rules), shared)
     return ad
 
 
@@ -163,34 +250,40 @@ def _vos(rules: Sequence[str]) -> list[str]:
     return [name for name in names if name]
 
 
-def _storage(binds: Sequence[Bind], vos: Sequence[str]) -> ClassAd:
+def _storage(binds: Sequence[Bind], vos: Sequence[str], shared: _Shared) -> Expr:
     """Close storage for gang matching: each SE with the area of each VO that the ad admits.
 
     The broker made the list anew for the VO of each job; here it holds all, and ``VO`` is set where
     there is but one. Sizes in ``freespace`` are kB, as GlueSAStateAvailableSpace is published.
     """
-    wanted = {vo.lower() for vo in vos}
-    elements: list[Value] = []
-    for bind in binds:
-        areas: list[StorageArea | None] = [None]
-        if bind.se is not None:
-            areas = [area for area in bind.se.areas if area.id.lower() in wanted] or [None]
-        for area in areas:
-            element = ClassAd()
-            for level in (bind.se, area):
-                # In order of name: a server's order varies, and nested ads are equal in order.
-                for name, value in sorted(level.values.items()) if level is not None else ():
-                    if name.lower() != "objectclass":
-                        element[name] = value
-            free = area.values.get("GlueSAStateAvailableSpace") if area is not None else None
-            element["name"] = bind.se_id
-            element["mount"] = bind.mount or UNDEFINED
-            element["freespace"] = UNDEFINED if free is None else free
-            elements.append(element)
-    storage = ClassAd({"CloseSEs": elements})
-    if len(wanted) == 1:
-        storage["VO"] = vos[0]
-    return storage
+    wanted = sorted({vo.lower() for vo in vos})
+    key = (tuple((bind.se_id, bind.mount, id(bind.se)) for bind in binds), tuple(vos))
+    if key not in shared.storage:
+        elements: list[Value] = []
+        for bind in binds:
+            areas: list[StorageArea | None] = [None]
+            if bind.se is not None:
+                known = (shared.area(bind.se, vo) for vo in wanted)
+                areas = [area for area in known if area is not None] or [None]
+            elements += [_element(bind, area, shared) for area in areas]
+        storage = ClassAd({"CloseSEs": elements})
+        if len(wanted) == 1:
+            storage["VO"] = vos[0]
+        shared.storage[key] = storage.expression()
+    return shared.storage[key]
+
+
+def _element(bind: Bind, area: StorageArea | None, shared: _Shared) -> ClassAd:
+    element = ClassAd()
+    for level in (bind.se, area):
+        # In order of name: a server's order varies, and nested ads are equal in order.
+        for name, value in sorted(shared.level(level.values).items()) if level else ():
+            element[name] = value
+    free = area.values.get("GlueSAStateAvailableSpace") if area is not None else None
+    element["name"] = bind.se_id
+    element["mount"] = bind.mount or UNDEFINED
+    element["freespace"] = UNDEFINED if free is None else free
+    return element
 
 
 def _texts(value: object) -> tuple[str, ...]:

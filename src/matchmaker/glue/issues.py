@@ -6,10 +6,34 @@ is in `ldif`, `clean` and `snapshot`; this module only says what a finding looks
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
 import attrs
+
+ERRORS: Final = frozenset(
+    f"{kind}.{name}"
+    for kind, names in {
+        "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit url",
+        "ldap": "partial value-limit",
+        "xml": "partial",
+        "json": "partial",
+        "typed": "mismatch",
+        "clean": "access-rule stale",
+        "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster",
+        "source": "duplicate",
+    }.items()
+    for name in names.split()
+)
+"""Rules that say that something is lost, or is of no use to a broker."""
+
+NOTES: Final = frozenset(
+    f"clean.{name}" for name in ("case", "platform", "benchmark", "cpu-time", "no-limit")
+)
+"""Rules that only put a spelling or a number into its usual form."""
+
+LEVELS: Final = {"E": "error", "W": "warning", "I": "note"}
 
 
 @attrs.frozen(slots=True)
@@ -35,6 +59,15 @@ class Issue:
     attribute: str = ""
     raw: str = ""
 
+    @property
+    def level(self) -> str:
+        """E, W or I: an error, a warning or a note, as glue-validator codes them.
+
+        >>> Issue("link.dangling", "the key leads nowhere").level
+        'E'
+        """
+        return "E" if self.rule in ERRORS else "I" if self.rule in NOTES else "W"
+
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
         text = f"{where}{self.rule}: {self.message}"
@@ -47,3 +80,15 @@ class Issue:
 
 Report: TypeAlias = Callable[[Issue], None]
 """What the readers call for each finding; ``list.append`` will do."""
+
+
+def tally(issues: Iterable[Issue]) -> list[tuple[str, str, int]]:
+    """The level, the rule and the number of issues of each rule: errors first, then by number.
+
+    >>> tally([Issue("clean.case", "x"), Issue("link.no-id", "x"), Issue("clean.case", "y")])
+    [('E', 'link.no-id', 1), ('I', 'clean.case', 2)]
+    """
+    counted = Counter((issue.level, issue.rule) for issue in issues)
+    order = list(LEVELS)
+    rows = sorted(counted.items(), key=lambda row: (order.index(row[0][0]), -row[1], row[0][1]))
+    return [(level, rule, number) for (level, rule), number in rows]

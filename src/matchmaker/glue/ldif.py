@@ -13,22 +13,21 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeAlias
 
 import attrs
 
+from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, clean_block, lines_of, name_of
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.schema import attribute
-
-LINE_LIMIT = 1 << 20
-"""Bytes of an unfolded line; a longer one is skipped. Real ones stay below a few kB."""
 
 ENTRY_LIMIT = 1 << 24
 """Bytes of the attributes of one entry; what exceeds it is skipped."""
 
-Lines: TypeAlias = IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
+Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
 Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
@@ -48,29 +47,52 @@ class Attributes(Mapping[str, tuple[str, ...]]):
     (('long', 'short'), ['GlueCEName'])
     """
 
-    __slots__ = ("_found",)
+    __slots__ = ("_lower", "_parts", "_values")
 
-    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
-        gathered: dict[str, tuple[str, list[str]]] = {}
-        for name, value in pairs:
-            gathered.setdefault(name.lower(), (name, []))[1].append(value)
-        self._found = {key: (name, tuple(values)) for key, (name, values) in gathered.items()}
+    def __init__(
+        self, pairs: Iterable[tuple[str, str]] = (), parts: Sequence[str] | None = None
+    ) -> None:
+        """Of pairs, or of `parts`: names and values in turn as `clean_block` gives them."""
+        self._values: Mapping[str, Sequence[str]] | None = None
+        self._lower: Mapping[str, str] | None = None
+        self._parts = parts  # gathered when they are asked for
+        if parts is None:
+            spelt: dict[str, str] = {}
+            values: dict[str, list[str]] = {}
+            for name, value in pairs:
+                values.setdefault(spelt.setdefault(name.lower(), name), []).append(value)
+            self._values, self._lower = values, spelt
+
+    @property
+    def values_by_name(self) -> Mapping[str, Sequence[str]]:
+        """The values by the name as it is spelt; faster than the mapping itself for all of them."""
+        if self._values is None:
+            parts, self._parts = self._parts or (), None
+            gathered: defaultdict[str, list[str]] = defaultdict(list)
+            for name, value in zip(parts[2::2], parts[3::2], strict=True):
+                gathered[name].append(value)
+            self._values = {name_of(name): values for name, values in gathered.items()}
+        return self._values
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
-        return self._found[name.lower()][1]
+        values = self.values_by_name
+        found = values.get(name)
+        if found is None:
+            if self._lower is None:
+                self._lower = {spelt.lower(): spelt for spelt in values}
+            found = values[self._lower[name.lower()]]
+        return tuple(found)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._found.values())
+        return iter(self.values_by_name)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self.values_by_name)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Attributes):
             return NotImplemented
-        return {k: v for k, (_, v) in self._found.items()} == {
-            k: v for k, (_, v) in other._found.items()
-        }
+        return {k.lower(): v for k, v in self.items()} == {k.lower(): v for k, v in other.items()}
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -96,7 +118,7 @@ class _Line:
 
 
 def read_entries(source: Source, report: Report) -> Iterator[Entry]:
-    """Read the entries of an LDIF source, one at a time.
+    """Read the entries of an LDIF source, one at a time, in constant memory.
 
     Args:
         source: a path, an open file (bytes or text), or an iterable of lines.
@@ -117,37 +139,47 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            yield from _entries(_unfolded(_physical(file), report), report)
+            yield from _read(Blocks(file.read), report)
+    elif not isinstance(source, Iterable) or hasattr(source, "read"):
+        yield from _read(Blocks(source.read), report)
     else:
-        yield from _entries(_unfolded(_physical(source), report), report)
+        yield from _entries(_unfolded(enumerate(lines_of(source), 1), report), report)
 
 
-def _physical(lines: Lines) -> Iterator[bytes | None]:
-    """Lines without their ends; None for one that is too long to hold."""
-    readline = getattr(lines, "readline", None)
-    if readline is None:
-        for item in lines:
-            for line in _as_bytes(item).removesuffix(b"\n").split(b"\n"):
-                yield line.removesuffix(b"\r") if len(line) <= LINE_LIMIT else None
-        return
-    while piece := readline(LINE_LIMIT):
-        data = _as_bytes(piece)
-        if data.endswith(b"\n") or len(piece) < LINE_LIMIT:
-            yield data.removesuffix(b"\n").removesuffix(b"\r")
-            continue
-        while (rest := readline(LINE_LIMIT)) and not _as_bytes(rest).endswith(b"\n"):
-            pass  # reads past the line without keeping it
-        yield None
+def _read(blocks: Blocks, report: Report) -> Iterator[Entry]:
+    """The entries of blocks: of a clean one in one go, of another line by line."""
+    number = 1
+    for block in blocks:
+        if isinstance(block, bytes):
+            if (found := clean_block(block)) is not None:
+                yield Entry(found.dn, Attributes(parts=found.parts), number)
+                number += found.lines + 1
+                continue
+            lines: Iterable[bytes | None] = [*block.split(b"\n"), b""]
+        else:
+            lines = block
+        counted = _Counted(lines, number)
+        yield from _entries(_unfolded(counted, report), report)
+        number = counted.number
 
 
-def _as_bytes(piece: str | bytes) -> bytes:
-    return piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece
+class _Counted:
+    """Lines with their numbers, and then the number of the next."""
+
+    def __init__(self, lines: Iterable[bytes | None], number: int) -> None:
+        self._lines = lines
+        self.number = number
+
+    def __iter__(self) -> Iterator[tuple[int, bytes | None]]:
+        for line in self._lines:
+            self.number += 1
+            yield self.number - 1, line
 
 
-def _unfolded(lines: Iterator[bytes | None], report: Report) -> Iterator[_Line]:
+def _unfolded(lines: Iterable[tuple[int, bytes | None]], report: Report) -> Iterator[_Line]:
     """Join folded lines (RFC 2849: the next begins with one space) and drop comments."""
     start, parts, size = 0, list[bytes](), -1  # size -1: there is no line to continue
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         if line is not None and line[:1] in (b" ", b"\t"):
             if size < 0:
                 text = line.decode("utf-8", "backslashreplace")
@@ -327,3 +359,43 @@ def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue
     raw = raw.strip()
     shown = raw if len(raw) <= _RAW_LIMIT else raw[:_RAW_LIMIT] + "…"
     return Issue(rule, message, line, dn, "".join(attribute_name), shown)
+
+
+def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
+    """Write entries as LDIF (RFC 2849): folded at 76 columns, in base64 what is not plain ASCII.
+
+    Args:
+        entries: in the order they are written; parents come first if a server is to take them.
+        file: open for text.
+
+    Returns:
+        How many there were.
+
+    >>> import sys
+    >>> write_entries([Entry("o=grid", Attributes([("o", "grid"), ("o", " x")]))], sys.stdout)
+    dn: o=grid
+    o: grid
+    o:: IHg=
+    <BLANKLINE>
+    1
+    """
+    count = 0
+    for entry in entries:
+        lines = [_line("dn", entry.dn)]
+        for name, values in entry.attributes.values_by_name.items():
+            lines += [_line(name, value) for value in values]
+        file.write("\n".join(lines) + "\n\n")
+        count += 1
+    return count
+
+
+_SAFE = re.compile(r"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )\Z")
+
+
+def _line(name: str, value: str) -> str:
+    if _SAFE.match(value):
+        text = f"{name}: {value}"
+    else:
+        encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
+        text = f"{name}:: {encoded}"
+    return "\n ".join([text[:76], *(text[i : i + 75] for i in range(76, len(text), 75))])

@@ -8,16 +8,21 @@ The facts are in ``schemas/glue/*.toml``, made from the LDAP schemas of the OGF 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from matchmaker._data import data_text
 
 FILES = ("glue13.toml", "glue20.toml")
+
+FACTORS: Final[Mapping[tuple[str, str], int]] = MappingProxyType(
+    {("seconds", "minutes"): 60, ("MB", "GB"): 1000, ("kB", "MB"): 1000, ("kB", "GB"): 1_000_000}
+)
+"""How many of the first unit make one of the second (a GB is 10^9 bytes in GLUE 2)."""
 
 
 @attrs.frozen(slots=True)
@@ -115,6 +120,57 @@ def classes() -> Mapping[str, ObjectClass]:
     return MappingProxyType(known)
 
 
+def ancestry(name: str) -> tuple[ObjectClass, ...]:
+    """A class and what it is derived from, the most general first; nothing for an unknown one.
+
+    >>> [known.name for known in ancestry("GLUE2ComputingShare")]
+    ['GLUE2Entity', 'GLUE2Share', 'GLUE2ComputingShare']
+    """
+    known = classes().get(name.lower())
+    return () if known is None else (*ancestry(known.parent), known)
+
+
+def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The classes that an entry must name for a server to take its attributes.
+
+    Args:
+        structural: the class that says what the entry is.
+        names: its attributes; those that no class can bring into such an entry are left out of
+            account.
+
+    >>> object_classes("GlueVOView", ["GlueVOViewLocalID", "GlueChunkKey"])
+    ('GlueClusterTop', 'GlueVOView', 'GlueKey')
+    """
+    found = [known.name for known in ancestry(structural) if known.name != "GlueTop"]
+    allowed = {name for known in ancestry(structural) for name in _own(known)}
+    version = classes()[structural.lower()].version
+    wanted = {name.lower() for name in names}
+    for name in sorted(wanted):
+        if name in allowed:
+            continue
+        for made in _auxiliary(version):
+            own = _own(made)
+            if name in own and wanted >= {must.lower() for must in made.must}:
+                found.append(made.name)
+                allowed |= own
+                break
+    return tuple(found)
+
+
+@cache
+def _auxiliary(version: str) -> tuple[ObjectClass, ...]:
+    """The classes that may join others; small ones first, which bring the least with them."""
+    found = [c for c in classes().values() if c.version == version and c.kind == "auxiliary"]
+    return tuple(sorted(found, key=lambda c: len(c.must) + len(c.may)))
+
+
+@cache
+def _own(made: ObjectClass) -> frozenset[str]:
+    """The attributes of a class, in lower case, as servers know them: `FreeCpus` is `FreeCPUs`."""
+    return frozenset(name.lower() for name in (*made.must, *made.may))
+
+
+@lru_cache(maxsize=1 << 13)
 def attribute(name: str) -> Attribute | None:
     """The attribute of that name, in any case; None where neither schema has it.
 
@@ -126,6 +182,31 @@ def attribute(name: str) -> Attribute | None:
     True
     """
     return attributes().get(name.lower())
+
+
+def convert(value: float, unit: str, to: str) -> int | float | None:
+    """A number in another unit; None where one unit says nothing of the other.
+
+    A whole number stays whole where it can; a larger unit takes what is whole of it, as a limit of
+    90 seconds is no limit of 2 minutes.
+
+    Args:
+        value: in ``unit``.
+        unit: of an `Attribute`.
+        to: of another.
+
+    >>> convert(1440, "minutes", "seconds"), convert(90, "seconds", "minutes")
+    (86400, 1)
+    >>> convert(5, "GB", "minutes") is None
+    True
+    """
+    if unit == to:
+        return value
+    if (factor := FACTORS.get((to, unit))) is not None:
+        return value * factor
+    if (factor := FACTORS.get((unit, to))) is not None:
+        return value // factor if isinstance(value, int) else value / factor
+    return None
 
 
 def scope(name: str) -> str:

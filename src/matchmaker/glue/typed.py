@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
@@ -62,7 +64,31 @@ def _number(text: str, kind: str) -> int | float | None:
     return real if abs(real) != float("inf") else None
 
 
-def values(entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES) -> dict[str, Value]:
+class Facts(dict[str, Value]):
+    """Values by attribute, and for each that a rule changed or doubted the issue that says so."""
+
+    __slots__ = ("cleaned",)
+
+    def __init__(self, *args: Any, **named: Value) -> None:
+        super().__init__(*args, **named)
+        self.cleaned: dict[str, Issue] = {}
+
+    def take(self, other: Mapping[str, Value], issues: Mapping[str, Issue] | None = None) -> None:
+        """Add the values of another, with what is known of their cleaning."""
+        self.update(other)
+        known = issues if issues is not None else getattr(other, "cleaned", {})
+        for name in other:
+            self.cleaned.pop(name, None)
+            if name in known:
+                self.cleaned[name] = known[name]
+
+
+def values(
+    entry: Entry,
+    report: Report,
+    rules: frozenset[str] = DEFAULT_RULES,
+    now: datetime | None = None,
+) -> Facts:
     """The cleaned values of an entry by attribute, in the schema's spelling.
 
     A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry (the CE
@@ -77,13 +103,15 @@ def values(entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES) 
     >>> print(issues[0].rule, issues[0].raw)
     clean.default-number 444444
     """
-    found: dict[str, Value] = {}
+    found = Facts()
 
     def say(finding: Finding) -> None:
         name, raw = finding.name, finding.raw
-        report(Issue(finding.rule, finding.message, entry.line, entry.dn, name, raw))
+        issue = Issue(finding.rule, finding.message, entry.line, entry.dn, name, raw)
+        found.cleaned.setdefault(name, issue)
+        report(issue)
 
-    for spelling, texts in entry.attributes.items():
+    for spelling, texts in entry.attributes.values_by_name.items():
         known = attribute(spelling)
         name = spelling if known is None else known.name
         kept: list[Value] = []
@@ -104,5 +132,5 @@ def values(entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES) 
                 said = "has one value by the schema; the first was taken"
                 say(Finding("typed.several", said, name, "; ".join(texts)))
             found[name] = kept[0] if known is not None or len(kept) == 1 else kept
-    clean_entry(found, entry.attributes, rules, say)
+    clean_entry(found, entry.attributes, rules, now or datetime.now(UTC), say)
     return found

@@ -21,7 +21,7 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final
+from typing import Final, SupportsFloat
 
 import attrs
 
@@ -35,7 +35,8 @@ from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.idle import Idle, Outcome, why_idle
-from matchmaker.matching.pair import RANK, describe
+from matchmaker.matching.names import FOLDED_RANK, RANK
+from matchmaker.matching.pair import describe
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.snapshot import Snapshot
@@ -58,21 +59,33 @@ NO_GROUP: Final = "<none>"
 
 
 def _expression(given: Expr | str) -> Expr:
+    if not isinstance(given, (Expr, str)):
+        raise TypeError(f"an expression or its text was expected, not {type(given).__name__}")
     return parse_expr(given) if isinstance(given, str) else given
 
 
 def _share(given: Expr | str | Mapping[str, float]) -> Expr | Mapping[str, float]:
-    return _by_group(given) if isinstance(given, Mapping) else _expression(given)
+    return _expression(given) if isinstance(given, (Expr, str)) else _by_group(given)
 
 
 def _by_group(given: Mapping[str, float]) -> Mapping[str, float]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"numbers by group were expected, not {type(given).__name__}")
     for group, number in given.items():
+        if not isinstance(group, str):
+            raise TypeError(f"groups go by their names, not by {type(group).__name__}")
+        if not isinstance(number, SupportsFloat):
+            raise TypeError(
+                f"the share or usage of {group} is a number, not {type(number).__name__}"
+            )
         if not 0 <= number < math.inf:
             raise ValueError(f"{group} cannot have a share or usage of {number}")
     return dict(given)
 
 
 def _resources(given: Mapping[str, Expr | str]) -> Mapping[str, Expr]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expressions by resource were expected, not {type(given).__name__}")
     if len({ascii_fold(name) for name in given}) < len(given):
         raise ValueError(f"a resource is named twice: {', '.join(given)}")
     return {name: _expression(expression) for name, expression in given.items()}
@@ -92,8 +105,8 @@ class Policy:
     - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
       expression of the job, with the slot as TARGET.
 
-    Raises ParseError for text that is no expression, and ValueError for a share or usage below 0 or
-    a resource that is named twice.
+    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or a
+    resource that is named twice, and TypeError for what is of another type.
     """
 
     priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=_expression)
@@ -300,7 +313,7 @@ class _Cycle:
 
     def _given(self, entry: _Entry, job: ClassAd, choice: Choice) -> Placement:
         slots = self._slots
-        rank = evaluate_attribute(job, RANK.lower(), slots.now.ad(choice.row))
+        rank = evaluate_attribute(job, FOLDED_RANK, slots.now.ad(choice.row))
         slots.take(choice.row, choice.taken)
         return Placement(
             entry.number,

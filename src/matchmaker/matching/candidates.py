@@ -23,8 +23,8 @@ from matchmaker.matching.columns.masks import Cache, Masks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
 from matchmaker.matching.columns.work import Work
-from matchmaker.matching.pair import RANK
-from matchmaker.matching.slots import Amounts, Short, Slots, amount
+from matchmaker.matching.names import FOLDED_RANK
+from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,7 +54,7 @@ class Candidates:
         self._slots = slots
         self._masks = Masks(slots.now, job, Cache(0))
         self._work = Work(slots.now.size)
-        self._rank = Evaluator(slots.now, job, (Side.JOB, RANK.lower()), None, self._work)
+        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), None, self._work)
         self._requests = Requests(slots, job)
         # Clean slots: some of the best, in order, and where in them we are.
         self._width = max(FIRST, EACH * count)
@@ -125,7 +125,7 @@ class Candidates:
         rows = slots.changed_since(seen)
         rows = rows[self._room(rows)]
         rows = rows[self._masks.at(rows)]
-        rank: Value | Expr = self.job.content.get(RANK.lower(), UNDEFINED)
+        rank: Value | Expr = self.job.content.get(FOLDED_RANK, UNDEFINED)
         vector: Vector = (
             self._rank.vector(rank, Side.JOB, rows) if isinstance(rank, Expr) else Same(rank)
         )
@@ -165,10 +165,15 @@ class Requests:
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""), None, self._work)
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
+        self.nonsense = ""
+        """What is wrong with a request that is no amount, whatever the slot; empty if none is."""
         for name, expression in slots.resources.items():
             reach = self._evaluator.reaches.of(expression, Side.JOB)
             if not (reach.opaque or reach.columns):
-                self._same[name] = amount(evaluate(expression, job, ClassAd()))
+                value = evaluate(expression, job, ClassAd())
+                self._same[name] = amount(value)
+                if self._same[name] is None and not self.nonsense:
+                    self.nonsense = no_amount(name, expression, value)
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.

@@ -14,7 +14,8 @@ from matchmaker.classad.values import is_error
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.masks import Cache, Masks
-from matchmaker.matching.pair import REQUIREMENTS, Clause, refusal
+from matchmaker.matching.names import REQUIREMENTS
+from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.slots import Short, Slots
 
 
@@ -89,7 +90,8 @@ def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:
     counts = Counter({"taken": int((free & ~divisible).sum())})
     unsaid = np.ones(len(rows), np.bool_)
     said = ""
-    for name, short, wrong in Requests(slots, job).shortages(rows):
+    requests = Requests(slots, job)
+    for name, short, wrong in requests.shortages(rows):
         amiss = wrong & unsaid
         if amiss.any() and not said:
             said = _answer(slots, job, rows[amiss])
@@ -105,6 +107,8 @@ def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:
     counts["not free"] = int((~free).sum())
     parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     text = f"{len(matched)} {'slot matches' if len(matched) == 1 else 'slots match'}: {parts}"
+    if requests.nonsense and slots.divisible[matched].any():
+        return Idle(Outcome.ERROR, f"{text}; {requests.nonsense}")
     if not said:
         return Idle(Outcome.NO_ROOM, text)
     alone = counts["of which the job asks no amount"] == int(free.sum())

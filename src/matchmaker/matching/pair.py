@@ -25,10 +25,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-
-REQUIREMENTS = "Requirements"
-RANK = "Rank"
-_REQUIREMENTS, _RANK = "requirements", "rank"
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
 
 
 class Match(NamedTuple):
@@ -91,11 +88,11 @@ def match(left: ClassAd, right: ClassAd) -> Match:
     Match(matched=True, left=True, right=True, rank=4)
     """
     try:
-        mine = evaluate_attribute(left, _REQUIREMENTS, right, True)
-        theirs = evaluate_attribute(right, _REQUIREMENTS, left, True)
+        mine = evaluate_attribute(left, FOLDED_REQUIREMENTS, right, True)
+        theirs = evaluate_attribute(right, FOLDED_REQUIREMENTS, left, True)
         if mine is not True or theirs is not True:
             mine, theirs = truth(mine), truth(theirs)
-        rank = evaluate_attribute(left, _RANK, right)
+        rank = evaluate_attribute(left, FOLDED_RANK, right)
     except AttributeError:
         an_ad(left), an_ad(right)
         raise

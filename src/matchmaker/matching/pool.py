@@ -214,7 +214,8 @@ class Pool:
         """The best that match, best first; equal ranks by key, or by chance with `tie`.
 
         With ``fuzzy`` all are drawn by lot, the better ones sooner: see ``ranking.fuzzy``, whose
-        factor it is; `tie` is then the source of chance. Raises ValueError for a negative count.
+        factor it is; `tie` is then the source of chance. Raises ValueError for a negative count,
+        and TypeError for a count or factor of another type.
         """
         return self.snapshot().top(job, count, tie, fuzzy)
 

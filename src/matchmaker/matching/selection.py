@@ -7,13 +7,15 @@ The one procedure for both scales; what is particular to queues is in ``broker``
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import UNDEFINED, Value, type_name
-from matchmaker.matching.pair import RANK, Clause, refusal
+from matchmaker.matching.names import RANK
+from matchmaker.matching.pair import Clause, clauses_of, refusal
 from matchmaker.matching.ranking import best_first, rank_number
 
 
@@ -30,8 +32,9 @@ class Candidate:
 class Refusal:
     """A resource that does not match: who refuses, by which clause, in words.
 
-    ``by`` is ``job`` or ``resource`` for a clause of its requirements, ``rank`` where the job's
-    rank of it is no number, ``expiry`` where its ad is out of date.
+    ``by`` is ``job`` or ``resource`` for a clause of its requirements, ``broker`` for a condition
+    of the broker's own, ``rank`` where the job's rank of it is no number, ``expiry`` where its ad
+    is out of date.
     """
 
     name: str
@@ -59,11 +62,16 @@ def select(
     resources: Iterable[tuple[str, ClassAd]],
     default_rank: Value = UNDEFINED,
     tie: random.Random | None = None,
+    *,
+    both_ways: bool = True,
+    admission: Sequence[Expr] = (),
 ) -> Selection:
     """Matches a job with named resources, both ways, and puts them in order of rank.
 
     ``default_rank`` stands for a rank that is not a number; where that is UNDEFINED, such a
-    resource is refused. Equal ranks go by name, or by chance where ``tie`` is given.
+    resource is refused. Equal ranks go by name, or by chance where ``tie`` is given. With
+    ``both_ways`` false the requirements of resources do not count. ``admission`` are conditions
+    of a broker, with the job as MY, that must hold besides.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[Requirements = TARGET.Cpus > 1; Rank = TARGET.Cpus]")
@@ -74,7 +82,9 @@ def select(
     ranked: list[Candidate] = []
     refused: list[Refusal] = []
     for name, ad in resources:
-        outcome = _meet(job, name, ad, default_rank)
+        outcome = _refused(job, name, ad, both_ways, admission) or _rank(
+            job, name, ad, default_rank
+        )
         if isinstance(outcome, Candidate):
             ranked.append(outcome)
         else:
@@ -84,13 +94,23 @@ def select(
     return Selection(tuple(ordered), tuple(refused))
 
 
-def _meet(job: ClassAd, name: str, ad: ClassAd, default_rank: Value) -> Candidate | Refusal:
+def _refused(
+    job: ClassAd, name: str, ad: ClassAd, both_ways: bool, admission: Sequence[Expr]
+) -> Refusal | None:
     clause = refusal(job, ad)
     if clause is not None:
         return Refusal(name, ad, "job", f"the job refuses: {clause}", clause)
-    clause = refusal(ad, job)
+    clause = refusal(ad, job) if both_ways else None
     if clause is not None:
         return Refusal(name, ad, "resource", f"it refuses the job: {clause}", clause)
+    for condition in admission:
+        for clause in clauses_of(condition, job, ad):
+            if clause.value is not True:
+                return Refusal(name, ad, "broker", f"the broker refuses: {clause}", clause)
+    return None
+
+
+def _rank(job: ClassAd, name: str, ad: ClassAd, default_rank: Value) -> Candidate | Refusal:
     value = job.eval(RANK, ad)
     rank = rank_number(value)
     if rank is None:

@@ -61,6 +61,11 @@ def amount(value: Value) -> int | float | None:
     return int(value) if whole or isinstance(value, bool) else value
 
 
+def no_amount(resource: str, expression: Expr, value: Value) -> str:
+    """What is said of a request whose value is none."""
+    return f"{expression} is {describe(value)}, which is no amount of {resource}"
+
+
 @attrs.frozen(slots=True)
 class Short:
     """Which resource a slot cannot give to a job, and why, in words."""
@@ -135,8 +140,7 @@ class Slots:
             value = evaluate(expression, job, ad)
             wanted = amount(value)
             if wanted is None:
-                said = f"{expression} is {describe(value)}, which is no amount of {name}"
-                return Short(name, said)
+                return Short(name, no_amount(name, expression, value))
             if not wanted:
                 continue
             has = self._own(ad, name) or 0

@@ -10,7 +10,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsFloat, SupportsIndex
 
 import attrs
 import numpy as np
@@ -20,12 +20,13 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import RANK, Cache, Masks, ranks
+from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
 from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.given import an_expression, some_ads
+from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn
@@ -180,7 +181,7 @@ class Snapshot:
         found, problem = ranks(self.view, job, rows, self._cache)
         none = np.isnan(found)
         found[none] = 0.0
-        if RANK not in job.content:
+        if FOLDED_RANK not in job.content:
             none[:] = False
         problems = [said for said in (masks.problem, problem) if said is not None]
         return Matches(rows, found, self.view.keys, none, "; ".join(problems) or None)
@@ -193,8 +194,12 @@ class Snapshot:
         fuzzy: float | None = None,
     ) -> Matches:
         """See :meth:`Pool.top`."""
+        if not isinstance(count, SupportsIndex):
+            raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
         if count < 0:
             raise ValueError(f"the best {count} cannot be given")
+        if fuzzy is not None and not isinstance(fuzzy, SupportsFloat):
+            raise TypeError(f"fuzzy takes a number, not {type(fuzzy).__name__}")
         found = self.match(job)
         if fuzzy is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only

@@ -6,6 +6,7 @@ residual is true of the host. Binding is in ``bind``, the laws are in ``simplify
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import attrs
@@ -18,13 +19,16 @@ from matchmaker.classad.nodes import (
     Call,
     Expr,
     Literal,
+    conjunction,
     conjuncts,
     postorder,
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.reduction.alike import alike, names_in
 from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
-from matchmaker.reduction.simplify import MATCH, is_boolean, is_number, simplify
+from matchmaker.reduction.facts import is_boolean
+from matchmaker.reduction.simplify import MATCH, and_, is_number, simplify, watched
 
 
 class Verdict(StrEnum):
@@ -42,6 +46,17 @@ class Fate:
     clause: Expr
     verdict: Verdict
     residual: Expr
+    bound: Expr = FALSE
+
+    def steps(self) -> list[tuple[Expr, Expr]]:
+        """How the clause, with all facts put in, became its residual: what was rewritten as what.
+
+        Parts come before the whole; a part that occurs twice is named once.
+        """
+        found: dict[tuple[Expr, Expr], None] = {}
+        with watched(lambda before, demand, after: found.setdefault((before, after))):
+            simplify(self.bound, MATCH)
+        return list(found)
 
 
 @attrs.frozen(slots=True)
@@ -55,12 +70,18 @@ class Reduction:
     fates: tuple[Fate, ...]
     bindings: tuple[Binding, ...]
 
-    def explain(self) -> str:
-        """The requirement, what each name stood for, the fate of each clause, and the residual."""
+    def explain(self, *, steps: bool = False) -> str:
+        """The requirement, what each name stood for, the fate of each clause, and the residual.
+
+        With ``steps``, also each clause with the facts put in, and every rewrite of it.
+        """
         lines = [f"requirement: {unparse(self.requirement)}"]
         lines += [f"  {_binding(binding)}" for binding in self.bindings]
         for fate in self.fates:
             lines.append(f"clause: {unparse(fate.clause)}")
+            if steps:
+                lines.append(f"  with the facts: {unparse(fate.bound)}")
+                lines += [f"    {unparse(b)}  =>  {phrase(a)}" for b, a in fate.steps()]
             lines.append(f"  {_FATES[fate.verdict]}{_residual(fate)}")
         return "\n".join([*lines, f"verdict: {self.verdict}", f"residual: {phrase(self.residual)}"])
 
@@ -114,19 +135,65 @@ def reduce(
     binder = Binder.of(job, queue, scope, attribute)
     fates = []
     for clause in conjuncts(requirement):
-        residual = simplify(binder.bind(clause), MATCH)
-        fates.append(Fate(clause, verdict_of(residual), residual))
-    bound = binder.bind(requirement)
-    whole = simplify(bound, MATCH)
+        with_facts = binder.bind(clause)
+        residual = simplify(with_facts, MATCH)
+        fates.append(Fate(clause, verdict_of(residual), residual, with_facts))
+    whole = conjunction_of([fate.residual for fate in fates])
     verdict = verdict_of(whole)
     if verdict is not Verdict.RESIDUAL:
         whole = TRUE if verdict is Verdict.ALWAYS else FALSE
-    elif whole is not bound and not is_boolean(whole):
+    elif (len(fates) > 1 or whole is not fates[0].bound) and not is_boolean(whole):
         # Where the requirement says true, a number that counts as true will not do.
         whole = Binary("&&", TRUE, whole)
     return Reduction(
         job, requirement, verdict, whole, tuple(fates), tuple(binder.bindings.values())
     )
+
+
+def conjunction_of(residuals: list[Expr]) -> Expr:
+    """Simplified clauses as one condition, simplified for a match: one never true decides."""
+    whole = residuals[0]
+    for residual in residuals[1:]:
+        whole = and_(whole, residual, MATCH)
+    if isinstance(whole, Binary) and whole.operator == "&&":
+        return conjunction(list(dict.fromkeys(conjuncts(whole))))
+    return whole
+
+
+def reduce_many(
+    job: ClassAd, queues: Iterable[ClassAd], scope: ScopeOf, attribute: str = "Requirements"
+) -> list[Reduction]:
+    """The reductions of a job's requirement for many queues, each distinct set of facts but once.
+
+    Queues that agree in all that the requirement leads to share one reduction.
+
+    >>> from matchmaker import parse_ad, parse_ads
+    >>> job = parse_ad("[ Requirements = other.Ram > 5 && other.Free > 0 ]")
+    >>> queues = list(parse_ads("[ Free = 3; Id = 1 ] [ Free = 0; Id = 2 ] [ Free = 3; Id = 3 ]"))
+    >>> made = reduce_many(job, queues, lambda name: "host" if name == "Ram" else "queue")
+    >>> [str(r.verdict) for r in made], made[0] is made[2]
+    (['residual', 'never', 'residual'], True)
+    """
+    every = list(queues)
+    names = _reached(job, attribute)
+    together = [[n] for n in range(len(every))] if names is None else alike(every, names)
+    found: dict[int, Reduction] = {}
+    for places in together:
+        made = reduce(job, every[places[0]], scope, attribute)
+        found |= dict.fromkeys(places, made)
+    return [found[place] for place in range(len(every))]
+
+
+def _reached(job: ClassAd, attribute: str) -> set[str] | None:
+    """Every name that a requirement leads to within the job; None where it looks at whole ads."""
+    found: set[str] = set()
+    pending = [job.get(attribute, TRUE), *job.values()]
+    for expression in pending:
+        names = names_in(expression)
+        if names is None:
+            return None
+        found |= names
+    return found
 
 
 def verdict_of(residual: Expr) -> Verdict:

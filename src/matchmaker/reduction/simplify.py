@@ -16,7 +16,8 @@ None. Nothing here knows what a host is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.evaluate import evaluate
@@ -40,6 +41,14 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.reduction.facts import (
+    IDENTITY,
+    RELATIONS,
+    TYPE_TESTS,
+    is_boolean,
+    is_scalar,
+    may_fail,
+)
 
 Demand: TypeAlias = frozenset[str]
 
@@ -59,8 +68,6 @@ REFLECTIVE: Final = frozenset(
      "anymatch", "allmatch", "whichmatch"}
 )  # fmt: skip
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_RELATIONS: Final = frozenset(_MIRRORED)
-_IDENTITY: Final = frozenset({"is", "isnt"})
 _LAZY: Final = frozenset({"&&", "||", "?:", "is", "isnt"})
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "is": "isnt", "isnt": "is"}
 
@@ -77,7 +84,34 @@ def simplify(node: Expr, demand: Demand = MATCH) -> Expr:
     !(x > 5) && y == 3
     x > 5
     """
-    return _SIMPLIFY.get(type(node), _parts)(node, demand)
+    simpler = _SIMPLIFY.get(type(node), _parts)(node, demand)
+    if _watchers and simpler is not node:
+        for watcher in _watchers:
+            watcher(node, demand, simpler)
+    return simpler
+
+
+Watcher: TypeAlias = Callable[[Expr, Demand, Expr], None]
+"""Is told of each rewrite: an expression, what is demanded of it, and what became of it."""
+
+_watchers: Final[list[Watcher]] = []
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Within it, `watcher` is told of every rewrite, parts before the whole.
+
+    >>> from matchmaker import parse_expr
+    >>> with watched(lambda before, demand, after: print(before, "=>", after)):
+    ...     simplified = simplify(parse_expr("x > 5 && 1 < 2"))
+    1 < 2 => true
+    x > 5 && 1 < 2 => x > 5
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def _parts(node: Expr, demand: Demand) -> Expr:
@@ -365,15 +399,15 @@ def known(condition: Expr) -> Expr:
     isInteger(x) || isReal(x) || isBoolean(x)
     """
     if isinstance(condition, Binary):
-        if condition.operator in _RELATIONS and isinstance(condition.right, Literal):
+        if condition.operator in RELATIONS and isinstance(condition.right, Literal):
             value = condition.right.value
             if isinstance(value, (bool, int, float)):
                 return is_number(condition.left)
             if isinstance(value, str):
                 return Call("isString", (condition.left,))
-        if condition.operator in _IDENTITY and _scalar(condition.left, condition.right):
+        if condition.operator in IDENTITY and is_scalar(condition.left, condition.right):
             return TRUE
-    if isinstance(condition, Call) and condition.function.lower() in _TYPE_TESTS:
+    if isinstance(condition, Call) and condition.function.lower() in TYPE_TESTS:
         return TRUE if len(condition.arguments) == 1 else FALSE
     return Binary("||", condition, not_(condition, MATCH))
 
@@ -382,57 +416,6 @@ def is_number(node: Expr) -> Expr:
     """The expression that is true where `node` is an integer, a real or a boolean."""
     tests = [Call(test, (node,)) for test in ("isInteger", "isReal", "isBoolean")]
     return Binary("||", Binary("||", tests[0], tests[1]), tests[2])
-
-
-# --- what can be said of an expression without evaluating it --------------------------------------
-
-_TYPE_TESTS: Final = frozenset(
-    {"isundefined", "iserror", "isstring", "isinteger", "isreal", "isboolean", "islist",
-     "isclassad", "isabstime", "isreltime"}
-)  # fmt: skip
-
-
-def is_boolean(node: Expr) -> bool:
-    """Whether an expression has no values but true, false, undefined and error."""
-    if isinstance(node, Literal):
-        return isinstance(node.value, bool) or node.value is UNDEFINED or is_error(node.value)
-    if isinstance(node, Binary):
-        return node.operator in _RELATIONS or node.operator in _IDENTITY or node.operator in _CHAINS
-    if isinstance(node, Unary):
-        return node.operator == "!"
-    if isinstance(node, Ternary):
-        return is_boolean(node.then) and is_boolean(node.otherwise)
-    return isinstance(node, Call) and node.function.lower() in _TYPE_TESTS
-
-
-def may_fail(node: Expr) -> bool:
-    """Whether an expression, as a condition, could be an error for some host."""
-    if isinstance(node, Literal):
-        return is_error(truth(node.value))
-    if isinstance(node, Call):
-        return node.function.lower() not in _TYPE_TESTS or len(node.arguments) != 1
-    if isinstance(node, Unary):
-        return node.operator != "!" or may_fail(node.operand)
-    if isinstance(node, Binary):
-        if node.operator in _CHAINS:
-            return any(may_fail(part) for part in _links(node))
-        if node.operator in _IDENTITY:
-            return not _scalar(node.left, node.right)
-    return True
-
-
-def _links(node: Binary) -> list[Expr]:
-    parts: list[Expr] = []
-    rest: Expr = node
-    while isinstance(rest, Binary) and rest.operator == node.operator:
-        parts.append(rest.right)
-        rest = rest.left
-    return [*parts, rest]
-
-
-def _scalar(left: Expr, right: Expr) -> bool:
-    """Whether ``is`` between the two cannot meet two lists or two ads, for which it is an error."""
-    return isinstance(left, Literal) or isinstance(right, Literal)
 
 
 _SIMPLIFY: Final[Mapping[type, Callable[[Any, Demand], Expr]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final, SupportsIndex
 
@@ -34,8 +34,9 @@ from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.state import Scope, State
 from matchmaker.classad.unparse import _LEVEL, _level, unparse_value
 from matchmaker.classad.values import ErrorType, Value
-from tests.oracle.emulation import Rules, Wrapper
-from tests.oracle.oracle import Answer
+from tests.oracle.answers import REFUSED
+from tests.oracle.emulation import NoValueError, Rules, Wrapper
+from tests.oracle.oracle import Answer, Case
 from tests.oracle.rules.names import meant
 
 
@@ -62,8 +63,8 @@ class Listed(list[Any]):
         place = self.ad if isinstance(item, (AdExpr, ListExpr)) else self.place
         try:
             return self.state.table[type(item)](item, self.state, place)
-        except (OutOfBoundsError, RecursionError) as bound:
-            return ErrorType(str(bound))
+        except (OutOfBoundsError, RecursionError):
+            raise NoValueError(REFUSED) from None
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         assert isinstance(index, int)
@@ -73,46 +74,61 @@ class Listed(list[Any]):
         return map(self._value, self.node.items)
 
 
+def _home(node: Expr, state: Any, ad: ClassAd | None) -> ClassAd | None:
+    return getattr(state, "homes", {}).get(node, ad) if ad is state.context else ad
+
+
 def _listed(inner: Wrapper, node: ListExpr, state: Any, ad: ClassAd | None) -> Value:
-    homes = getattr(state, "homes", {})
-    home = homes.get(node, ad) if ad is state.context else ad
+    home = _home(node, state, ad)
     return Listed(node, state, home, home)
 
 
+def _nested(inner: Wrapper, node: AdExpr, state: Any, ad: ClassAd | None) -> Value:
+    value: Value = inner(node, state, _home(node, state, ad))
+    return value
+
+
 def _in_contexts(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
-    """evalInEachContext(x, L): lists that are written in x stay where x is, in all the contexts."""
+    """evalInEachContext(x, L): lists and ads that are written in x stay where x is."""
     state: Any = scope.budget
     before = getattr(state, "homes", {})
     expression, home = arguments[0], scope.ad
     if isinstance(expression, Attr):
         expression, home = meant(expression, scope) or (expression, home)
-    written_in = [node for node in postorder(expression) if isinstance(node, ListExpr)]
+    written_in = [node for node in postorder(expression) if isinstance(node, (ListExpr, AdExpr))]
     state.homes = before | dict.fromkeys(written_in, home)
     value = inner(arguments, scope)
     state.homes = before
     return value
 
 
+def _seen_from(value: Any, place: ClassAd | None) -> Any:
+    return value.called_from(place) if isinstance(value, Listed) else value
+
+
 def _called(inner: Wrapper, node: Call, state: State, ad: ClassAd | None) -> Value:
-    """A call with lists as they look from where it stands."""
+    """A call with lists as they look from where it stands, if they are Listed."""
     function = FUNCTIONS.get(node.function.lower())
     if function is None or function.lazy or not function.accepts(len(node.arguments)):
         value: Value = inner(node, state, ad)
         return value
-    values = [state.table[type(item)](item, state, ad) for item in node.arguments]
-    seen = [value.called_from(ad) if isinstance(value, Listed) else value for value in values]
+    values = [_seen_from(state.table[type(item)](item, state, ad), ad) for item in node.arguments]
     more = {"budget": state} if function.budgeted else {}
-    return function.call(*seen, **more)
+    return function.call(*values, **more)
 
 
-def _picked(inner: Wrapper, node: Attr, state: State, ad: ClassAd | None) -> Value:
-    """What a projection picks out of each ad of a list: copies."""
-    base = state.table[type(node.base)](node.base, state, ad) if node.base is not None else None
-    if not isinstance(base, list):
-        value: Value = inner(node, state, ad)
-        return value
-    seen = base.called_from(ad) if isinstance(base, Listed) else base
-    return [_copy(evaluation._select(item, node.folded, state)) for item in seen]
+def _picked(copied: Callable[[Any], Any]) -> Wrapper:
+    """What a projection picks out of each ad of a list; HTCondor's are copies."""
+
+    def wrapper(inner: Wrapper, node: Attr, state: State, ad: ClassAd | None) -> Value:
+        base = state.table[type(node.base)](node.base, state, ad) if node.base is not None else None
+        if not isinstance(base, list):
+            value: Value = inner(node, state, ad)
+            return value
+        items = _seen_from(base, ad)
+        return [copied(evaluation._select(item, node.folded, state)) for item in items]
+
+    return wrapper
 
 
 def _copy(value: Any) -> Any:
@@ -125,7 +141,9 @@ def _copy(value: Any) -> Any:
     return value
 
 
-_LISTS: Final[dict[type, Wrapper]] = {ListExpr: _listed, Call: _called, Attr: _picked}
+_LISTS: Final[dict[type, Wrapper]] = {
+    ListExpr: _listed, AdExpr: _nested, Call: _called, Attr: _picked(_copy),
+}  # fmt: skip
 
 _CONTEXTS: Final = dict.fromkeys(("evalineachcontext", "countmatches"), _in_contexts)
 
@@ -135,10 +153,30 @@ def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: Scope) -> Any:
 
 
 _CONTROL: Final[dict[str, Wrapper]] = {
-    "matchmaker.classad.functions.control:_in_each": _ads_from_here
+    # A list that holds itself would be counted without end.
+    "matchmaker.classad.evaluate:bulk": lambda inner, value: 0,
+    "matchmaker.classad.functions.control:_in_each": _ads_from_here,
 }
 
 LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS, places=_CONTROL)
+
+
+def _values(inner: Wrapper, node: ListExpr, state: State, ad: ClassAd | None) -> Value:
+    return [state.table[type(item)](item, state, ad) for item in node.items]
+
+
+def _one_ad(inner: Wrapper, node: AdExpr, state: Any, ad: ClassAd | None) -> Value:
+    """A nested ad, which is one and the same wherever it is come to."""
+    made = state.__dict__.setdefault("made", {})
+    nested: Value = made.setdefault((id(ad), node), ClassAd.from_expression(node, ad))
+    return nested
+
+
+_OUR_LISTS: Final[dict[type, Wrapper]] = {
+    ListExpr: _values, AdExpr: _one_ad, Call: _called, Attr: _picked(lambda value: value),
+}  # fmt: skip
+
+OUR_LISTS: Final = Rules(nodes=_OUR_LISTS)
 
 # --- two kinds of lists: those written, and those that functions make -----------------------------
 
@@ -192,11 +230,11 @@ def written(node: Expr, indent: int | None = None) -> str:
     if isinstance(node, Literal):
         return _constant(node.value)
     if isinstance(node, Attr):
-        name = unparse_name(node.name)
         if node.base is None:
-            return f".{name}" if node.absolute else name
+            return "." * node.absolute + _name(node.name)
         number = isinstance(node.base, Literal) and isinstance(node.base.value, (int, float))
-        return f"({inner(node.base)}).{name}" if number else f"{inner(node.base, 13)}.{name}"
+        base = f"({inner(node.base)})" if number else inner(node.base, 13)
+        return f"{base}.{node.name}"
     if isinstance(node, Unary):
         loosest = 15 if isinstance(node.operand, Literal) and node.operator == "-" else 11
         return f" {node.operator}{inner(node.operand, loosest)}"
@@ -206,13 +244,18 @@ def written(node: Expr, indent: int | None = None) -> str:
     if isinstance(node, Ternary):
         return f"{inner(node.condition, 1)} ? {inner(node.then)} : {inner(node.otherwise)}"
     if isinstance(node, Call):
-        return f"{unparse_name(node.function)}({','.join(map(inner, node.arguments))})"
+        return f"{node.function}({','.join(map(inner, node.arguments))})"
     if isinstance(node, Subscript):
         return f"{inner(node.base, 13)}[{inner(node.index)}]"
     if isinstance(node, ListExpr):
         return _written_list(node, indent if pretty else None)
     assert isinstance(node, AdExpr)
     return _written_ad(node, indent if pretty else None)
+
+
+def _name(name: str) -> str:
+    """A name as it stands alone; after a dot it never has quotes."""
+    return "'" + name + "'" if name.lower() == "parent" else unparse_name(name)
 
 
 def _written_list(node: ListExpr, indent: int | None) -> str:
@@ -230,10 +273,10 @@ def _written_ad(node: AdExpr, indent: int | None) -> str:
         key=lambda entry: (len(entry[0]), entry[0].lower()),
     )
     if indent is None:
-        texts = [f"{unparse_name(name)} = {written(value)}" for name, value in entries]
+        texts = [f"{_name(name)} = {written(value)}" for name, value in entries]
         return f"[ {'; '.join(texts)} ]"
     outer, within = "\n" + " " * (indent + 4), "\n" + " " * (indent + 8)
-    lines = [f"{within}{unparse_name(name)} = {written(value, indent + 8)}"
+    lines = [f"{within}{_name(name)} = {written(value, indent + 8)}"
              for name, value in entries]  # fmt: skip
     return f"{outer}[{'; '.join(lines)}{outer}]"
 
@@ -266,32 +309,72 @@ def _element(inner: Wrapper, value: Any) -> str:
     return written(literal(value))
 
 
-def _unparsed(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
-    name = arguments[0]
-    if not isinstance(name, Attr) or name.base is not None or name.absolute:
-        return inner(arguments, scope)
-    known = scope.ad is not None and name.name in scope.ad
-    return written(scope.ad[name.name], 0) if scope.ad is not None and known else ""
+def _unparsed(write: Callable[[Expr], str]) -> Wrapper:
+    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+        name = arguments[0]
+        if not isinstance(name, Attr) or name.base is not None or name.absolute:
+            return inner(arguments, scope)
+        known = scope.ad is not None and name.name in scope.ad
+        return write(scope.ad[name.name]) if scope.ad is not None and known else ""
+
+    return wrapper
 
 
-def _without_parentheses(answer: Answer) -> Answer:
-    """An answer without what a text may have of a source and not of its meaning."""
-    if answer[0] == "string":
-        return ["string", re.sub(r"[()\s]", "", answer[1])]
-    if answer[0] == "list" and isinstance(answer[1], list):
-        return ["list", list(map(_without_parentheses, answer[1]))]
-    if answer[0] == "classad" and answer[1] and isinstance(answer[1][0], list):
-        return ["classad", [[name, _without_parentheses(value)] for name, value in answer[1]]]
-    return answer
+def _our_text(inner: Wrapper, value: Value, budget: object = None) -> Any:
+    """What we do: a list by its values, an ad as it is written anywhere."""
+    if isinstance(value, list):
+        return f"{{ {','.join(map(_our_element, value))} }}"
+    return str(value.expression()) if isinstance(value, ClassAd) else inner(value)
 
+
+def _our_element(value: Value) -> str:
+    if isinstance(value, list):
+        return str(_our_text(_our_text, value))
+    if isinstance(value, float) and value and math.isfinite(value):
+        return f"{value:.15E}"
+    return str(value.expression()) if isinstance(value, ClassAd) else str(literal(value))
+
+
+def _has_brackets(part: Any) -> bool:
+    if isinstance(part, list):
+        return any(map(_has_brackets, part))
+    return isinstance(part, str) and re.search(r"[\[{]", part) is not None
+
+
+def _without_parentheses(answer: Answer, case: Case) -> Answer:
+    """An answer without what a text may have of a source and not of its meaning.
+
+    Only what unparse() gives is such a text, and what has braces or brackets.
+    """
+    whole = any("unparse" in text.lower() for text in (case.text, case.my, case.target))
+    if not whole and not _has_brackets(answer):
+        return answer
+
+    def seen(answer: Answer) -> Answer:
+        if answer[0] == "string":
+            return ["string", re.sub(r"[()\s]", "", answer[1])]
+        if answer[0] == "list" and isinstance(answer[1], list):
+            return ["list", list(map(seen, answer[1]))]
+        if answer[0] == "classad" and answer[1] and isinstance(answer[1][0], list):
+            return ["classad", [[name, seen(value)] for name, value in answer[1]]]
+        return answer
+
+    return seen(answer)
+
+
+_TO_TEXT: Final = [
+    f"matchmaker.classad.functions.{module}:to_text"
+    for module in ("conversions", "strings", "versions", "control")
+]
 
 TEXTS: Final = Rules(
     nodes=_LISTS,
-    places=_CONTROL
-    | {
-        f"matchmaker.classad.functions.{module}:to_text": _text
-        for module in ("conversions", "strings", "versions", "control")
-    },
-    functions={"unparse": _unparsed} | _CONTEXTS,
+    places=_CONTROL | dict.fromkeys(_TO_TEXT, _text),
+    functions={"unparse": _unparsed(lambda node: written(node, 0))} | _CONTEXTS,
     view=_without_parentheses,
+)
+OUR_TEXTS: Final = Rules(
+    nodes=_OUR_LISTS,
+    places=dict.fromkeys(_TO_TEXT, _our_text),
+    functions={"unparse": _unparsed(str)},
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from matchmaker import ClassAd, Expr
 from matchmaker.classad.functions import FUNCTIONS, conversions
 from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
-from tests.oracle.emulation import Rules, Wrapper
+from tests.oracle.emulation import ANYTHING, NoValueError, Rules, Wrapper
 from tests.oracle.rules.numbers import cast, is_integer, is_real, parts_of_least
 from tests.oracle.rules.times import formatted
 from tests.oracle.rules.unbounded import Unbounded
@@ -38,12 +38,25 @@ def _made(seconds: float, offset: int | None) -> Any:
         return Unbounded(seconds)
 
 
+def _is_long(value: Any) -> bool:
+    """Whether a time is beyond the bounds of ours."""
+    if not isinstance(value, Unbounded) or value.offset is None:
+        return isinstance(value, Unbounded)
+    try:
+        utc = conversions.EPOCH + timedelta(seconds=value.seconds)
+        utc.astimezone(timezone(timedelta(seconds=value.offset)))
+    except (OverflowError, ValueError):
+        return True
+    return False
+
+
 def _combined(symbol: str) -> Wrapper:
     def wrapper(inner: Wrapper, left: Any, right: Any) -> Any:
-        value = inner(left, right)
-        odd = isinstance(left, Unbounded) or isinstance(right, Unbounded)
-        if not (odd or is_error(value)) or is_error(left) or is_error(right):
-            return value
+        if not (isinstance(left, Unbounded) or isinstance(right, Unbounded)):
+            calculated = _calculated(symbol, left, right)
+            return calculated if _is_long(calculated) else inner(left, right)
+        if is_error(left) or is_error(right):
+            return ERROR
         if left is UNDEFINED or right is UNDEFINED:
             return UNDEFINED
         calculated = _calculated(symbol, left, right)
@@ -115,7 +128,8 @@ def _absolute(inner: Wrapper, *values: Any) -> Any:
         return value
     offset = _seconds_of(values[1]) if len(values) == 2 else 0
     seconds = _seconds_of(values[0])
-    return value if offset is None or seconds is None else Unbounded(seconds, offset)
+    made = Unbounded(seconds, offset) if offset is not None and seconds is not None else None
+    return made if _is_long(made) else value
 
 
 def _seconds_of(value: Any) -> int | None:
@@ -126,7 +140,18 @@ def _seconds_of(value: Any) -> int | None:
 def _relative(inner: Wrapper, value: Any) -> Any:
     if isinstance(value, Unbounded):
         return value if value.offset is None else _made(value.seconds, None)
-    return Unbounded(value) if is_real(value) and is_error(inner(value)) else inner(value)
+    return inner(value) if _is_span(value) else Unbounded(value)
+
+
+def _is_span(value: Any) -> bool:
+    """Whether a number is none, or within the bounds of relative times."""
+    return not is_real(value) or abs(value) < 86400e9
+
+
+def _is_date(value: Any) -> bool:
+    """Whether a number is none, or the seconds of a time within our calendar."""
+    seconds = _seconds_of(value) if is_integer(value) or is_real(value) else None
+    return seconds is None or not _is_long(Unbounded(seconds, 0))
 
 
 def _text(inner: Wrapper, value: Any, budget: object = None) -> Any:
@@ -168,14 +193,19 @@ def _split(inner: Wrapper, value: Any) -> Any:
             return parts_of_least(value.seconds)
         parts = _civil(int(value.seconds) + value.offset)
         return ClassAd({"Type": "AbsoluteTime", "Offset": value.offset} | parts)
-    given = inner(value)
-    if is_error(given) and (is_integer(value) or is_real(value)):
-        return ClassAd({"Type": "AbsoluteTime", "Offset": 0} | _civil(int(_seconds_of(value) or 0)))
-    return given
+    if _is_date(value):
+        return inner(value)
+    return ClassAd({"Type": "AbsoluteTime", "Offset": 0} | _civil(int(_seconds_of(value) or 0)))
+
+
+_LAST: Final = 2**31 * 365 * 86400
+"""About the last second of the years that C has numbers for; beyond them its parts are chance."""
 
 
 def _civil(seconds: int) -> dict[str, int]:
     """The parts of a count of seconds since 1970, by the calendar of today in all years."""
+    if abs(seconds) > _LAST:
+        raise NoValueError(ANYTHING)
     days, second = divmod(seconds, 86400)
     # 400 years are always as many days.
     cycles, days = divmod(days, 146097)
@@ -187,24 +217,32 @@ def _civil(seconds: int) -> dict[str, int]:
 
 
 def _format(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
-    given = inner(arguments, scope)
-    value = scope.eval(arguments[0]) if arguments else None
-    form = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
-    if not is_error(given) or not isinstance(form, str):
-        return given
-    if isinstance(value, Unbounded) and value.offset is not None:
+    value, form = _format_given(arguments, scope)
+    if isinstance(form, str) and isinstance(value, Unbounded) and value.offset is not None:
         return formatted(_civil(int(value.seconds) + value.offset), form)
-    if is_integer(value) or is_real(value):
+    if isinstance(form, str) and not _is_date(value):
         return formatted(_civil(int(_seconds_of(value) or 0)), form)
-    return given
+    return inner(arguments, scope)
+
+
+def _format_given(arguments: tuple[Expr, ...], scope: Any) -> tuple[Any, Any]:
+    form = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
+    return scope.eval(arguments[0]) if arguments else None, form
 
 
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
 _WHOLE: Final = {
-    "strcat", "join", "string", "member", "identicalmember", "anycompare", "allcompare",
+    name for name, function in FUNCTIONS.items() if function.call.__module__.endswith(".versions")
+} | {
+    "tolower", "toupper", "strcat", "join", "string", "stricmp", "strcmp",
+    "member", "identicalmember", "anycompare", "allcompare",
 }  # fmt: skip
 """Functions that take times as they are: as text, or to compare them."""
 _STRICT: Final = [name for name, function in FUNCTIONS.items() if not function.lazy]
+_TO_TEXT: Final = [
+    f"matchmaker.classad.functions.{module}:to_text"
+    for module in ("conversions", "strings", "versions", "control")
+]
 
 LONG: Final = Rules(
     operators={symbol: _combined(symbol) for symbol in ("+", "-", "*", "/")}
@@ -212,10 +250,7 @@ LONG: Final = Rules(
     unary={"-": _signed(-1), "+": _signed(1)},
     functions=dict.fromkeys(set(_STRICT) - _WHOLE, _of_bounded)
     | {"abstime": _absolute, "reltime": _relative, "splittime": _split, "formattime": _format},
-    places={
-        f"matchmaker.classad.functions.{module}:to_text": _text
-        for module in ("conversions", "strings", "versions", "control")
-    },
+    places=dict.fromkeys(_TO_TEXT, _text),
 )
 
 # --- what we do: what is unbounded is an error ----------------------------------------------------
@@ -223,25 +258,55 @@ LONG: Final = Rules(
 
 def _within_bounds(symbol: str) -> Wrapper:
     def wrapper(inner: Wrapper, left: Any, right: Any) -> Any:
-        if _parts(left) is None and _parts(right) is None:
-            return inner(left, right)
-        calculated = _calculated(symbol, left, right)
-        long = isinstance(calculated, Unbounded) and calculated.offset is None
-        return ERROR if long else inner(left, right)
+        wrong = is_error(left) or is_error(right) or _is_long(_calculated(symbol, left, right))
+        return ERROR if wrong else inner(left, right)
 
     return wrapper
 
 
-def _bounded_offset(inner: Wrapper, *values: Any) -> Any:
-    offset = _seconds_of(values[1]) if len(values) == 2 else None
-    return ERROR if offset is not None and abs(offset) >= 86400 else inner(*values)
+def _unlike_errors(symbol: str) -> Wrapper:
+    def wrapper(inner: Wrapper, left: Any, right: Any) -> Any:
+        if not (is_error(left) or is_error(right)):
+            return inner(left, right)
+        if symbol not in ("is", "isnt"):
+            return ERROR
+        return (is_error(left) and is_error(right)) == (symbol == "is")
+
+    return wrapper
+
+
+def _bounded_time(inner: Wrapper, *values: Any) -> Any:
+    parts = [None if is_error(value) else _seconds_of(value) for value in values]
+    seconds, offset = [*parts, 0, 0][:2]
+    long = seconds is not None and offset is not None and _is_long(Unbounded(seconds, offset))
+    return ERROR if long or any(map(is_error, values)) else inner(*values)
 
 
 def _bounded_span(inner: Wrapper, value: Any) -> Any:
-    return ERROR if is_real(value) and not abs(value) < 86400e9 else inner(value)
+    return ERROR if is_error(value) or not _is_span(value) else inner(value)
+
+
+def _bounded_date(inner: Wrapper, value: Any) -> Any:
+    return ERROR if is_error(value) or not _is_date(value) else inner(value)
+
+
+def _bounded_format(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
+    value, form = _format_given(arguments, scope)
+    wrong = isinstance(form, str) and (is_error(value) or not _is_date(value))
+    return ERROR if wrong else inner(arguments, scope)
+
+
+def _error_stays(inner: Wrapper, value: Any, *more: Any) -> Any:
+    return value if is_error(value) else inner(value, *more)
 
 
 OUR_LONG: Final = Rules(
-    operators={symbol: _within_bounds(symbol) for symbol in ("+", "-", "*", "/")},
-    functions={"abstime": _bounded_offset, "reltime": _bounded_span},
-)
+    operators={symbol: _within_bounds(symbol) for symbol in ("+", "-", "*", "/")}
+    | {symbol: _unlike_errors(symbol) for symbol in _COMPARISONS},
+    unary={"-": _error_stays, "+": _error_stays},
+    functions={
+        "abstime": _bounded_time, "reltime": _bounded_span, "splittime": _bounded_date,
+        "formattime": _bounded_format,
+    },
+    places=dict.fromkeys(_TO_TEXT, _error_stays),
+)  # fmt: skip

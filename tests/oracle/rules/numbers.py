@@ -128,13 +128,17 @@ def wrapped(number: int) -> int:
 
 def cast(number: float) -> int:
     """What the machine makes of a real that is wanted as an integer of 32 bits."""
-    return int(number) if -(2.0**31) - 1 < number < 2.0**31 else -(2**31)
+    return int(number) if _fits(number) else -(2**31)
 
 
 def _narrowed(value: Any) -> Any:
     if is_integer(value):
         return wrapped(value)
-    return cast(value) if is_real(value) else value
+    return -(2**31) if is_real(value) and not _fits(value) else value
+
+
+def _fits(number: float) -> bool:
+    return -(2.0**31) - 1 < number < 2.0**31
 
 
 def _narrow(*positions: int, reals: bool = True) -> Wrapper:
@@ -152,7 +156,8 @@ def _narrow(*positions: int, reals: bool = True) -> Wrapper:
 
 def _narrow_time(inner: Wrapper, *values: Any) -> Any:
     if len(values) == 2 and isinstance(values[1], timedelta):
-        values = (values[0], cast(values[1] / timedelta(seconds=1)))
+        seconds = values[1] / timedelta(seconds=1)
+        values = values if _fits(seconds) else (values[0], -(2**31))
     return _narrow(0, 1)(inner, *values)
 
 
@@ -165,7 +170,7 @@ def _format(inner: Wrapper, arguments: tuple[Any, ...], scope: Any) -> Any:
     if arguments:
         value = scope.eval(arguments[0])
         if is_real(value):
-            arguments = (Literal(cast(value)), *arguments[1:])
+            arguments = (Literal(_narrowed(value)), *arguments[1:])
     return inner(arguments, scope)
 
 
@@ -174,7 +179,9 @@ def _subscript(inner: Wrapper, base: Any, index: Any) -> Any:
 
 
 def _whole(inner: Wrapper, time: datetime | timedelta) -> Any:
-    return cast(time / timedelta(seconds=1)) if isinstance(time, timedelta) else inner(time)
+    if not isinstance(time, timedelta):
+        return inner(time)
+    return inner(timedelta(seconds=cast(time / timedelta(seconds=1))))
 
 
 def _relative_text(inner: Wrapper, seconds: int) -> Any:
@@ -185,7 +192,7 @@ def _relative_text(inner: Wrapper, seconds: int) -> Any:
 def _split(inner: Wrapper, value: Any) -> Any:
     if isinstance(value, timedelta) and abs(value) >= timedelta(seconds=2**31):
         return parts_of_least(value / timedelta(seconds=1))
-    return inner(cast(value) if is_real(value) else value)
+    return inner(_narrowed(value) if is_real(value) else value)
 
 
 def parts_of_least(seconds: float) -> ClassAd:
@@ -228,16 +235,16 @@ BITS: Final = Rules(
         "matchmaker.classad.evaluate:subscript": _subscript,
         "matchmaker.classad.functions.conversions:whole_seconds": _whole,
         "matchmaker.classad.functions.times:whole_seconds": _whole,
-        "matchmaker.classad.functions.conversions:_relative_text": _relative_text,
+        "matchmaker.classad.functions.conversions:relative_text": _relative_text,
     },
 )
 
 
 def _wide_time(inner: Wrapper, *values: Any) -> Any:
-    if len(values) > 1 or not is_integer(values[0]):
+    if len(values) > 1 or not (is_integer(values[0]) or is_real(values[0])):
         return inner(*values)
     try:
-        return conversions.EPOCH + timedelta(seconds=values[0])
+        return conversions.EPOCH + timedelta(seconds=_nearest(values[0]))
     except OverflowError:
         return ERROR
 
@@ -262,6 +269,30 @@ def _wide_interval(inner: Wrapper, value: Any) -> Any:
     return f"-{text}" if seconds < 0 else text
 
 
+def _wide_text(inner: Wrapper, seconds: int) -> Any:
+    days, rest = divmod(abs(seconds), 86400)
+    text = f"{days}+{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return "-" * (seconds < 0) + re.sub(r"^0\+(?:00:)*", "", text)
+
+
+def _wide_split(inner: Wrapper, value: Any) -> Any:
+    if not isinstance(value, timedelta):
+        return inner(_nearest(value) if is_real(value) else value)
+    minutes, seconds = divmod(abs(value), timedelta(minutes=1))
+    days, hours, second = minutes // 1440, minutes // 60 % 24, seconds / timedelta(seconds=1)
+    parts = {"Days": days, "Hours": hours, "Minutes": minutes % 60, "Seconds": second}
+    signed = next((name for name, number in parts.items() if number), "")
+    if value < timedelta():
+        parts[signed] *= -1
+    return ClassAd({"Type": "RelativeTime"} | parts)
+
+
+def _wide_format(inner: Wrapper, arguments: tuple[Any, ...], scope: Any) -> Any:
+    value = scope.eval(arguments[0]) if arguments else None
+    first = [Literal(_nearest(value))] if isinstance(value, float) else arguments[:1]
+    return inner((*first, *arguments[1:]), scope)
+
+
 def _element(inner: Wrapper, base: Any, index: Any) -> Any:
     if not isinstance(base, list) or not is_integer(index):
         return inner(base, index)
@@ -269,6 +300,12 @@ def _element(inner: Wrapper, base: Any, index: Any) -> Any:
 
 
 OUR_BITS: Final = Rules(
-    functions={"abstime": _wide_time, "reltime": _wide_span, "interval": _wide_interval},
-    places={"matchmaker.classad.evaluate:subscript": _element},
-)
+    functions={
+        "abstime": _wide_time, "reltime": _wide_span, "interval": _wide_interval,
+        "splittime": _wide_split, "formattime": _wide_format,
+    },
+    places={
+        "matchmaker.classad.evaluate:subscript": _element,
+        "matchmaker.classad.functions.conversions:relative_text": _wide_text,
+    },
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from matchmaker import ClassAd, Expr, parse_ad
@@ -40,9 +41,16 @@ def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
 
 
 def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
+    if node.absolute and ad is not None and node.folded in _SPECIAL:
+        # Of the ad around both, which is nobody's TARGET.
+        held = node.folded in ad.root.content
+        return inner(node, state, ad) if held else evaluation._special(node.folded, state, ad.root)
     bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
     if bare and isinstance(state, Match) and evaluation._defining(ad, node.folded) is None:
-        scope = evaluation._defining(state.other(ad), node.folded)
+        # A function may evaluate it in an ad of a list of the match's ads, one deeper.
+        below = ad is not None and ad is state.context and state.other(ad) is None
+        other = state.other(ad.parent if ad is not None and below else ad)
+        scope = evaluation._defining(other, node.folded)
         if scope is None:
             return UNDEFINED
         return evaluation._attribute_of(scope, node.folded, state)
@@ -52,6 +60,21 @@ def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) 
 
 _SPECIAL: Final = frozenset(evaluation._SPECIAL)
 
+
+def _found_in_other(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
+    """What we do: a bare name that no ad around has is looked up in the other, if outermost."""
+    bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
+    if not bare or evaluation._defining(ad, node.folded) is not None:
+        value: Value = inner(node, state, ad)
+        return value
+    outermost = ad is None or ad.parent is None or ad is state.context
+    other = state.opposite(ad) if outermost else None
+    if other is None or node.folded not in other.content:
+        return UNDEFINED
+    return evaluation._attribute_of(other, node.folded, state)
+
+
+OUR_OUTERMOST: Final = Rules(nodes={Attr: _found_in_other})
 OUTERMOST: Final = Rules(surround=_surround, state=Match, nodes={Attr: _found_in_match})
 
 # --- what an attribute needs from outside its ad --------------------------------------------------
@@ -87,6 +110,9 @@ def _unresolved(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> An
     return any(match[0] for name in wanted for match in compiled.finditer(name))
 
 
+UNRESOLVED: Final = Rules(functions={"unresolved": _unresolved})
+
+
 def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> None:
     if not depth:
         raise _Unknown
@@ -116,6 +142,70 @@ def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> Non
         if isinstance(value, ClassAd):
             _collect(value.expression(), scope.within(value), names, depth - 1)
 
+
+def _unresolved_in_ad(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    """What we do: the names that the attribute of an ad leads to within the ad, and not further."""
+    name = arguments[0]
+    if not isinstance(name, Attr):
+        return inner(arguments, scope)
+    ad = scope.ad if name.base is None else scope.eval(name.base)
+    pattern = scope.eval(arguments[1]) if len(arguments) > 1 else ""
+    if not isinstance(ad, ClassAd) or name.absolute or name.name not in ad:
+        return UNDEFINED
+    wanted: dict[str, str] = {}
+    _lead_out(ad[name.name], ad, wanted, {ad[name.name]})
+    names = [wanted[key] for key in sorted(wanted)]
+    if len(arguments) == 1:
+        return ",".join(names)
+    if not isinstance(pattern, str):
+        return ErrorType()
+    compiled = patterns._compiled(pattern, "i")
+    if isinstance(compiled, ErrorType):
+        return compiled
+    return any(compiled.search(name) for name in names)
+
+
+def _dotted(node: Expr) -> str:
+    """A name after others, as ``a.b.c``; nothing for what does not begin with a name."""
+    if not isinstance(node, Attr):
+        return ""
+    if node.base is None:
+        return node.name
+    before = _dotted(node.base)
+    return f"{before}.{node.name}" if before else ""
+
+
+def _lead_out(root: Expr, ad: ClassAd, wanted: dict[str, str], seen: set[Expr]) -> None:
+    """Adds the names in an expression that its ad does not define; follows those it does."""
+    local: set[str] = set()
+    paths: list[str] = []
+
+    def walk(node: Expr) -> None:
+        if isinstance(node, AdExpr):
+            local.update(map(ascii_fold, node.names))
+        path = _dotted(node)
+        if path:
+            paths.append(path)
+        else:
+            for child in children(node):
+                walk(child)
+
+    walk(root)
+    for path in paths:
+        scoped, _, rest = path.partition(".")
+        if rest and scoped.lower() in ("target", "other"):
+            wanted.setdefault(f"target.{rest.lower()}", rest)
+            continue
+        own = rest if rest and scoped.lower() in ("my", "self") else path
+        first = own.split(".")[0]
+        if first in ad and ad[first] not in seen:
+            seen.add(ad[first])
+            _lead_out(ad[first], ad, wanted, seen)
+        elif first not in ad and ascii_fold(first) not in local:
+            wanted.setdefault(own.lower(), own)
+
+
+OUR_UNRESOLVED: Final = Rules(functions={"unresolved": _unresolved_in_ad})
 
 # --- a name that is looked up moves the place from which all that follows is looked up ------------
 
@@ -147,7 +237,7 @@ def _moved(name: Expr, scope: Scope) -> tuple[Expr, Any]:
     return name, ClassAd() if surrounded else start
 
 
-def _in_each(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _in_each(arguments: tuple[Expr, ...], scope: Scope) -> Any:
     """evalInEachContext(x, L): L is evaluated in the ad where the name x is found, or in none."""
     state: Any = scope.budget
     before = getattr(state, "place", _HERE)
@@ -170,11 +260,47 @@ def _in_each(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
     return value
 
 
-def _count(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
-    values = _in_each(inner, arguments, scope)
-    if not isinstance(values, list):
-        return 0 if values is UNDEFINED else values
-    return sum(truth(value) is True for value in values)
+def _here_in_each(arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    """What we do: L is evaluated where the call stands, and x where it is found."""
+    items = arguments[1].items if isinstance(arguments[1], ListExpr) else None
+    ads = scope.eval(arguments[1]) if items is None else list(map(scope.eval, items))
+    if not isinstance(ads, list):
+        return UNDEFINED if ads is UNDEFINED else ErrorType()
+    node = _stands_for(arguments[0], scope)
+    return [control._in_context(node, ad, scope) for ad in ads]
+
+
+def _stands_for(node: Expr, scope: Scope) -> Expr:
+    """The expression that a name stands for: of the ad it is a name of, or of those around it."""
+    if not isinstance(node, Attr):
+        return node
+    start: Any = scope.ad
+    if node.base is not None:
+        start = scope.eval(node.base)
+    elif node.absolute and start is not None:
+        start = start.root
+    holder = evaluation._defining(start, node.folded) if isinstance(start, ClassAd) else None
+    alone = node.base is None and not node.absolute
+    if holder is None and alone and (start is None or start.parent is None):
+        other = scope.budget.opposite(start)
+        holder = other if other is not None and node.folded in other.content else None
+    return holder[node.name] if holder is not None else node
+
+
+def _each(values: Callable[[tuple[Expr, ...], Scope], Any]) -> Wrapper:
+    return lambda inner, arguments, scope: values(arguments, scope)
+
+
+def _count(values: Callable[[tuple[Expr, ...], Scope], Any]) -> Wrapper:
+    """countMatches(x, L) by the values of x in each ad of L."""
+
+    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+        found = values(arguments, scope)
+        if not isinstance(found, list):
+            return 0 if found is UNDEFINED else found
+        return sum(truth(value) is True for value in found)
+
+    return wrapper
 
 
 def _looked_up(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
@@ -187,7 +313,11 @@ def _looked_up(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any
 
 PLACES: Final = Rules(
     nodes={Attr: _placed},
-    functions={"evalineachcontext": _in_each, "countmatches": _count, "unresolved": _looked_up},
+    functions={
+        "evalineachcontext": _each(_in_each), "countmatches": _count(_in_each),
+        "unresolved": _looked_up,
+    },
+)  # fmt: skip
+OUR_PLACES: Final = Rules(
+    functions={"evalineachcontext": _each(_here_in_each), "countmatches": _count(_here_in_each)}
 )
-
-UNRESOLVED: Final = Rules(functions={"unresolved": _unresolved})

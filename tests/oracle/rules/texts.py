@@ -7,7 +7,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
+from matchmaker import ParseError
 from matchmaker.classad.functions import conversions, patterns, stringlists
+from matchmaker.classad.nodes import Ternary
 from matchmaker.classad.values import ERROR, MAX_INT, UNDEFINED, is_error, wrap
 from tests.oracle.emulation import Rules, Wrapper
 from tests.oracle.oracle import Answer
@@ -37,7 +39,7 @@ def _decoded(part: Any) -> Any:
 
 def _signed(inner: Wrapper, text: str, index: int) -> int:
     """The code of a byte for the comparison of versions, which takes it with a sign."""
-    code = ord(text[index]) if index < len(text) else 0
+    code: int = inner(text, index)
     return code - 256 if code > 127 else code
 
 
@@ -47,9 +49,64 @@ BYTES: Final = Rules(
     places={"matchmaker.classad.functions.versions:_code": _signed},
 )
 
+# --- texts that are read otherwise, by eval() too -------------------------------------------------
+
+
+def _reading(otherwise: Callable[[str], str]) -> Rules:
+    """The rules by which all texts are read as others are."""
+    return Rules(text=otherwise, places={_PARSER: lambda inner, text: inner(otherwise(text))})
+
+
+def _refusing(otherwise: Callable[[str], str]) -> Rules:
+    """What we do: texts that are read otherwise elsewhere cannot be read at all."""
+
+    def same(text: str) -> str:
+        if otherwise(text) != text:
+            raise ParseError("this is no expression")
+        return text
+
+    return _reading(same)
+
+
+_PARSER: Final = "matchmaker.classad.parser:parse_expr"
+
+# --- what follows a choice is not looked at by eval() ---------------------------------------------
+
+_WHOLE_NUMBER: Final = re.compile(
+    r"(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?(?![\de]|x[\da-f])", re.IGNORECASE
+)
+
+
+def _first(inner: Wrapper, text: str) -> Any:
+    try:
+        return inner(text)
+    except ParseError as error:
+        lines = text.split("\n")[: error.line]
+        place = sum(len(line) + 1 for line in lines[:-1]) + error.column - 1
+        number = _WHOLE_NUMBER.match(text, place)
+        # To us a number does not end where a letter follows, nor one begin with a point.
+        for end in (place, number.end() if number else place, place - 1):
+            if _is_choice(inner, text[:end]):
+                return inner(text[:end])
+        raise
+
+
+def _is_choice(inner: Wrapper, text: str) -> bool:
+    """Whether a text is ``a ? b : c``, and not in parentheses."""
+    try:
+        node, longer = inner(text), inner(f"{text} ? 0 : 0")
+    except ParseError:
+        return False
+    return isinstance(node, Ternary) and longer.condition == node.condition
+
+
+REST: Final = Rules(places={_PARSER: _first})
+
 # --- integers of more than 64 bits are 0 ----------------------------------------------------------
 
-_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[\w.]+(?:(?<=[eE])[+-]\d+)?')
+_TOKEN: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\d+(?=(?i:is|isnt)\b)|[\w.]+(?:(?<=[eE])[+-]\d+)?"""
+)
 
 
 def _zeroed(text: str) -> str:
@@ -62,11 +119,15 @@ def _zeroed(text: str) -> str:
     return _TOKEN.sub(token, text)
 
 
-INTEGERS: Final = Rules(text=_zeroed)
+INTEGERS: Final = _reading(_zeroed)
+OUR_INTEGERS: Final = _refusing(_zeroed)
 
-# --- two dots are one, and semicolons separate arguments as commas do -----------------------------
+# --- two dots are one, or 0.0 before digits, and semicolons separate arguments as commas do -------
 
-_MARK: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\.\s*\.|[][(){};]""")
+_MARK: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\.\.(\d+(?:e[+-]?\d+)?(?![\w.]))?|[][(){};]""",
+    re.IGNORECASE,
+)
 
 
 def _punctuated(text: str) -> str:
@@ -80,12 +141,15 @@ def _punctuated(text: str) -> str:
             open_brackets.pop()
         elif sign == ";" and open_brackets[-1] == "(":
             return ","
-        return "." if sign[0] == "." else sign
+        if sign[0] == ".":
+            return " 0.0" if match[2] else "."
+        return sign
 
     return _MARK.sub(mark, text)
 
 
-PUNCTUATION: Final = Rules(text=_punctuated)
+PUNCTUATION: Final = _reading(_punctuated)
+OUR_PUNCTUATION: Final = _refusing(_punctuated)
 
 # --- a negative number may begin with needless zeros, as if it were octal, and is decimal ---------
 
@@ -100,12 +164,8 @@ def _without_zeros(text: str) -> str:
     return _ZEROS.sub(lambda match: match[1] or f"{match[2]}{int(match[3] or 0)}", text)
 
 
-ZEROS: Final = Rules(
-    text=_without_zeros,
-    places={
-        "matchmaker.classad.parser:parse_expr": lambda inner, text: inner(_without_zeros(text))
-    },
-)
+ZEROS: Final = _reading(_without_zeros)
+OUR_ZEROS: Final = _refusing(_without_zeros)
 
 # --- a name in parentheses is an expression -------------------------------------------------------
 
@@ -163,16 +223,17 @@ def _exactly(combine: Callable[[list[Any]], Any]) -> Wrapper:
     def wrapper(inner: Wrapper, *values: Any) -> Any:
         texts = [value for value in values if isinstance(value, str)]
         elements = stringlists.elements(*texts) if len(texts) == len(values) else []
-        if not elements or not all(re.fullmatch(_PLAIN_NUMBER, each) for each in elements):
+        numbers = [conversions.leading_number(each) for each in elements]
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(numbers):
             return inner(*values)
-        if all(each.lstrip("+-").isdigit() for each in elements):
-            return wrap(combine(list(map(int, elements))))
-        return combine(list(map(float, elements)))
+        # What is written as an integer of up to 19 digits is one, of 64 bits.
+        exact = [wrap(int(each)) if re.fullmatch(r"[+-]?\d{1,19}", each) else number
+                 for each, number in zip(elements, known, strict=True)]  # fmt: skip
+        combined = combine(exact)
+        return wrap(combined) if isinstance(combined, int) else combined
 
     return wrapper
-
-
-_PLAIN_NUMBER: Final = r"[+-]?\d{1,18}(\.\d+)?(e\d+)?"
 
 
 def _mean(numbers: list[Any]) -> Any:

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from matchmaker import ClassAd, Expr, parse_expr
-from matchmaker.classad.nodes import Attr, Call, Literal, postorder
+from matchmaker.classad.nodes import Attr, Call, ListExpr, Literal, postorder
 from matchmaker.classad.quoting import quote
 from matchmaker.classad.values import ERROR
 from tests.oracle.answers import REFUSED, UNREADABLE
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
-from tests.oracle.oracle import Answer
-from tests.oracle.rules.numbers import is_integer, is_real, wrapped
+from tests.oracle.oracle import Answer, Case
+from tests.oracle.rules.numbers import cast, is_integer, is_real, wrapped
 from tests.oracle.rules.unbounded import Unbounded
 
 # --- fractions: an absolute time has whole seconds ------------------------------------------------
@@ -49,10 +49,10 @@ FRACTIONS: Final = Rules(operators={"+": _moved, "-": _moved}, tree=_no_fraction
 # --- microseconds: of a relative time we have no more ---------------------------------------------
 
 
-def _rounded(answer: Answer) -> Answer:
+def _rounded(answer: Answer, case: Case) -> Answer:
     """An answer in which the seconds of a split time have five digits after the point."""
     if answer[0] == "list" and isinstance(answer[1], list):
-        return ["list", list(map(_rounded, answer[1]))]
+        return ["list", [_rounded(item, case) for item in answer[1]]]
     if answer[0] != "classad" or ["type", ["string", "RelativeTime"]] not in answer[1]:
         return answer
     parts = [
@@ -76,7 +76,7 @@ def _real(value: Any) -> Any:
 def _copied(value: Any) -> Any:
     """What comes of a value that is put into a list: of a relative time its whole seconds."""
     real = _real(value)
-    return real if real is value or not math.isfinite(real) else float(int(real))
+    return real if real is value else float(cast(real))
 
 
 def _reals(inner: Wrapper, *arguments: Any) -> Any:
@@ -86,8 +86,8 @@ def _reals(inner: Wrapper, *arguments: Any) -> Any:
 
 def _held(inner: Wrapper, ad: ClassAd, folded: str, state: Any) -> Any:
     # An ad holds a literal as its value.
-    held = ad.content.get(folded)
-    return _real(held) if isinstance(held, timedelta) else inner(ad, folded, state)
+    value = inner(ad, folded, state)
+    return _real(value) if isinstance(ad.content.get(folded), timedelta) else value
 
 
 def _projected(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Any:
@@ -255,4 +255,19 @@ def _whole_seconds(offset: Any) -> int | None:
     return int(offset) if is_integer(offset) or (is_real(offset) and abs(offset) < 9) else None
 
 
-REFUSALS: Final = Rules(nodes={Call: _refused})
+def _with_errors(inner: Wrapper, node: ListExpr, state: Any, ad: ClassAd | None) -> Any:
+    """A list, each element of which is evaluated by itself, so that it alone can be given up."""
+    try:
+        return inner(node, state, ad)
+    except NoValueError:
+        return [_or_error(item, state, ad) for item in node.items]
+
+
+def _or_error(item: Expr, state: Any, ad: ClassAd | None) -> Any:
+    try:
+        return state.table[type(item)](item, state, ad)
+    except NoValueError:
+        return ERROR
+
+
+REFUSALS: Final = Rules(nodes={Call: _refused, ListExpr: _with_errors})

@@ -167,6 +167,11 @@ def _absolute_text(time: datetime) -> str:
 
 
 def _relative_text(seconds: int) -> str:
+    """Seconds as "d+hh:mm:ss", without leading parts that are 0.
+
+    >>> _relative_text(5), _relative_text(-3700), _relative_text(93784)
+    ('05', '-01:01:40', '1+02:03:04')
+    """
     sign = "-" if seconds < 0 else ""
     minutes, second = divmod(abs(seconds), 60)
     hours, minute = divmod(minutes, 60)

@@ -39,16 +39,18 @@ def _quoted(word: str) -> str:
 
 
 def _assigned(name: str, entries: list[str], variables: dict[str, str]) -> ErrorType | None:
+    """Adds the entries of an environment to what each variable is written as."""
     for entry in entries:
-        variable, equals, value = entry.partition("=")
-        if not variable or not equals:
+        variable, equals, _ = entry.partition("=")
+        # A macro of the submit file, $$(...), is kept: it becomes entries when the job starts.
+        if not variable or not (equals or "$$" in entry):
             return ErrorType(f"{name}(): {entry[:40]!r} assigns no variable")
-        variables[variable] = value
+        variables[variable] = entry
     return None
 
 
 def _written(name: str, variables: dict[str, str]) -> Value:
-    return joined(name, [_quoted(f"{key}={variables[key]}") for key in sorted(variables)], " ")
+    return joined(name, [_quoted(variables[key]) for key in sorted(variables)], " ")
 
 
 @function("envV1ToV2", 1)
@@ -56,7 +58,8 @@ def env_v1_to_v2(text: Value) -> Value:
     """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
 
     A punctuation mark at the beginning takes the place of the semicolon. What is no string, and an
-    entry that assigns no variable, is an error. (HTCondor manual, ClassAd functions.)
+    entry that assigns no variable and has no macro ``$$``, is an error. (HTCondor manual, ClassAd
+    functions.)
 
     >>> env_v1_to_v2("b=x y;a=1"), env_v1_to_v2("|b=2;3|a=1")
     ("a=1 b=x' 'y", 'a=1 b=2;3')
@@ -75,10 +78,10 @@ def merge_environment(*texts: Value, budget: Budget | None = None) -> Value:
     """mergeEnvironment(s, …): environments in new syntax as one; later ones win.
 
     Undefined arguments are passed over; another type, an open quote, and an entry that assigns no
-    variable are errors. (HTCondor manual, ClassAd functions.)
+    variable and has no macro ``$$`` are errors. (HTCondor manual, ClassAd functions.)
 
-    >>> merge_environment("a=1 b=2", "b='3 4'")
-    "a=1 b=3' '4"
+    >>> merge_environment("a=1 b=2", "b='3 4'"), merge_environment("a=1 $$(VARIABLES)")
+    ("a=1 b=3' '4", '$$(VARIABLES) a=1')
     """
     variables: dict[str, str] = {}
     for text in texts:

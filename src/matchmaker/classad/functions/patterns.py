@@ -2,8 +2,7 @@ r"""Regular expressions: regexp, regexpMember, regexps, replace and replaceAll.
 
 HTCondor takes patterns in PCRE's syntax. They are matched by the package `regex` here, with a time
 limit for all patterns of an evaluation together, since one from a stranger's ad can take for ever.
-``translated`` rewrites what the two
-read differently: ``\Z``, ``\z``, ``\Q…\E``, ``\h``, ``\R``, and braces that PCRE takes literally.
+What the two read differently is the matter of ``pcre``.
 """
 
 # ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from matchmaker.classad import bounds
 from matchmaker.classad.bounds import (
     MAX_EXPANDED,
+    MAX_GROUPS,
     MAX_KEPT,
     MAX_PATTERN,
     MAX_SUBJECT,
@@ -28,105 +28,11 @@ from matchmaker.classad.bounds import (
 )
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, wrong
+from matchmaker.classad.pcre import expanded, nesting, translated
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
 
 if TYPE_CHECKING:
     import regex
-
-_TOKEN: Final = re.compile(
-    r"""
-    \\Q(?P<quoted>.*?)(?:\\E|\Z)
-    | \\E (?P<end>)
-    | \\x\{(?P<code>[0-9a-fA-F]{1,6})\}
-    | \\c(?P<control>[\x20-\x7e])
-    | \\(?P<property>[pP]\{[^}]*\})
-    | \\(?:g\{?(?P<group>\d{1,2})\}?|k(?:\{(?P<name>\w+)\}|<(?P<other_name>\w+)>))
-    | \\(?P<escape>.)
-    | \{(?!\d+(?:,\d*)?\}) (?P<brace>)
-    | (?P<class>\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\])
-    | (?P<other>.)
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-
-_ESCAPES: Final = {
-    "Z": r"(?=\n?\Z)",
-    "z": r"\Z",
-    "h": r"[ \t]",
-    "H": r"[^ \t]",
-    "R": r"(?>\r\n|[\n\v\f\r])",
-    "N": r"[^\n]",
-    "e": r"\x1b",
-    "v": r"[\n\v\f\r]",
-    "V": r"[^\n\v\f\r]",
-}
-# Escapes that mean something to one of the two but not to PCRE: a mistake there, and so here.
-_UNKNOWN: Final = frozenset("CFIJLMOTUYijlmoquy")
-
-
-_UNIT: Final = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d+)(?:,\d*)?\}|.", re.DOTALL
-)
-
-
-def expanded(pattern: str) -> int:
-    """About how many units a pattern has once its least repetitions are written out.
-
-    That is what `regex` does with them, so that a few nested ones would fill the memory.
-
-    >>> expanded("a+b"), expanded("(ab){3}"), expanded("((a{100}){100}){100}")
-    (3, 9, 1010100)
-    """
-    sizes, last = [0], 0
-    for unit in _UNIT.finditer(pattern):
-        if unit["least"] is not None:
-            # Far past the bound it need not be exact, only small enough to calculate with.
-            more = min(last * max(0, int(unit["least"][:9]) - 1), 10**9)
-            sizes[-1] += more
-            last += more
-        elif unit[0] == "(":
-            sizes.append(1)
-        elif unit[0] == ")" and len(sizes) > 1:
-            last = sizes.pop()
-            sizes[-1] += last
-        else:
-            last = 1
-            sizes[-1] += 1
-    return sum(sizes)
-
-
-def translated(pattern: str) -> str:
-    r"""A pattern of PCRE's in the syntax of `regex`. ValueError on an escape without meaning.
-
-    >>> translated(r"a{x}\z"), translated(r"\Qa.b\E")
-    ('a\\{x}\\Z', 'a\\.b')
-    """
-    return _TOKEN.sub(_translated_token, pattern.removeprefix("(*UTF8)").removeprefix("(*UTF)"))
-
-
-def _translated_token(match: re.Match[str]) -> str:
-    quoted, escape = match["quoted"], match["escape"]
-    if quoted is not None:
-        return re.escape(quoted)
-    if match["code"] is not None:
-        return re.escape(chr(int(match["code"], 16)))
-    if match["control"] is not None:
-        return re.escape(chr(ord(match["control"].upper()) ^ 64))
-    if match["property"] is not None:
-        return "\\" + match["property"]
-    group = match["group"] or match["name"] or match["other_name"]
-    if group is not None:
-        return f"\\g<{group}>"
-    if escape is not None:
-        if escape in _UNKNOWN:
-            raise ValueError(f"\\{escape} has no meaning in a pattern")
-        return _ESCAPES.get(escape, "\\" + escape)
-    if match["brace"] is not None:
-        return r"\{"
-    if match["class"] is not None:
-        # `regex` would take a further [ for the beginning of a set inside the set.
-        return re.sub(r"(?<!\\)(?!^)\[(?!:)", r"\\[", match["class"])
-    return match["other"] or ""
 
 
 def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
@@ -165,6 +71,9 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
     size = expanded(pattern)
     if size > MAX_EXPANDED:
         return ErrorType(f"the pattern repeats itself to a size of {size}, at most {MAX_EXPANDED}")
+    groups = nesting(pattern)
+    if groups > MAX_GROUPS:
+        return ErrorType(f"the pattern has groups {groups} deep, at most {MAX_GROUPS}")
     flags = regex.VERSION0 | regex.ASCII
     for letter, flag in (
         ("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL), ("x", regex.VERBOSE)
@@ -173,8 +82,18 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
             flags |= flag
     try:
         return regex.compile(translated(pattern), flags, cache_pattern=False)
-    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+    except (regex.error, ValueError, OverflowError) as error:
         return ErrorType(f"{pattern[:60]!r} is no regular expression: {error}")
+
+
+def broken(pattern: str) -> str:
+    """Why a pattern is no regular expression; empty for one that is.
+
+    >>> broken("a+"), broken("a(")
+    ('', "'a(' is no regular expression: missing ) at position 2")
+    """
+    made = _compiled(pattern, "")
+    return made.reason if isinstance(made, ErrorType) else ""
 
 
 _CALL: Final = re.compile(r"\(\?(?:R|[+-]?\d|P?&|P>)")

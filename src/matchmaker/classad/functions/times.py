@@ -16,6 +16,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import (
     EPOCH,
+    _relative_text,
     saturated,
     to_integer,
     whole_seconds,
@@ -229,7 +230,8 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """formatTime([t[, format]]): a time as text, by strftime's format, by default "%c".
 
     t is an absolute time, a number of seconds since 1970, or an ad such as splitTime gives; by
-    default now. Anything else, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    default now. The clock is the time's own, the zone always UTC. Anything else, undefined too, is
+    an error. (HTCondor manual, ClassAd functions.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('formatTime(absTime("2004-01-15T10:00:00Z"), "%Y-%m-%d %H h")').eval()
@@ -286,8 +288,9 @@ def abs_time(*values: Value) -> Value:
     """absTime([x[, offset]]): x as an absolute time; without x, now.
 
     x is a string such as "2004-01-01T00:00:00+00:00", a number of seconds since 1970, or a time;
-    the offset from UTC is a number of seconds or a relative time, by default the local one.
-    Undefined stays; anything else is an error. (HTCondor manual, ClassAd functions.)
+    the offset from UTC is a number of seconds or a relative time, by default the local one, and
+    is ignored where x is a string or a time. Numbers lose their fractions. Undefined
+    stays as x; anything else is an error. (HTCondor manual, ClassAd functions.)
 
     >>> abs_time(0, 3600).isoformat()
     '1970-01-01T01:00:00+01:00'
@@ -358,12 +361,6 @@ def interval(value: Value) -> Value:
     seconds = to_integer(value)
     if seconds is None:
         return wrong("interval", "a number of seconds", value)
-    sign = "-" if seconds < 0 else ""
-    minutes, second = divmod(abs(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{sign}{days}+{hour:02}:{minute:02}:{second:02}"
-    if hours:
-        return f"{sign}{hours}:{minute:02}:{second:02}"
-    return f"{sign}{minutes}:{second:02}" if minutes else f"{sign}{second}"
+    text = _relative_text(abs(seconds))
+    # Unlike string() of a time, without a zero before the first part.
+    return ("-" if seconds < 0 else "") + (text[1:] if text[0] == "0" else text)

@@ -17,10 +17,11 @@ from matchmaker.classad.lint.kinds import (
     STRING,
     Facts,
     Kinds,
+    undivided,
 )
 from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import WARNING, Report, Site
-from matchmaker.classad.nodes import Binary, Expr, ListExpr, Literal, Ternary, Unary
+from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, is_error
 
@@ -163,18 +164,22 @@ _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
 
 
 def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """An operation that cannot be done with what it is given: ``1 / 0``, ``"a" && x``."""
+    """What cannot be done with what it is given: ``x / 0``, ``"a" && x``, ``size(5)``."""
     node = site.place.node
     if isinstance(node, Binary) and (node.operator in RELATIONS or _is_trap(site, facts)):
         return
     yield from _no_condition(site, facts, node)
-    if not isinstance(node, (Binary, Unary)) or node.operator in _LOGIC:
-        return
     if not _fails_here(site, facts):
         return
     value = facts[site.place].value
-    if is_error(value) and value.reason:
-        message = f"this is always an error: {value.reason}"
+    reason = value.reason if is_error(value) else ""
+    if isinstance(node, Call) and is_error(value):
+        yield site.report(f"this is always an error: {reason or 'of what it is given'}")
+    if not isinstance(node, (Binary, Unary)) or node.operator in _LOGIC:
+        return
+    reason = reason or undivided(node, [facts[part] for part in site.place.parts])
+    if reason:
+        message = f"this is always an error: {reason}"
     elif any(map(_exceptional, site.place.parts)):
         message = f"{node.operator} with undefined or error has no other value"
     else:
@@ -194,6 +199,15 @@ def _no_condition(site: Site, facts: Facts, node: Expr) -> Iterator[Report]:
         parts = site.place.parts[:1]
     for part in parts:
         kinds = facts[part].kinds
+        if (
+            is_error(facts[part].value)
+            and isinstance(part.node, Literal)
+            and isinstance(node, Unary)
+        ):
+            yield Report(
+                site.piece, part.start, part.end,
+                "error is not true or false: ! of it is an error",
+            )  # fmt: skip
         if kinds and not kinds & CONDITIONS:
             value = part.node.value if isinstance(part.node, Literal) else None
             word = value.lower() if isinstance(value, str) else ""

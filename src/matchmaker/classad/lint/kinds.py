@@ -58,7 +58,7 @@ _NOT_FOLDED: Final = frozenset(
     {"time", "currenttime", "daytime", "timezoneoffset", "random", "debug", "eval", "unparse",
      "unresolved", "userhome", "usermap", "formattime", "abstime", "splittime", "countmatches",
      "evalineachcontext", "interval", "regexp", "regexpmember", "regexps", "replace", "replaceall",
-     "stringlist_regexpmember"}
+     "stringlist_regexpmember", "anymatch", "allmatch", "whichmatch"}
 )  # fmt: skip
 
 _RESULTS: Final[Mapping[str, frozenset[str]]] = {
@@ -67,7 +67,8 @@ _RESULTS: Final[Mapping[str, frozenset[str]]] = {
          "isboolean", "isabstime", "isreltime", "member", "identicalmember", "anycompare",
          "allcompare", "regexp", "regexpmember", "versionle", "versionlt", "versionge",
          "versiongt", "versioneq", "version_in_range", "stringlistmember", "stringlistimember",
-         "stringlistsubsetmatch", "stringlistisubsetmatch", "stringlistsintersect", "bool"),
+         "stringlistsubsetmatch", "stringlistisubsetmatch", "stringlistsintersect", "bool",
+         "anymatch", "allmatch", "fqanmember"),
         frozenset({BOOLEAN}),
     ),
     **dict.fromkeys(
@@ -153,7 +154,24 @@ def _fact(site: Site, parts: list[Fact], targets: TargetKinds) -> Fact:
         value = _constant(node, parts)
         if value is not UNKNOWN:
             return Fact(kind_of(value), value, by_target)
+    if undivided(node, parts):
+        return Fact(NONE, UNKNOWN, by_target)
     return Fact(_KINDS_OF[type(node)](node, [part.kinds for part in parts]), UNKNOWN, by_target)
+
+
+def undivided(node: Expr, parts: list[Fact]) -> str:
+    """Why a division is an error whatever is divided, or empty.
+
+    >>> from matchmaker import parse_expr
+    >>> undivided(parse_expr("x % 0"), [Fact(ANY), Fact(kind_of(0), 0)])
+    'division by zero'
+    """
+    if not isinstance(node, Binary) or node.operator not in ("/", "%"):
+        return ""
+    divisor = parts[1].value
+    if node.operator == "%" and isinstance(divisor, float):
+        return "% takes integers"
+    return "division by zero" if isinstance(divisor, (int, float)) and not divisor else ""
 
 
 def _constant(node: Expr, parts: list[Fact]) -> Value | Unknown:

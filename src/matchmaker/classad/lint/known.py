@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.likeness import LONGEST, closest
 from matchmaker.classad.lint.kinds import held_kinds
 from matchmaker.classad.lint.model import Scope
 from matchmaker.classad.nodes import AdExpr, postorder
 
 Schema = Collection[str] | Callable[[], Iterable[str]]
 
-# Likeness takes its time; what is longer, or comes after so many comparisons, gets no suggestion.
-_LONGEST: Final = 64
+# Likeness takes its time; what comes after so many comparisons gets no suggestion.
 _MOST: Final = 200_000
 
 
@@ -50,7 +49,7 @@ class Known:
         key = (name.lower(), scope, role)
         if key not in self.asked:
             names = len(scope.last) + len(self.targets) + len(self.schema)
-            if len(name) > _LONGEST or len(self.asked) * names > _MOST:
+            if len(name) > LONGEST or len(self.asked) * names > _MOST:
                 return ""
             own = () if role == "target" else scope.names()
             theirs = {} if role == "my" else self.targets
@@ -59,19 +58,14 @@ class Known:
         return self.asked[key]
 
 
-def closest(name: str, candidates: Mapping[str, str]) -> str:
-    """The spelling whose key is most like a name, or empty.
-
-    >>> closest("Memroy", {"memory": "Memory", "cpus": "Cpus"}), closest("x", {"memory": "Memory"})
-    ('Memory', '')
-    """
-    short = [folded for folded in candidates if len(folded) <= _LONGEST]
-    found = get_close_matches(name.lower()[:_LONGEST], short, n=1, cutoff=0.8)
-    return candidates[found[0]] if found else ""
-
-
 def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
-    """What target ads and a schema tell."""
+    """What target ads and a schema tell. TypeError for a schema that is a text."""
+    if isinstance(schema, (str, bytes)):
+        # Its letters would be the names.
+        raise TypeError(
+            "schema takes the names of attributes, or a function that gives them, not a text"
+            f" such as {schema[:40]!r}"
+        )
     spelling: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
 

@@ -67,6 +67,13 @@ def _constant_clause(site: Site, facts: Facts) -> Value | None:
     return truth(value)  # type: ignore[arg-type]
 
 
+def _is_bare_error(site: Site) -> bool:
+    """Whether an expression that stands in no ad is nothing but ``error``."""
+    node = site.place.node
+    alone = site.above is None and not site.scope.definitions
+    return alone and isinstance(node, Literal) and is_error(node.value)
+
+
 def _is_test(node: Expr) -> bool:
     if isinstance(node, Unary):
         return node.operator == "!"
@@ -90,6 +97,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         truth_ is False
         or truth_ is UNDEFINED
         or (is_error(truth_) and isinstance(site.place.node, Literal))
+        or _is_bare_error(site)
     ):
         yield _constant(site, "never true", "&&", "nothing is")
     relation = _compares_with_itself(site)

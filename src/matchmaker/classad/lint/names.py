@@ -7,9 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.functions.unknown import instead, unknown
 from matchmaker.classad.lint.fixes import commented_out
 from matchmaker.classad.lint.kinds import Facts
-from matchmaker.classad.lint.known import Known, closest
+from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import (
     MINE,
     NOTE,
@@ -99,27 +100,15 @@ def _top(site: Site) -> Site:
     return at
 
 
-# Functions of other languages, and what serves here.
-_ELSEWHERE: Final = {
-    "strlen": "size", "length": "size", "len": "size", "contains": "member", "in": "member",
-    "upper": "toUpper", "lower": "toLower", "concat": "strcat", "if": "ifThenElse",
-    "iff": "ifThenElse", "coalesce": "", "match": "regexp", "substring": "substr",
-}  # fmt: skip
-
-
 def unknown_function(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """A call of a function that there is not: always an error."""
     node = site.place.node
     if not isinstance(node, Call) or node.function.lower() in FUNCTIONS:
         return
     name = site.place.names[0]
-    like = _ELSEWHERE.get(node.function.lower()) or closest(
-        node.function, {folded: function.name for folded, function in FUNCTIONS.items()}
+    yield Report(
+        site.piece, name.start, name.end, unknown(node.function), instead(node.function[:60])
     )
-    message = f"there is no function {node.function[:60]}()"
-    if like:
-        message += f"; did you mean {like}()?"
-    yield Report(site.piece, name.start, name.end, message, like)
 
 
 def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from matchmaker.classad.lint import comparisons, logic, names
+from matchmaker.classad.lint import comparisons, logic, names, patterns
 from matchmaker.classad.lint.model import ERROR_, NOTE, WARNING, Rule
 
 _ALL: Final = (
@@ -24,6 +24,7 @@ _ALL: Final = (
          comparisons.compared_with_undefined),
     Rule("CA204", ERROR_, "an operation that is always an error", comparisons.always_error),
     Rule("CA205", WARNING, "comparisons in a chain", comparisons.chained),
+    Rule("CA206", ERROR_, "a pattern that is no regular expression", patterns.broken_pattern),
     Rule("CA301", ERROR_, "& or | between conditions", comparisons.single_operator),
     Rule("CA302", WARNING, "a clause that is never true", logic.never_true),
     Rule("CA303", WARNING, "a clause that is always true", logic.always_true),

@@ -8,8 +8,10 @@ from matchmaker.classad.lint.model import Definition, Scope, Site, Unit
 from matchmaker.classad.lint.pieces import Whole
 from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, Literal
 
-# Their first argument is evaluated in the ads of the second.
-_ELSEWHERE = frozenset({"evalineachcontext", "countmatches"})
+# Which argument is evaluated in, or against, the ads of the other.
+_ELSEWHERE = {
+    "evalineachcontext": 0, "countmatches": 0, "anymatch": 1, "allmatch": 1, "whichmatch": 1,
+}  # fmt: skip
 
 # They ask whether something is there: to be undefined is no mistake of their arguments.
 _ASKING = frozenset({"isundefined", "iserror", "unresolved", "unparse", "eval", "debug"})
@@ -40,11 +42,11 @@ def unit_of(whole: Whole) -> Unit:
             for part in place.parts:
                 parts.append(Site(part, site.piece, site, scope, set(), site.elsewhere))  # noqa: PERF401
         else:
-            lazy = isinstance(node, Call) and node.function.lower() in _ELSEWHERE
+            lazy = _ELSEWHERE.get(node.function.lower()) if isinstance(node, Call) else None
             for index, part in enumerate(place.parts):
                 parts.append(
                     Site(part, site.piece, site, site.scope, site.guards,
-                         site.elsewhere or (lazy and index == 0))
+                         site.elsewhere or index == lazy)
                 )  # fmt: skip
         stack.extend(reversed(parts))
     return Unit(tuple(sites), tuple(scopes))

@@ -22,17 +22,8 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.cells import content_of, node_of, text_of
-from matchmaker.matching.columns.column import (
-    ABSENT,
-    INTEGER,
-    MISSING,
-    REAL,
-    Coded,
-    Column,
-    Numeric,
-    Table,
-    narrowest,
-)
+from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
+from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.keys import unsaid
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Layout, Parts

@@ -13,10 +13,12 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
-from matchmaker.matching.columns.column import Column, identity
+from matchmaker.matching.columns.column import Column
+from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, Names, hides, names_in
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
-_BEGIN: Final = ("requirements", "rank")
+_BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)
 
 
 @attrs.frozen(slots=True)
@@ -56,7 +58,7 @@ class Clusters:
             return None
         found = set(_BEGIN)
         pending: list[str] = []
-        theirs = self._lead("requirements")
+        theirs = self._lead(FOLDED_REQUIREMENTS)
         anything = theirs.anything
         pending += theirs.names
         for names in self._also:

@@ -1,7 +1,6 @@
 """One attribute of many ads: what each row holds, in as little space as its contents allow.
 
-A *content* is what an ad holds under a name (``ClassAd.content``): a plain value or an expression,
-or MISSING where the row's ad lacks the attribute. Forms of a column:
+What a row holds is a *content* (``contents``). Forms of a column:
 
 - ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
 - ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
@@ -14,53 +13,33 @@ what expressions make of columns, of ``evaluator``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
 from itertools import count
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.nodes import (
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Subscript,
-    Ternary,
-    Unary,
-    literal,
+from matchmaker.classad.nodes import Expr
+from matchmaker.matching.columns.contents import (
+    ABSENT,
+    INTEGER,
+    MISSING,
+    OTHER,
+    REAL,
+    THEMSELVES,
+    Bits,
+    Kinds,
+    bits_of,
+    encoded,
+    identity,
+    same,
 )
-from matchmaker.classad.values import ErrorType, UndefinedType
 
-Bits: TypeAlias = "npt.NDArray[np.int64]"
 Codes: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
-Kinds: TypeAlias = "npt.NDArray[np.uint8]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
-
-class Missing:
-    """The class of what a row holds under a name that its ad lacks."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = Missing()
-
-# The kinds of plain values, as rows of numbers know them. A truth is one of the first four.
-FALSE, TRUE, UNDEFINED_KIND, ERROR_KIND, INTEGER, REAL, OTHER, ABSENT = range(8)
-
-_THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, timedelta}) | {
-    Attr, Unary, Binary, Ternary, Call, Subscript, ListExpr, AdExpr,
-}  # fmt: skip
-"""The classes of contents that are their own stand-ins."""
 
 _LARGE: Final = 1 << 16
 _stamps = count(1)
@@ -69,31 +48,6 @@ _stamps = count(1)
 def stamp() -> int:
     """A number never given before: the version of a column that has changed."""
     return next(_stamps)
-
-
-def identity(content: Any) -> Any:
-    """A hashable stand-in that tells contents of one class apart as ads do: 0.0 from -0.0.
-
-    >>> identity(0.0) == identity(-0.0), identity(2) == identity(2)
-    (False, True)
-    """
-    kind = content.__class__
-    if kind is float:
-        return repr(content) if not content or math.isnan(content) else content
-    if kind is datetime:
-        return content, content.utcoffset()
-    if kind is ErrorType:
-        return content.reason
-    if kind is list:
-        return literal(content)
-    return content
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two contents are one to an ad."""
-    return one is other or (
-        one.__class__ is other.__class__ and bool(identity(one) == identity(other))
-    )
 
 
 def narrowest(size: int) -> type[np.unsignedinteger[Any]]:
@@ -200,7 +154,7 @@ class Table(list[Any]):
     def code(self, content: Any) -> int:
         """The code of a content, which enters the table if it is new."""
         kind = content.__class__
-        key = content if kind in _THEMSELVES else identity(content)
+        key = content if kind in THEMSELVES else identity(content)
         try:
             return self.known[kind][key]
         except KeyError:
@@ -212,7 +166,7 @@ class Table(list[Any]):
         """The codes of many contents."""
         kinds = set(map(type, contents))
         kind = kinds.pop() if len(kinds) == 1 else None
-        if kind in _THEMSELVES and kind in self.known:
+        if kind in THEMSELVES and kind in self.known:
             codes = list(map(self.known[kind].get, contents))
             if None not in codes:
                 return codes  # type: ignore[return-value]
@@ -337,7 +291,7 @@ class Numeric(Column):
         if content.__class__ is int:
             kind, bits = INTEGER, content
         elif content.__class__ is float:
-            kind, bits = REAL, _bits_of(content)
+            kind, bits = REAL, bits_of(content)
         elif content is MISSING:
             kind, bits = ABSENT, 0
         else:
@@ -412,41 +366,3 @@ class Loose(Column):
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)
-
-
-def _bits_of(real: float) -> int:
-    bits: int = _INTEGER.unpack(_REAL.pack(real))[0]
-    return bits
-
-
-_INTEGER: Final = Struct("q")
-_REAL: Final = Struct("d")
-
-
-def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
-    """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
-    classes = set(map(type, contents))
-    if classes == {int}:
-        return np.full(len(contents), INTEGER, np.uint8), np.array(contents, np.int64)
-    if classes == {float}:
-        bits = np.array(contents, np.float64).view(np.int64)
-        return np.full(len(contents), REAL, np.uint8), bits
-    kinds = np.full(len(contents), OTHER, np.uint8)
-    bits = np.zeros(len(contents), np.int64)
-    reals = bits.view(np.float64)
-    for i, content in enumerate(contents):
-        kind = content.__class__
-        if kind is int:
-            kinds[i], bits[i] = INTEGER, content
-        elif kind is float:
-            kinds[i], reals[i] = REAL, content
-        elif kind in _KINDS:
-            kinds[i] = bits[i] = _KINDS[kind] if kind is not bool else content
-    return kinds, bits
-
-
-_KINDS: Final[dict[Any, int]] = {
-    bool: TRUE,
-    UndefinedType: UNDEFINED_KIND,
-    ErrorType: ERROR_KIND,
-}

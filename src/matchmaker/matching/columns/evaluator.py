@@ -20,20 +20,8 @@ from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary, w
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.matching.columns import kernels
-from matchmaker.matching.columns.column import (
-    ERROR_KIND,
-    FALSE,
-    MISSING,
-    TRUE,
-    UNDEFINED_KIND,
-    Coded,
-    Column,
-    Numeric,
-    Rows,
-    narrowest,
-    used_codes,
-)
-from matchmaker.matching.columns.contents import FEW, Contents
+from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, narrowest, used_codes
+from matchmaker.matching.columns.contents import ERROR_KIND, FALSE, MISSING, TRUE, UNDEFINED_KIND
 from matchmaker.matching.columns.groups import (
     Groups,
     grouped_codes,
@@ -41,6 +29,7 @@ from matchmaker.matching.columns.groups import (
 )
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.reach import Reach, Side
+from matchmaker.matching.columns.scalar import FEW, Scalar
 from matchmaker.matching.columns.search import members, searched
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
@@ -97,7 +86,7 @@ class Step:
         return f"{'  ' * self.depth}{self.text}: {self.way}{of} ({self.rows} rows{times})"
 
 
-class Evaluator(Contents):
+class Evaluator(Scalar):
     """Evaluates parts of one attribute of a job or of the rows' ads, matched with each other."""
 
     def __init__(

@@ -6,19 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from matchmaker.matching.columns.column import (
-    ABSENT,
-    MISSING,
-    OTHER,
-    Coded,
-    Column,
-    Loose,
-    Numeric,
-    Rows,
-    Table,
-    encoded,
-    narrowest,
-)
+from matchmaker.matching.columns.column import Coded, Column, Loose, Numeric, Rows, Table, narrowest
+from matchmaker.matching.columns.contents import ABSENT, MISSING, OTHER, encoded
 from matchmaker.matching.columns.texts import Texts, texts
 
 MANY: Final = 4096

@@ -12,7 +12,8 @@ import numpy as np
 
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.matching.columns.column import (
+from matchmaker.matching.columns.column import Coded, Codes, Numeric, Rows
+from matchmaker.matching.columns.contents import (
     ABSENT,
     INTEGER,
     MISSING,
@@ -20,11 +21,7 @@ from matchmaker.matching.columns.column import (
     REAL,
     UNDEFINED_KIND,
     Bits,
-    Coded,
-    Codes,
     Kinds,
-    Numeric,
-    Rows,
 )
 from matchmaker.matching.columns.vectors import (
     Chosen,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.values import MAX_INT, MIN_INT
-from matchmaker.matching.columns.column import (
+from matchmaker.matching.columns.contents import (
     ERROR_KIND,
     INTEGER,
     REAL,

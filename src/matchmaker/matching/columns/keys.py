@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.matching.columns.column import INTEGER, Coded, Column, Numeric, Rows, zeros
+from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, zeros
+from matchmaker.matching.columns.contents import INTEGER
 from matchmaker.matching.columns.texts import Texts
 
 _AT_ONCE: Final = 1 << 16

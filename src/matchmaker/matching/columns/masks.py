@@ -21,15 +21,15 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.columns.column import Coded, Column, Rows, identity
+from matchmaker.matching.columns.column import Coded, Column, Rows
+from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers
 from matchmaker.matching.columns.work import Costly, Spent, Work
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
-REQUIREMENTS: Final = "requirements"
-RANK: Final = "rank"
 MOST_GROUPS: Final = 16
 """With more distinct requirements than this among the rows, each group is evaluated by itself."""
 
@@ -114,8 +114,8 @@ class Masks:
         """What may be done for the job; whatever is asked raises OverworkError beyond it."""
         self._cache = cache
         self._steps = steps
-        self._mine = Evaluator(view, job, (Side.JOB, REQUIREMENTS), steps, self.work)
-        self._theirs = Evaluator(view, job, (Side.ROW, REQUIREMENTS), steps, self.work)
+        self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), steps, self.work)
+        self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), steps, self.work)
         self._spent = Spent(view.size)
         self._problems: dict[str, None] = {}
 
@@ -130,10 +130,10 @@ class Masks:
 
     def mine(self) -> Mask:
         """Where the job's requirements are true; everywhere if it has none."""
-        if REQUIREMENTS not in self.job.content:
+        if FOLDED_REQUIREMENTS not in self.job.content:
             return self._all(True)
         self._spent = Spent(self.view.size)
-        mask = self._content(self._mine, self.job.content[REQUIREMENTS], Side.JOB)
+        mask = self._content(self._mine, self.job.content[FOLDED_REQUIREMENTS], Side.JOB)
         return self._together(self._mine, mask)
 
     def theirs(self, among: Mask | None = None) -> Mask:
@@ -141,13 +141,14 @@ class Masks:
 
         Rows outside of `among` need not be looked at; what is said of them is anything.
         """
-        column = self.view.columns.get(REQUIREMENTS)
+        column = self.view.columns.get(FOLDED_REQUIREMENTS)
         if column is None:
             return self._all(True)
         if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
             self._spent = Spent(self.view.size)
             return self._together(
-                self._theirs, self._groups(self._theirs, REQUIREMENTS, column, self._all(True))
+                self._theirs,
+                self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True)),
             )
         rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
         mask = np.zeros(self.view.size, np.bool_)
@@ -179,12 +180,12 @@ class Masks:
     def at(self, rows: Rows) -> Mask:
         """Which of some rows match, both ways. Nothing is kept, and nothing kept is used."""
         self.work.renew()
-        content = self.job.content.get(REQUIREMENTS, True)
+        content = self.job.content.get(FOLDED_REQUIREMENTS, True)
         if isinstance(content, Expr):
             mask = is_true(self._mine.vector(content, Side.JOB, rows), len(rows)).copy()
         else:
             mask = np.full(len(rows), truth(content) is True)
-        column = self.view.columns.get(REQUIREMENTS)
+        column = self.view.columns.get(FOLDED_REQUIREMENTS)
         if column is not None:
             left = np.flatnonzero(mask)
             mask[left] = self._accepting(column, rows[left])
@@ -336,10 +337,10 @@ def ranks(
     And why it is ERROR for some, where one evaluation took too much. Raises OverworkError where it
     takes too much on all together.
     """
-    content = job.content.get(RANK, UNDEFINED)
+    content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return _marked(Same(content), len(rows)), None
-    evaluator = Evaluator(view, job, (Side.JOB, RANK), None, Work(view.size, cache.costly))
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), None, Work(view.size, cache.costly))
     reach = evaluator.reaches.of(content, Side.JOB)
 
     def found(some: Rows | None = None) -> npt.NDArray[np.float64]:
@@ -352,7 +353,7 @@ def ranks(
     if reach.volatile:
         return found(rows), told(evaluator.problem)
     key, stamps = _key(view, job, content, Side.JOB, reach)
-    key = RANK, key
+    key = FOLDED_RANK, key
     kept = cache.get(key, stamps, view.size)
     if kept is None and _SHARE * len(rows) < view.size:
         return found(rows), told(evaluator.problem)

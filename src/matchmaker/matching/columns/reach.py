@@ -57,7 +57,9 @@ def hides(names: Iterable[str]) -> bool:
     return any(name in SCOPES or name in AROUND for name in names)
 
 
-OPAQUE_FUNCTIONS: Final = frozenset({"eval", "evalineachcontext", "countmatches", "unresolved"})
+OPAQUE_FUNCTIONS: Final = frozenset({
+    "eval", "evalineachcontext", "countmatches", "unresolved", "anymatch", "allmatch", "whichmatch",
+})  # fmt: skip
 """These can lead to names that the expression does not show."""
 
 VOLATILE_FUNCTIONS: Final = frozenset({

@@ -24,11 +24,6 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, MIN_INT
 from matchmaker.matching.columns.cells import content_of, text_of
 from matchmaker.matching.columns.column import (
-    ABSENT,
-    INTEGER,
-    MISSING,
-    OTHER,
-    REAL,
     Coded,
     Column,
     Loose,
@@ -37,6 +32,7 @@ from matchmaker.matching.columns.column import (
     narrowest,
     roomy,
 )
+from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, OTHER, REAL
 from matchmaker.matching.columns.keys import DuplicateKeyError, unsaid
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Layout, Parts, Store

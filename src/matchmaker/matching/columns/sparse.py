@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.nodes import Expr
-from matchmaker.matching.columns.column import (
-    MISSING,
-    Coded,
-    Column,
-    Rows,
-    Table,
-    narrowest,
-    same,
-    stamp,
-)
+from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest, stamp
+from matchmaker.matching.columns.contents import MISSING, same
 
 SPARSE: Final = 64
 """A column is sparse where fewer than one row in so many has something in it."""

@@ -18,15 +18,8 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, canonical_names
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.matching.columns.column import (
-    MISSING,
-    Coded,
-    Column,
-    Rows,
-    narrowest,
-    roomy,
-    same,
-)
+from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
+from matchmaker.matching.columns.contents import MISSING, same
 from matchmaker.matching.columns.forms import settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import (
-    MISSING,
     Codes,
     Column,
     Rows,
@@ -20,6 +19,7 @@ from matchmaker.matching.columns.column import (
     stamp,
     zeros,
 )
+from matchmaker.matching.columns.contents import MISSING
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Places: TypeAlias = "npt.NDArray[np.int64]"

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from matchmaker.classad.operators import BINARY, truth
 from matchmaker.classad.values import ERROR, UNDEFINED, Value, is_error
-from matchmaker.matching.columns.column import (
+from matchmaker.matching.columns.column import Codes, Rows
+from matchmaker.matching.columns.contents import (
     ERROR_KIND,
     FALSE,
     INTEGER,
@@ -25,9 +26,7 @@ from matchmaker.matching.columns.column import (
     TRUE,
     UNDEFINED_KIND,
     Bits,
-    Codes,
     Kinds,
-    Rows,
     encoded,
 )
 

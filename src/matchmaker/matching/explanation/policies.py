@@ -14,17 +14,18 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Expr, conjuncts, literal
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows
+from matchmaker.matching.columns.column import Coded, Column, Rows
+from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.masks import REQUIREMENTS
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true
+from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 MOST_GROUPS: Final = 64
 """Of so many distinct contents the clauses are told apart, those that most slots hold."""
 
-_WHOLE: Final = Attr(Attr(None, "MY", False), "Requirements", False)
+_WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -50,7 +51,7 @@ class Policies:
 
     def __init__(self, view: View, job: ClassAd) -> None:
         self._view = view
-        self.evaluator = Evaluator(view, job, (Side.ROW, REQUIREMENTS))
+        self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS))
         # Requirements as a whole are asked for by their name, which would else lead in a circle.
         self._outside = Evaluator(view, job, (Side.ROW, ""))
         self._leaves: dict[tuple[Expr, tuple[str, ...]], list[Rows]] = {}
@@ -58,7 +59,7 @@ class Policies:
     def held(self) -> list[Held]:
         """The clauses, in no particular order."""
         self._leaves = {}
-        pending = self._named("requirements", _WHOLE, self._view.rows(), ())
+        pending = self._named(FOLDED_REQUIREMENTS, _WHOLE, self._view.rows(), ())
         while pending:
             further: dict[tuple[Expr, tuple[str, ...]], list[Rows]] = {}
             for (node, via), parts in pending.items():

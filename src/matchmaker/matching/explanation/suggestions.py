@@ -36,7 +36,8 @@ from matchmaker.matching.explanation.comparisons import (
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.explanation.tally import Tally
-from matchmaker.matching.pair import REQUIREMENTS, describe
+from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
+from matchmaker.matching.pair import describe
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -168,7 +169,7 @@ def _comparisons(tally: Tally) -> Iterator[tuple[Comparison, Expr | Held]]:
     room = MOST_COMPARISONS
     for clause in tally.clauses:
         evaluator = tally.evaluator
-        for comparison in comparisons(evaluator, clause, Side.JOB, REQUIREMENTS.lower()):
+        for comparison in comparisons(evaluator, clause, Side.JOB, FOLDED_REQUIREMENTS):
             yield comparison, clause
             room -= 1
             if not room:

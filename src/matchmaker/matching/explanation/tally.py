@@ -16,13 +16,12 @@ from matchmaker.classad.nodes import Expr, conjuncts
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.masks import REQUIREMENTS as _REQUIREMENTS
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
-from matchmaker.matching.pair import REQUIREMENTS
+from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Tally:
         self.job = job
         self.view = pool.view
         self.masks = pool.masks(job)
-        self.evaluator = Evaluator(self.view, job, (Side.JOB, _REQUIREMENTS))
+        self.evaluator = Evaluator(self.view, job, (Side.JOB, FOLDED_REQUIREMENTS))
         self.policies = Policies(self.view, job)
         self.clauses: list[Expr] = []
         if REQUIREMENTS in job:

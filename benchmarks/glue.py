@@ -1,0 +1,142 @@
+"""Prints how long a grid's description takes to read, flatten and match, and LDIF beside its peer.
+
+``python benchmarks/glue.py [--quick] [--ldap]``. The grid is that of `grid`. The peer is the reader
+`ldif` of the extra ``bench``; both are first checked to give the same entries. With ``--ldap`` the
+grid is also served by a real server, as in the tests, and fetching it is set beside what the client
+library alone needs for the same entries.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import grid
+
+import matchmaker as mm
+from matchmaker import glue
+
+ROOT = Path(__file__).resolve().parents[1]
+JOB = mm.parse_ad(
+    '[ VirtualOrganisation = "cms"; CertificateSubject = "/CN=x"; Rank = other.GlueCEStateFreeCPUs;'
+    " Requirements = other.GlueCEPolicyMaxCPUTime > 600 && other.GlueHostBenchmarkSI00 > 1000 ]"
+)
+
+
+def seconds(work: Callable[[], Any], rounds: int = 1) -> float:
+    """Processor time of some work: the median of the rounds."""
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return median(found)
+
+
+def row(what: str, value: str) -> None:
+    """One line of the table."""
+    print(f"{what:58} {value}")
+
+
+def ldif(path: Path, rounds: int) -> None:
+    """Our reader and its peer on the same clean file, and the memory that ours takes."""
+
+    def ours() -> int:
+        return sum(1 for _ in glue.read_entries(path, print))
+
+    def gathered() -> int:
+        return sum(len(e.attributes.values_by_name) for e in glue.read_entries(path, print))
+
+    mine, whole = seconds(ours, rounds), seconds(gathered, rounds)
+    size = path.stat().st_size / 1e6
+    row("LDIF to entries", f"{mine:.2f} s, {size / mine:.0f} MB/s")
+    row("LDIF to entries, every value gathered by name", f"{whole:.2f} s")
+    try:
+        peer = import_module("ldif").LDIFParser
+    except ImportError:
+        row("  beside the reader `ldif`", "not installed: pip install '.[bench]'")
+    else:
+
+        def theirs() -> None:
+            with path.open("rb") as file:
+                for _ in peer(file).parse():
+                    pass
+
+        with path.open("rb") as file:
+            entries = glue.read_entries(path, print)
+            for (dn, found), entry in zip(peer(file).parse(), entries, strict=True):
+                assert dn == entry.dn
+                assert {k: tuple(v) for k, v in found.items()} == dict(entry.attributes)
+        its = seconds(theirs, rounds)
+        row(
+            "  the reader `ldif`",
+            f"{its:.2f} s: {its / mine:.1f}, gathered {its / whole:.1f} times",
+        )
+    tracemalloc.start()
+    ours()
+    row(
+        "  memory at most, beside the entry at hand",
+        f"{tracemalloc.get_traced_memory()[1] / 1e6:.0f} MB",
+    )
+    tracemalloc.stop()
+
+
+def queues(path: Path) -> None:
+    """The whole way to ads and a match."""
+    found: list[Any] = []
+    row("read, cleaned and linked", f"{seconds(lambda: found.append(glue.read_ldif(path))):.1f} s")
+    ads: list[mm.ClassAd] = []
+    taken = seconds(lambda: ads.extend(found[0].computing_elements()))
+    row(f"{len(found[0].snapshot.computing_elements)} queues to {len(ads)} ads", f"{taken:.1f} s")
+    pool = mm.Pool(ads, key="CEid")
+    pool.match(JOB)
+    row("a job against them, once loaded", f"{1000 * seconds(lambda: pool.match(JOB), 9):.1f} ms")
+
+
+def ldap(path: Path) -> None:
+    """Fetching from a real server, beside the client library alone."""
+    import ldap3
+
+    sys.path.insert(0, str(ROOT))
+    slapd = import_module("tests.services.slapd")
+    with slapd.server(path.read_text(encoding="ascii")) as url:
+
+        def alone() -> int:
+            connection = ldap3.Connection(ldap3.Server(url, get_info=ldap3.NONE), auto_bind=True)
+            found = connection.extend.standard.paged_search(
+                "o=grid", "(objectClass=*)", attributes=["*"], paged_size=500, generator=True
+            )
+            return sum(1 for _ in found)
+
+        from matchmaker.glue.ldap import search
+
+        def ours() -> int:
+            return sum(1 for _ in search(url, "o=grid", print))
+
+        mine, its = seconds(ours, 3), seconds(alone, 3)
+        row("LDAP to entries", f"{mine:.1f} s, {mine / its:.2f} times ldap3 alone ({its:.1f} s)")
+
+
+def main() -> None:
+    """Makes the grid, measures, prints."""
+    part = 20 if "--quick" in sys.argv else 1
+    numbers = (grid.SITES // part, grid.QUEUES // part, grid.SUBCLUSTERS // part)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "grid.ldif"
+        size = grid.write(path, *numbers)
+        row("sites, queues, SubClusters", f"{numbers}, {size / 1e6:.0f} MB of LDIF")
+        ldif(path, 5 if part > 1 else 3)
+        queues(path)
+        if "--ldap" in sys.argv:
+            ldap(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""BLAH, both ways: a ``CERequirements`` that it reads exactly, and a reader of what it writes.
+
+BLAH takes ``CERequirements`` apart without regard to its structure: of ``A >= 5`` it makes the
+shell variable ``A_Min='5'``, of ``A <= 5`` ``A_Max='5'``, of ``A == 5`` ``A='5'``, of
+``Member("X", other.L)`` ``L[0]='"X"'``, whatever stands around it. What is written here is a
+conjunction of these alone, one bound a name, of names and texts that mean nothing to a shell. The
+variables are read by a site's ``<lrms>_local_submit_attributes.sh``, which can be one line::
+
+    declare -p | classad blah-local-submit-attributes --lrms slurm
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from matchmaker.batch.constraints import Constraint, constraint
+from matchmaker.batch.told import Dropped, NoHostError, shown
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    conjunction,
+    conjuncts,
+    postorder,
+)
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.unparse import unparse
+from matchmaker.reduction.bounds import bounds
+from matchmaker.reduction.domains import NUMBERS, Box, hull
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
+_OTHER: Final = Attr(None, "other", False)
+
+MOST_INPUT: Final = 4 << 20
+
+
+@attrs.frozen(slots=True)
+class Unwound:
+    """What BLAH reads exactly of a condition, and what it cannot carry.
+
+    ``requirements`` is true of every host that the condition is true of, and of no other where
+    nothing is dropped, as far as attributes with bounds are whole numbers.
+    """
+
+    requirements: Expr
+    dropped: tuple[Dropped, ...]
+
+
+def ce_requirements(condition: Expr) -> Unwound:
+    """A condition on hosts as a ``CERequirements`` that BLAH's unwinding reads as it is meant.
+
+    >>> from matchmaker import parse_expr
+    >>> found = ce_requirements(parse_expr("!(other.M < 1024) && other.M > 2047 && other.S != 3"))
+    >>> print(found.requirements)
+    other.M >= 2048
+    >>> [str(dropped.clause) for dropped in found.dropped]
+    ['other.S != 3']
+    """
+    common = Box()
+    dropped: list[Dropped] = []
+    names: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    for clause in conjuncts(condition):
+        if clause is TRUE:
+            continue
+        if clause is FALSE:
+            raise NoHostError("the requirement is true of no host of this queue")
+        found = bounds(clause)
+        if not found.boxes:
+            raise NoHostError(f"nothing satisfies {shown(clause)}")
+        names = {**found.names, **names}
+        texts = [n.value for n in postorder(clause) if isinstance(n, Literal)]
+        spelled |= {ascii_fold(text): text for text in texts if isinstance(text, str)}
+        around = hull(found.boxes)
+        whole = len(found.boxes) == 1 and not found.boxes[0].others
+        met = common.meet(around)
+        if met is None:
+            raise NoHostError(f"nothing satisfies {shown(clause)} with what else is required")
+        common = met
+        reason = _reason(around, names) if whole else "BLAH has no alternatives"
+        if found.boxes[0].others and len(found.boxes) == 1:
+            reason = "BLAH reads only comparisons of one attribute with a whole number or a text"
+        if reason:
+            dropped.append(Dropped(clause, reason))
+    clauses = [
+        clause
+        for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})
+        for clause in _clauses(constraint(names.get(name, name), name, common), spelled)
+    ]
+    return Unwound(conjunction(clauses), tuple(dropped))
+
+
+def _reason(box: Box, names: dict[str, str]) -> str:
+    """Why BLAH cannot carry a box whole, or nothing."""
+    for name in {*box.domains, *(tag.attribute for tag in box.tags)}:
+        each = constraint(names.get(name, name), name, box)
+        if not _NAME.fullmatch(each.attribute):
+            return "BLAH would give the name to a shell"
+        if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
+            return f"BLAH has no variable for what is demanded of {each.attribute}"
+        if box.domains.get(name) == NUMBERS:
+            return f"BLAH has no variable for {each.attribute} being a number"
+        if not all(_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
+            return "BLAH would give the text to a shell"
+    return ""
+
+
+def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
+    """What BLAH reads of a constraint, one bound each."""
+    if not _NAME.fullmatch(each.attribute):
+        return
+    subject = Attr(_OTHER, each.attribute, False)
+    if each.least is not None and each.least == each.greatest:
+        yield Binary("==", subject, Literal(each.least))
+    else:
+        if each.least is not None:
+            yield Binary(">=", subject, Literal(each.least))
+        if each.greatest is not None:
+            yield Binary("<=", subject, Literal(each.greatest))
+    if each.texts and len(each.texts) == 1 and _TEXT.fullmatch(each.texts[0]):
+        yield Binary("==", subject, Literal(spelled.get(each.texts[0], each.texts[0])))
+    for text in each.has:
+        if _TEXT.fullmatch(text):
+            yield Call("Member", (Literal(spelled.get(text, text)), subject))
+
+
+def submit_text(requirements: Expr) -> str:
+    r"""The line of a BLAH submission for a ``CERequirements``: an expression within a string.
+
+    >>> from matchmaker import parse_expr
+    >>> submit_text(parse_expr('other.Os == "SL"'))
+    'CERequirements = "other.Os == \\"SL\\""'
+    """
+    return f"CERequirements = {unparse(Literal(unparse(requirements)))}"
+
+
+# --- what BLAH wrote ------------------------------------------------------------------------------
+
+_VARIABLE: Final = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_ELEMENT: Final = re.compile(r'\[([0-9]+)\]=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\')', re.DOTALL)
+_START: Final = re.compile(r"^declare -", re.MULTILINE)
+
+
+def read_variables(text: str) -> dict[str, str | list[str]]:
+    r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
+
+    Values with control characters are left out: no bound has any.
+
+    >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
+    {'SI00_Min': '500', 'L': ['"X"']}
+    """
+    if len(text) > MOST_INPUT:
+        raise ValueError(f"more than {MOST_INPUT} characters of variables")
+    starts = [match.start() for match in _START.finditer(text)]
+    found: dict[str, str | list[str]] = {}
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
+        if match is None:
+            continue
+        flags, name, value = match.groups()
+        if "a" in flags and value.startswith("("):
+            items = [_unquoted(item) for _, item in _ELEMENT.findall(value)]
+            found[name] = [item for item in items if item is not None]
+        elif (plain := _unquoted(value)) is not None:
+            found[name] = plain
+    return found
+
+
+def _unquoted(text: str) -> str | None:
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return None
+    plain = re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
+    return plain if plain.isprintable() else None
+
+
+def condition_of(variables: dict[str, str | list[str]], names: list[str]) -> tuple[Expr, list[str]]:
+    """The condition that BLAH's variables stand for, of the attributes of some names.
+
+    With it, the variables of other names that look like bounds, which nobody has carried. Raises
+    ValueError for a bound that is none.
+    """
+    known = {ascii_fold(name): name for name in names}
+    clauses: list[Expr] = []
+    foreign: list[str] = []
+    for variable, value in variables.items():
+        base, suffix = _split(variable)
+        name = known.get(ascii_fold(base))
+        if name is None and ascii_fold(variable) in known:
+            base, suffix, name = variable, "", known[ascii_fold(variable)]
+        if name is None:
+            if suffix and isinstance(value, str) and re.fullmatch(r"-?[0-9]+", value):
+                foreign.append(variable)
+            continue
+        subject = Attr(_OTHER, name, False)
+        if isinstance(value, list):
+            clauses += [Call("member", (_constant(item, variable), subject)) for item in value]
+        elif value != "":
+            operator = {"_Min": ">=", "_Max": "<="}.get(suffix, "==")
+            clauses.append(Binary(operator, subject, _constant(value, variable)))
+    return conjunction(clauses), foreign
+
+
+def _split(variable: str) -> tuple[str, str]:
+    for suffix in ("_Min", "_Max"):
+        if variable.endswith(suffix):
+            return variable[: -len(suffix)], suffix
+    return variable, ""
+
+
+def _constant(text: str, variable: str) -> Literal:
+    if re.fullmatch(r"-?[0-9]{1,18}", text):
+        return Literal(int(text))
+    inner = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else None
+    if inner is None or '"' in inner or "\\" in inner:
+        raise ValueError(
+            f"{variable} is neither a whole number nor a text in quotes: {text[:80]!r}"
+        )
+    return Literal(inner)

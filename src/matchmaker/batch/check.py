@@ -1,0 +1,115 @@
+"""Mistakes in a site's mapping, found by itself and against an inventory of the nodes.
+
+A mapping's word makes flags exact, so that a feature which some nodes lack sends jobs astray. Where
+nodes list what they carry in ``Features``, names are held against that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Final
+
+import attrs
+
+from matchmaker.batch.asks import names_of, values_of
+from matchmaker.batch.inventory import node_name
+from matchmaker.batch.mapping import Mapping, Rule
+from matchmaker.classad import ClassAd
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import UNDEFINED
+from matchmaker.reduction.domains import MISSING
+
+CARRIED: Final = "Features"
+
+MOST_NAMES: Final = 5
+
+
+@attrs.frozen(slots=True)
+class Finding:
+    """What is wrong with a rule of a mapping."""
+
+    attribute: str
+    message: str
+
+
+def check(
+    mapping: Mapping,
+    inventory: Iterable[ClassAd] = (),
+    is_host: Callable[[str], bool] | None = None,
+) -> list[Finding]:
+    """What is wrong with a mapping, attribute by attribute.
+
+    ``is_host`` tells whether hosts have an attribute of a name; no requirement can be told by a
+    rule for another. Of the inventory each node's values are held against the rules.
+
+    >>> from matchmaker.batch import load_mapping
+    >>> check(load_mapping("slurm"), [ClassAd({"Name": "n1"})])[0].message
+    'n1 has no such attribute'
+    """
+    nodes = list(inventory)
+    found: list[Finding] = []
+    used: dict[str, str] = {}
+    for rule in mapping.rules.values():
+        messages = list(_alone(rule, is_host, used))
+        if nodes and rule.kind not in ("name", "python", "shell"):
+            messages += _against(rule, mapping, nodes)
+        found += [Finding(rule.attribute, message) for message in messages]
+    return found
+
+
+def _alone(
+    rule: Rule, is_host: Callable[[str], bool] | None, used: dict[str, str]
+) -> Iterable[str]:
+    if is_host is not None and rule.kind != "name" and not is_host(rule.attribute):
+        yield "it is no attribute of hosts, so that no residual names it"
+    folded: dict[str, str] = {}
+    for text, name in rule.features.items():
+        if folded.setdefault(ascii_fold(text), name) != name:
+            yield f"{text!r} has two features; the language does not tell upper from lower case"
+    for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
+        other = used.setdefault(rule.term.replace("{value}", name), rule.attribute)
+        if other != rule.attribute:
+            yield f"feature {name} stands for a value of {other}, too"
+    if rule.kind == "eq" and len(set(rule.features.values())) < len(folded):
+        yield "one feature stands for several texts"
+    runs = sorted(rule.buckets.items(), key=lambda item: item[1])
+    for (one, (_, end)), (other, (start, _)) in pairwise(runs):
+        if start <= end:
+            yield f"buckets {one} and {other} overlap"
+
+
+def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str]:
+    wrong: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    known = values_of(rule)
+    stands = mapping.terms.or_ or mapping.terms.and_ == "&"
+    for number, ad in enumerate(nodes, 1):
+        node = node_name(ad) or f"node {number}"
+        value = ad.eval(rule.attribute)
+        if value is UNDEFINED:
+            if not known >= MISSING:
+                wrong.setdefault("no such attribute", []).append(node)
+            continue
+        if value not in known:
+            wrong.setdefault("a value that the rule does not foresee", []).append(node)
+            continue
+        names = names_of(rule, value) if rule.features or rule.buckets else None
+        if names is None:
+            continue
+        seen |= names
+        carried = ad.eval(CARRIED)
+        if not stands or not isinstance(carried, list):
+            continue
+        for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
+            if (name in names) != (name in carried):
+                what = f"a value for feature {name} without carrying it"
+                other = f"feature {name} without a value that it stands for"
+                wrong.setdefault(what if name in names else other, []).append(node)
+    for what, who in wrong.items():
+        several = f" and {len(who) - MOST_NAMES} more" if len(who) > MOST_NAMES else ""
+        verb = "has" if len(who) == 1 else "have"
+        yield f"{', '.join(who[:MOST_NAMES])}{several} {verb} {what}"
+    for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
+        if name not in seen:
+            yield f"no node has a value for feature {name}"

@@ -1,0 +1,136 @@
+"""Batch systems described by themselves: worker nodes and queues as ads.
+
+``describe`` asks the batch system's own commands, ``read_description`` reads what they printed. The
+module of each batch system knows its output, ``records`` what all have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from matchmaker.batch.description import gridengine, htcondor, lsf, pbs, slurm, torque
+from matchmaker.batch.description.asking import ask
+from matchmaker.batch.description.records import NATIVE, Node, Queue, of_queue
+from matchmaker.batch.description.texts import MOST, DescriptionError, Text
+from matchmaker.classad import ClassAd
+
+Ask: TypeAlias = Callable[[Sequence[str]], str]
+
+_Read: TypeAlias = Callable[[Iterable[Text]], tuple[Sequence[Node | ClassAd], Sequence[Queue]]]
+
+
+@attrs.frozen(slots=True)
+class Description:
+    """A batch system at one moment: ads of worker nodes and of queues, and what was left out."""
+
+    lrms: str
+    nodes: tuple[ClassAd, ...]
+    queues: tuple[ClassAd, ...]
+    issues: tuple[str, ...] = ()
+
+
+@attrs.frozen(slots=True)
+class _System:
+    commands: tuple[tuple[str, ...], ...]
+    read: _Read
+
+
+_SYSTEMS: Final = {
+    slurm.LRMS: _System(slurm.COMMANDS, slurm.read),
+    gridengine.LRMS: _System(gridengine.COMMANDS, gridengine.read),
+    pbs.LRMS: _System(pbs.COMMANDS, pbs.read),
+    torque.LRMS: _System(torque.COMMANDS, torque.read),
+    lsf.LRMS: _System(lsf.COMMANDS, lsf.read),
+    htcondor.LRMS: _System(htcondor.COMMANDS, htcondor.read),
+}
+
+
+def describable() -> tuple[str, ...]:
+    """The batch systems whose descriptions can be read.
+
+    >>> describable()
+    ('htcondor', 'lsf', 'pbspro', 'sge', 'slurm', 'torque')
+    """
+    return tuple(sorted(_SYSTEMS))
+
+
+def commands(lrms: str) -> tuple[tuple[str, ...], ...]:
+    """The commands whose outputs describe a batch system. Raises ValueError for an unknown one.
+
+    >>> commands("torque")
+    (('pbsnodes', '-x'), ('qstat', '-Q', '-f'))
+    """
+    return _system(lrms).commands
+
+
+def describe(lrms: str, ask: Ask = ask) -> Description:
+    """Asks the batch system that is installed here for its nodes and queues.
+
+    ``ask`` runs a command, given as its words, and returns what it prints. Raises ValueError for an
+    unknown batch system and DescriptionError where it cannot be asked or understood.
+
+    >>> lines = {"node": "NodeName=n1 CPUTot=4 State=IDLE Partitions=main",
+    ...          "partition": "PartitionName=main State=UP MaxTime=1-00:00:00"}
+    >>> found = describe("slurm", lambda argv: lines.get(argv[-1], ""))
+    >>> found.nodes[0].eval("Cpus"), found.queues[0].eval("GlueCEPolicyMaxWallClockTime")
+    (4, 1440)
+    """
+    return read_description(lrms, [(" ".join(argv), ask(argv)) for argv in commands(lrms)])
+
+
+def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Description:
+    """Reads what a batch system's commands printed, in any order, each with a name for messages.
+
+    Raises ValueError for an unknown batch system, and DescriptionError for an output that is not of
+    it, or in which two nodes or queues have one name or one has none.
+    """
+    texts = [Text(content, source) for source, content in outputs]
+    for text in texts:
+        if len(text.content) > MOST:
+            raise text.wrong(f"it has more than {MOST >> 20} million characters")
+    nodes, queues = _system(lrms).read(texts)
+    return Description(
+        lrms,
+        _named(lrms, "node", [node.ad() if isinstance(node, Node) else node for node in nodes]),
+        _named(lrms, "queue", [queue.ad() for queue in queues]),
+        tuple(issue for text in texts for issue in text.skipped),
+    )
+
+
+def _named(lrms: str, kind: str, ads: list[ClassAd]) -> tuple[ClassAd, ...]:
+    known: set[str] = set()
+    for number, ad in enumerate(ads, 1):
+        name = ad.eval("Name")
+        if not isinstance(name, str) or not name:
+            raise DescriptionError(f"{lrms}: {kind} {number} has no name")
+        if name in known:
+            raise DescriptionError(
+                f"{lrms}: two {kind}s are named {name}; were outputs given twice?"
+            )
+        known.add(name)
+    return tuple(ads)
+
+
+def _system(lrms: str) -> _System:
+    if lrms not in _SYSTEMS:
+        known = ", ".join(describable())
+        raise ValueError(f"unknown batch system {lrms!r}; descriptions are read of {known}")
+    return _SYSTEMS[lrms]
+
+
+__all__ = [
+    "NATIVE",
+    "Description",
+    "DescriptionError",
+    "Node",
+    "Queue",
+    "ask",
+    "commands",
+    "describable",
+    "describe",
+    "of_queue",
+    "read_description",
+]

@@ -1,0 +1,120 @@
+"""LSF: ``lshosts``, ``bhosts`` and ``bqueues`` with ``-o … -json`` (LSF 10.1).
+
+Each answers with an object: ``{"COMMAND": "bhosts", "HOSTS": 1, "RECORDS": [{"HOST_NAME": …}]}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from matchmaker.batch.description.records import Node, Queue, status
+from matchmaker.batch.description.texts import Text, as_object, flat, listed
+from matchmaker.batch.description.units import megabytes, real, whole, words
+
+LRMS: Final = "lsf"
+
+COMMANDS: Final = (
+    ("lshosts", "-o", "HOST_NAME type model cpuf ncpus maxmem maxswp maxtmp server RESOURCES",
+     "-json"),
+    ("bhosts", "-o", "host_name status max njobs run ssusp ususp rsv", "-json"),
+    ("bqueues", "-o", "queue_name priority status max njobs pend run susp hosts runlimit cpulimit",
+     "-json"),
+)  # fmt: skip
+
+_OPEN: Final = frozenset({"ok", "closed_full", "closed_excl", "closed_busy"})
+"""States of a host that takes jobs, now or when it has room."""
+
+_MINUTES: Final = re.compile(r"(\d+)(?:\.(\d+))?(?:\s*min\b.*)?", re.DOTALL)
+
+
+def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
+    """The hosts and queues in some outputs, in any order."""
+    by_command: dict[str, list[dict[str, str]]] = {"lshosts": [], "bhosts": [], "bqueues": []}
+    for text in texts:
+        data = as_object(text)
+        command = str(data.get("COMMAND"))
+        if command not in by_command:
+            known = ", ".join(by_command)
+            raise text.wrong(f'"COMMAND" should be one of {known}, not {command!r}')
+        by_command[command] += (
+            {name.lower(): value for name, value in flat(record).items()}
+            for record in listed(text, data, "RECORDS")
+        )
+    hosts: dict[str, dict[str, str]] = {}
+    for record in (*by_command["lshosts"], *by_command["bhosts"]):
+        name = record.get("host_name", record.get("hname", ""))
+        hosts.setdefault(name, {}).update(record)
+    queues = by_command["bqueues"]
+    nodes = [
+        _node(name, told, queues) for name, told in hosts.items() if told.get("server") != "No"
+    ]
+    return nodes, [_queue(told, nodes) for told in queues]
+
+
+def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]]) -> Node:
+    cpus, slots, used = (whole(told.get(each)) for each in ("ncpus", "max", "njobs"))
+    total = slots if slots is not None else cpus
+    resources = words((told.get("resources") or "").strip("()").replace(" ", ","))
+    state = told.get("status", "unknown")
+    return Node(
+        name=name,
+        lrms=LRMS,
+        state=state,
+        available=state.lower() in _OPEN,
+        cpus=cpus if cpus is not None else slots,
+        free_cpus=None if total is None or used is None else max(0, total - used),
+        memory=megabytes(told.get("maxmem"), "m"),
+        disk=megabytes(told.get("maxtmp"), "m"),
+        arch=_known(told.get("type")),
+        load=real(told.get("r1m")),
+        # A resource that a host gives to one job at a time has a mark of exclamation.
+        features=tuple(each.lstrip("!") for each in resources),
+        queues=tuple(
+            each["queue_name"]
+            for each in queues
+            if "queue_name" in each and _has(each.get("hosts"), name)
+        ),
+        native=told,
+    )
+
+
+def _has(hosts: str | None, name: str) -> bool:
+    """Whether a queue has a host: ``all``, or names, each maybe with a preference: ``wn1+2``."""
+    listed_ = [host.rpartition("+")[0] or host for host in (hosts or "all").split()]
+    return name in listed_ or bool({"all", "none", "-"}.intersection(listed_))
+
+
+def _known(text: str | None) -> str | None:
+    return None if text in (None, "", "-", "UNKNOWN") else text
+
+
+def _queue(told: Mapping[str, str], nodes: Iterable[Node]) -> Queue:
+    name = told.get("queue_name", "")
+    opened, _, active = told.get("status", "Open:Active").partition(":")
+    mine = [node for node in nodes if name in node.queues]
+    return Queue(
+        name=name,
+        lrms=LRMS,
+        status=status(opened.lower() == "open", active.lower() == "active"),
+        total_cpus=sum(node.cpus or 0 for node in mine) if mine else None,
+        free_cpus=sum(n.free_cpus or 0 for n in mine if n.available) if mine else None,
+        running=whole(told.get("run")),
+        waiting=whole(told.get("pend")),
+        max_wall=_seconds(told.get("runlimit")),
+        max_cpu=_seconds(told.get("cpulimit")),
+        max_running=whole(told.get("max")),
+        priority=whole(told.get("priority", told.get("prio"))),
+        native=told,
+    )
+
+
+def _seconds(minutes: str | None) -> int | None:
+    """Minutes, as ``60.0`` or ``60.0 min of wn1``, in whole seconds.
+
+    >>> _seconds("60.0 min of wn1"), _seconds("0.5"), _seconds("-")
+    (3600, 30, None)
+    """
+    found = _MINUTES.fullmatch(minutes.strip()) if minutes else None
+    return None if found is None else int(float(f"{found[1]}.{found[2] or 0}") * 60)

@@ -1,0 +1,135 @@
+"""PBS Pro and OpenPBS: ``pbsnodes -a -F json`` and ``qstat -Q -f -F json``.
+
+The shapes are those of the PBS Professional Reference Guide (pbsnodes, qstat, *Vnode Attributes*,
+*Queue Attributes*). Torque is in ``torque``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from matchmaker.batch.description.records import Node, Queue, status
+from matchmaker.batch.description.texts import Text, as_object, flat
+from matchmaker.batch.description.units import megabytes, seconds, whole, words
+
+LRMS: Final = "pbspro"
+
+COMMANDS: Final = (
+    ("pbsnodes", "-a", "-F", "json"),
+    ("qstat", "-Q", "-f", "-F", "json"),
+)
+
+AVAILABLE: Final = frozenset(
+    {"free", "busy", "job-busy", "job-exclusive", "job-sharing", "resv-exclusive"}
+)
+"""States of a node that takes jobs, now or when it has room."""
+
+_AVAILABLE: Final = "resources_available."
+_ASSIGNED: Final = "resources_assigned."
+_LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
+
+
+def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
+    """The nodes and execution queues in some outputs, in any order.
+
+    A node that no queue is set for takes jobs of every queue that has no nodes of its own.
+    """
+    nodes: dict[str, dict[str, str]] = {}
+    queues: dict[str, dict[str, str]] = {}
+    for text in texts:
+        data = as_object(text)
+        if "nodes" not in data and "Queue" not in data:
+            raise text.wrong('neither "nodes" nor "Queue" is in it')
+        nodes.update(_named(text, data, "nodes"))
+        queues.update(_named(text, data, "Queue"))
+    bound = {told["queue"] for told in nodes.values() if "queue" in told}
+    executing = [
+        name for name, told in queues.items() if told.get("queue_type", "Execution")[:1] in "Ee"
+    ]
+    free = tuple(name for name in executing if name not in bound)
+    found = [_node(name, told, free) for name, told in nodes.items()]
+    return found, [queue(name, queues[name], LRMS, found) for name in executing]
+
+
+def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
+    entries = data.get(key, {})
+    if not isinstance(entries, dict):
+        raise text.wrong(f"{key} should be an object")
+    found = {}
+    for name, entry in entries.items():
+        if isinstance(entry, dict):
+            found[name] = flat(entry)
+        else:
+            text.skip(f"{name}: {entry}", f"an object in {key}")
+    return found
+
+
+def _node(name: str, told: Mapping[str, str], free_queues: tuple[str, ...]) -> Node:
+    has = _part(told, _AVAILABLE)
+    used = _part(told, _ASSIGNED)
+    states = words(told.get("state"))
+    cpus, gpus = whole(has.get("ncpus", told.get("pcpus"))), whole(has.get("ngpus"))
+    memory = megabytes(has.get("mem"))
+    return Node(
+        name=name,
+        lrms=LRMS,
+        state=told.get("state", "unknown"),
+        available=bool(states) and AVAILABLE.issuperset(states),
+        cpus=cpus,
+        free_cpus=_less(cpus, whole(used.get("ncpus", "0"))),
+        memory=memory,
+        free_memory=_less(memory, megabytes(used.get("mem", "0"))),
+        gpus=gpus,
+        free_gpus=_less(gpus, whole(used.get("ngpus", "0"))),
+        arch=has.get("arch"),
+        # Booleans of the site's own are asked for like features: `:bigmem=True`.
+        features=tuple(each for each, value in has.items() if value.lower() == "true"),
+        queues=(told["queue"],) if "queue" in told else words(has.get("Qlist")) or free_queues,
+        native=told,
+    )
+
+
+def queue(name: str, told: Mapping[str, str], lrms: str, nodes: Iterable[Node]) -> Queue:
+    """A queue of PBS or Torque, from its attributes by their names."""
+    counts = {
+        state: whole(number)
+        for state, _, number in (
+            part.partition(":") for part in words(told.get("state_count"), " ")
+        )
+    }
+    mine = [node for node in nodes if name in node.queues]
+    return Queue(
+        name=name,
+        lrms=lrms,
+        status=status(_is_true(told.get("enabled")), _is_true(told.get("started"))),
+        total_cpus=sum(node.cpus or 0 for node in mine) if mine else None,
+        free_cpus=sum(n.free_cpus or 0 for n in mine if n.available) if mine else None,
+        running=counts.get("Running"),
+        waiting=counts.get("Queued"),
+        max_wall=seconds(told.get("resources_max.walltime")),
+        max_cpu=seconds(told.get("resources_max.cput")),
+        max_jobs=_limit(told.get("max_queued", told.get("max_queuable"))),
+        max_running=_limit(told.get("max_run", told.get("max_running"))),
+        priority=whole(told.get("Priority")),
+        native=told,
+    )
+
+
+def _part(told: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name[len(prefix) :]: text for name, text in told.items() if name.startswith(prefix)}
+
+
+def _limit(text: str | None) -> int | None:
+    """A limit on all jobs: a number, or ``[o:PBS_ALL=10]`` among limits on users and groups."""
+    found = _LIMIT.search(text) if text else None
+    return whole(found[1]) if found else whole(text)
+
+
+def _is_true(text: str | None) -> bool:
+    return (text or "").lower() == "true"
+
+
+def _less(total: int | None, used: int | None) -> int | None:
+    return None if total is None else max(0, total - (used or 0))

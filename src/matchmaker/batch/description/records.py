@@ -1,0 +1,195 @@
+"""Worker nodes and queues in one form, whichever batch system told of them, and their ads.
+
+The readers of each batch system fill these records; what is not told is None, and so undefined in
+the ad. Reading is in the module of each batch system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import UNDEFINED, ClassAd
+
+NATIVE: Final = "Native"
+"""The attribute that holds an ad of all that the batch system said, in its own names."""
+
+PRODUCTION: Final = "Production"
+CLOSED: Final = "Closed"
+DRAINING: Final = "Draining"
+QUEUEING: Final = "Queueing"
+"""The states of a queue in GLUE 1.3: runs what it takes; does neither; runs, takes no more; takes,
+and runs nothing."""
+
+_ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Node:
+    """A worker node.
+
+    ``state`` is in the batch system's own words, ``available`` says whether it takes jobs. Memory
+    and disk are in megabytes (2**20 bytes), ``load`` is the mean of one minute. ``features`` are
+    the names that jobs may ask for, ``queues`` those that may send jobs here.
+    """
+
+    name: str
+    lrms: str
+    state: str
+    available: bool
+    cpus: int | None = None
+    free_cpus: int | None = None
+    memory: int | None = None
+    free_memory: int | None = None
+    disk: int | None = None
+    gpus: int | None = None
+    free_gpus: int | None = None
+    arch: str | None = None
+    system: str | None = None
+    load: float | None = None
+    features: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    native: Mapping[str, str] = attrs.Factory(dict)
+
+    def ad(self) -> ClassAd:
+        """The node as an ad, under the names of HTCondor's slots and of GLUE 1.3's hosts.
+
+        ``Disk`` is in kibibytes, as in HTCondor; ``GlueHostProcessorLoadLast1Min`` in hundredths.
+
+        >>> node = Node(name="wn1", lrms="slurm", state="IDLE", available=True, cpus=4, disk=2)
+        >>> ad = node.ad()
+        >>> ad.eval("Cpus"), ad.eval("GlueHostArchitectureSMPSize"), ad.eval("Disk")
+        (4, 4, 2048)
+        >>> ad.eval("Memory")
+        UNDEFINED
+        """
+        return _ad(
+            {
+                "Name": self.name,
+                "Machine": self.name,
+                "LRMSType": self.lrms,
+                "NodeState": self.state,
+                "Available": self.available,
+                "Cpus": self.cpus,
+                "FreeCpus": self.free_cpus,
+                "Memory": self.memory,
+                "FreeMemory": self.free_memory,
+                "Disk": None if self.disk is None else self.disk * 1024,
+                "GPUs": self.gpus,
+                "FreeGPUs": self.free_gpus,
+                "Features": list(self.features),
+                "Queues": list(self.queues),
+                "GlueHostArchitectureSMPSize": self.cpus,
+                "GlueHostMainMemoryRAMSize": self.memory,
+                "GlueHostArchitecturePlatformType": self.arch,
+                "GlueHostOperatingSystemName": self.system,
+                "GlueHostProcessorLoadLast1Min": (
+                    None if self.load is None else round(self.load * 100)
+                ),
+            },
+            self.native,
+        )
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Queue:
+    """A queue, or what the batch system calls so: a partition, a cluster queue, a schedd.
+
+    ``status`` is one of GLUE 1.3's four. Times are in seconds; None where there is no limit or none
+    is told. ``nodes`` are names, where the batch system tells them in full.
+    """
+
+    name: str
+    lrms: str
+    status: str
+    total_cpus: int | None = None
+    free_cpus: int | None = None
+    running: int | None = None
+    waiting: int | None = None
+    max_wall: int | None = None
+    max_cpu: int | None = None
+    max_jobs: int | None = None
+    max_running: int | None = None
+    priority: int | None = None
+    default: bool | None = None
+    native: Mapping[str, str] = attrs.Factory(dict)
+
+    def ad(self) -> ClassAd:
+        """The queue as an ad, under the names of a GLUE 1.3 computing element; times in minutes.
+
+        >>> queue = Queue(name="long", lrms="pbspro", status=PRODUCTION, max_wall=7200, running=3)
+        >>> ad = queue.ad()
+        >>> ad.eval("GlueCEPolicyMaxWallClockTime"), ad.eval("GlueCEStateStatus")
+        (120, 'Production')
+        """
+        jobs = (self.running, self.waiting)
+        return _ad(
+            {
+                "Name": self.name,
+                "QueueName": self.name,
+                "LRMSType": self.lrms,
+                "IsDefault": self.default,
+                "GlueCEName": self.name,
+                "GlueCEInfoLRMSType": self.lrms,
+                "GlueCEInfoTotalCPUs": self.total_cpus,
+                "GlueCEStateStatus": self.status,
+                "GlueCEStateFreeCPUs": self.free_cpus,
+                "GlueCEStateRunningJobs": self.running,
+                "GlueCEStateWaitingJobs": self.waiting,
+                "GlueCEStateTotalJobs": None if None in jobs else sum(n or 0 for n in jobs),
+                "GlueCEPolicyMaxWallClockTime": _minutes(self.max_wall),
+                "GlueCEPolicyMaxCPUTime": _minutes(self.max_cpu),
+                "GlueCEPolicyMaxTotalJobs": self.max_jobs,
+                "GlueCEPolicyMaxRunningJobs": self.max_running,
+                "GlueCEPolicyPriority": self.priority,
+            },
+            self.native,
+        )
+
+
+def status(takes: bool, runs: bool) -> str:
+    """GLUE's word for a queue that takes jobs or not, and runs them or not.
+
+    >>> status(True, True), status(True, False), status(False, True), status(False, False)
+    ('Production', 'Queueing', 'Draining', 'Closed')
+    """
+    if takes:
+        return PRODUCTION if runs else QUEUEING
+    return DRAINING if runs else CLOSED
+
+
+def _minutes(seconds: int | None) -> int | None:
+    # A limit is not to be made longer than it is.
+    return None if seconds is None else seconds // 60
+
+
+def _ad(facts: Mapping[str, object], native: Mapping[str, str]) -> ClassAd:
+    known = {name: value for name, value in facts.items() if value is not None}
+    known[NATIVE] = ClassAd({attribute_name(name): text for name, text in native.items()})
+    return ClassAd(known)
+
+
+def attribute_name(text: str) -> str:
+    """A name for an attribute from another's word, so that no quotes are needed to name it.
+
+    >>> attribute_name("resources_available.mem"), attribute_name("1min-load"), attribute_name("")
+    ('resources_available_mem', '_1min_load', '_')
+    """
+    name = "".join(char if char.lower() in _ORDINARY else "_" for char in text)
+    return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def of_queue(nodes: Iterable[ClassAd], queue: str) -> list[ClassAd]:
+    """The nodes that a queue may send jobs to.
+
+    >>> nodes = [Node(name=n, lrms="x", state="", available=True, queues=("a",)).ad() for n in "pq"]
+    >>> len(of_queue(nodes, "a")), of_queue(nodes, "b")
+    (2, [])
+    """
+    return [ad for ad in nodes if queue in _texts(ad.eval("Queues"))]
+
+
+def _texts(value: object) -> list[object]:
+    return [] if value is UNDEFINED or not isinstance(value, list) else value

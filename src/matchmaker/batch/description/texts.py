@@ -1,0 +1,115 @@
+"""What a batch system's command printed: a text, where it came from, and the lines left out of it.
+
+Reading JSON and XML from such a text is here too, bounded and without surprises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+MOST: Final = 1 << 28
+"""The longest output that is read, in characters."""
+
+_DEEPEST: Final = 64
+
+
+class DescriptionError(ValueError):
+    """A batch system that cannot be asked, or an answer that cannot be read; the message is why."""
+
+
+@attrs.frozen(slots=True)
+class Text:
+    """An output, the name of the file or command that it is of, and what was left out of it."""
+
+    content: str
+    source: str
+    skipped: list[str] = attrs.Factory(list)
+
+    def skip(self, line: str, expected: str) -> None:
+        """Notes a line that is left out."""
+        self.skipped.append(f"{self.source}: expected {expected}, left out {line.strip()[:80]!r}")
+
+    def wrong(self, why: str) -> DescriptionError:
+        """The error that says that this output cannot be read."""
+        return DescriptionError(f"{self.source}: {why}")
+
+
+def as_object(text: Text) -> dict[str, Any]:
+    """The JSON object that an output is. Raises DescriptionError for anything else.
+
+    >>> as_object(Text('{"a": 1}', "x"))
+    {'a': 1}
+    """
+    data = as_json(text)
+    if not isinstance(data, dict):
+        raise text.wrong("a JSON object was expected")
+    return data
+
+
+def as_json(text: Text) -> Any:
+    """The JSON that an output is. Raises DescriptionError for anything else."""
+    try:
+        return json.loads(text.content, parse_constant=lambda _: None)
+    except ValueError as error:
+        raise text.wrong(f"not JSON: {error}") from None
+    except RecursionError:
+        raise text.wrong("the JSON nests too deep") from None
+
+
+def listed(text: Text, data: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    """The objects in the list of a name, of which there may be none; other things are left out."""
+    found = data.get(name, [])
+    if isinstance(found, dict):
+        found = found.get(name, [])
+    if not isinstance(found, list):
+        raise text.wrong(f"{name} should be a list")
+    for entry in found:
+        if isinstance(entry, dict):
+            yield entry
+        else:
+            text.skip(str(entry), f"an object in {name}")
+
+
+def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A JSON object as names and texts; what stands inside another is named ``outer.inner``.
+
+    >>> flat({"a": 1, "b": {"c": True}, "d": ["x", "y"], "e": None})
+    {'a': '1', 'b.c': 'true', 'd': 'x,y'}
+    """
+    found: dict[str, str] = {}
+    for name, value in entry.items():
+        if isinstance(value, dict):
+            if prefix.count(".") < _DEEPEST:
+                found.update(flat(value, f"{prefix}{name}."))
+        elif value is not None:
+            found[f"{prefix}{name}"] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(_plain(one) for one in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_xml(text: Text) -> Element:
+    """The root element of an output in XML. Raises DescriptionError for anything else.
+
+    A document type is refused, and with it every entity that could swell or fetch.
+    """
+    from xml.etree.ElementTree import ParseError, fromstring
+
+    if "<!DOCTYPE" in text.content:
+        raise text.wrong("a document type is not read")
+    try:
+        # No document type, so no entities of its own.
+        return fromstring(text.content)  # noqa: S314
+    except ParseError as error:
+        raise text.wrong(f"not XML: {error}") from None

@@ -1,0 +1,88 @@
+"""Sizes, times and numbers as batch systems write them. None for what is no number or no limit."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)i?([bw]?)", re.IGNORECASE)
+_POWERS: Final = {letter: power for power, letter in enumerate(("", "k", "m", "g", "t", "p", "e"))}
+_WORD: Final = 8
+"""Bytes of what PBS calls a word."""
+
+_TIME: Final = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d*)?")
+_MOST_DIGITS: Final = 18
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number.
+
+    >>> whole("12"), whole("-1"), whole("N/A"), whole("1" * 30)
+    (12, -1, None, None)
+    """
+    if text is None or not re.fullmatch(r"-?\d+", text, re.ASCII) or len(text) > _MOST_DIGITS:
+        return None
+    return int(text)
+
+
+def real(text: str | None) -> float | None:
+    """A finite number.
+
+    >>> real("0.25"), real("nan"), real("-")
+    (0.25, None, None)
+    """
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def megabytes(text: str | None, unit: str = "b") -> int | None:
+    """A size in whole megabytes of 2**20 bytes, rounded down; ``unit`` is that of a bare number.
+
+    >>> megabytes("8009628kb"), megabytes("7.5G"), megabytes("4000", "m"), megabytes("-")
+    (7821, 7680, 4000, None)
+    """
+    found = _SIZE.fullmatch(text.strip()) if text else None
+    if found is None or len(found[1]) > _MOST_DIGITS:
+        return None
+    letter = found[2].lower() if found[2] or found[3] else unit.rstrip("b")
+    size = float(found[1]) * 1024.0 ** _POWERS[letter] * (_WORD if found[3].lower() == "w" else 1)
+    return int(size / 1024**2) if size < 2**63 else None
+
+
+def seconds(text: str | None, unit: int = 1) -> int | None:
+    """A time limit: ``1-02:00:00``, ``24:00:00``, ``30:00``, or a bare number of units of seconds.
+
+    Two parts without days are minutes and seconds; with days, hours and minutes (Slurm).
+
+    >>> seconds("1-02:00:00"), seconds("24:00:00"), seconds("30:00"), seconds("90", 60)
+    (93600, 86400, 1800, 5400)
+    >>> seconds("1-12"), seconds("UNLIMITED"), seconds("INFINITY")
+    (129600, None, None)
+    """
+    found = _TIME.fullmatch(text.strip()) if text else None
+    if found is None or any(part and len(part) > _MOST_DIGITS // 2 for part in found.groups()):
+        return None
+    days, *parts = (None if part is None else int(part) for part in found.groups())
+    given = [part for part in parts if part is not None]
+    if days is not None:
+        hours, minutes, rest = (*given, 0, 0)[:3]
+        return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    if len(given) == 1:
+        return given[0] * unit
+    hours, minutes, rest = given if len(given) == 3 else (0, *given)
+    return (hours * 60 + minutes) * 60 + rest
+
+
+def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
+    """The parts of a list, without those that are empty or say that there is none.
+
+    >>> words("el8,si600"), words("(null)"), words(None)
+    (('el8', 'si600'), (), ())
+    """
+    if text is None or text in ("(null)", "NONE", "-"):
+        return ()
+    return tuple(part.strip() for part in text.split(separator) if part.strip())

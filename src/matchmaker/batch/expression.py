@@ -1,0 +1,94 @@
+"""HTCondor is told a whole ClassAd expression, in the words of its own pool.
+
+A clause is carried as it is, with the host's attributes as ``TARGET.Name``, under the names that
+the mapping has for them. It is written for a submit file, where ``$(...)`` would be expanded.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.told import Dropped
+from matchmaker.classad.nodes import (
+    TARGET_SCOPES,
+    Attr,
+    Expr,
+    children,
+    conjunction,
+    conjuncts,
+    postorder,
+    rebuild,
+    scope_of,
+)
+from matchmaker.classad.unparse import unparse
+
+_TARGET = Attr(None, "TARGET", False)
+
+
+@attrs.frozen(slots=True)
+class Expression:
+    """The clauses that the pool has the attributes for, in its names, and those it has not."""
+
+    carried: Expr
+    dropped: tuple[Dropped, ...]
+
+
+def expression(condition: Expr, table: Mapping) -> Expression:
+    """A condition on hosts in the names of a pool.
+
+    >>> from matchmaker import parse_expr
+    >>> from matchmaker.batch import load_mapping
+    >>> wanted = parse_expr("other.GlueHostMainMemoryRAMSize > 5 && other.X is 3")
+    >>> found = expression(wanted, load_mapping("htcondor"))
+    >>> print(found.carried), found.dropped[0].reason
+    TARGET.DetectedMemory > 5
+    (None, 'no attribute of the pool for X')
+    """
+    carried: list[Expr] = []
+    dropped: list[Dropped] = []
+    for clause in conjuncts(condition):
+        missing = _missing(clause, table)
+        if missing:
+            dropped.append(Dropped(clause, f"no attribute of the pool for {missing}"))
+        else:
+            carried.append(_renamed(clause, table))
+    return Expression(conjunction(carried), tuple(dropped))
+
+
+def submit_text(node: Expr) -> str:
+    """An expression as the value of a line in a submit file.
+
+    ``$`` is written as the macro for it, since what looks like a macro would be replaced.
+
+    >>> from matchmaker import parse_expr
+    >>> submit_text(parse_expr('TARGET.Os == "$(HOME)"'))
+    'TARGET.Os == "$(DOLLAR)(HOME)"'
+    """
+    text = unparse(node)
+    if not text.isprintable():
+        raise ValueError("the requirement holds characters that no submit file can carry")
+    return text.replace("$", "$(DOLLAR)")
+
+
+def _missing(clause: Expr, table: Mapping) -> str:
+    """The first attribute of hosts in a clause that the pool does not have."""
+    if table.others == "same":
+        return ""
+    for node in postorder(clause):
+        if not isinstance(node, Attr) or node.folded in table.rules:
+            continue
+        if scope_of(node) in TARGET_SCOPES:
+            return node.name
+    return ""
+
+
+def _renamed(clause: Expr, table: Mapping) -> Expr:
+    made: dict[Expr, Expr] = {}
+    for node in postorder(clause):
+        if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES:
+            rule = table.rules.get(node.folded)
+            made[node] = Attr(_TARGET, rule.name if rule else node.name, False)
+        else:
+            made[node] = rebuild(node, tuple(made[part] for part in children(node)))
+    return made[clause]

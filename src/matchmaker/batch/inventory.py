@@ -1,0 +1,137 @@
+"""A queue's nodes as classes of equal nodes, which of them will do, and what flags select of them.
+
+Nodes are equal where all that a decision about them rests on is equal, so that ten thousand nodes
+of fifty kinds cost fifty evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from matchmaker.batch.told import NoHostError
+from matchmaker.classad import ClassAd
+from matchmaker.classad.ad import HOST_NAMES, first_text
+from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.values import Value
+from matchmaker.reduction import Reduction
+from matchmaker.reduction.alike import alike, names_in
+
+
+@attrs.frozen(slots=True, eq=False)
+class NodeClass:
+    """Nodes that nothing here can tell apart: their places in the inventory, and one of the ads."""
+
+    ad: ClassAd
+    numbers: tuple[int, ...]
+    accepted: bool
+
+    def value(self, attribute: str) -> Value:
+        """An attribute of each of the nodes."""
+        return self.ad.eval(attribute)
+
+
+@attrs.frozen(slots=True)
+class Certificate:
+    """What flags select of an inventory, node by node, as the mapping means them.
+
+    ``wrongly_included`` are admitted though the residual refuses them, or nobody can say whether
+    they are admitted; ``wrongly_excluded`` the other way round.
+    """
+
+    nodes: int
+    classes: int
+    accepted: int
+    wrongly_included: tuple[str, ...] = ()
+    wrongly_excluded: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether exactly the right nodes are selected."""
+        return not (self.wrongly_included or self.wrongly_excluded)
+
+
+@attrs.frozen(slots=True, eq=False)
+class Inventory:
+    """All nodes of a queue, in classes."""
+
+    ads: list[ClassAd]
+    named: list[str | None]
+    classes: list[NodeClass]
+
+    @property
+    def accepted(self) -> list[NodeClass]:
+        """The classes that will do."""
+        return [each for each in self.classes if each.accepted]
+
+    @property
+    def refused(self) -> list[NodeClass]:
+        """The classes that will not do."""
+        return [each for each in self.classes if not each.accepted]
+
+    def names(self, classes: Iterable[NodeClass]) -> list[str | None]:
+        """The names that the nodes of classes go by, in the inventory's order."""
+        numbers = sorted(number for each in classes for number in each.numbers)
+        return [self.named[number] for number in numbers]
+
+    def labels(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """Names for people: those of the nodes, or their numbers in the inventory."""
+        return tuple(self.named[n] or f"node {n + 1}" for n in sorted(numbers))
+
+    def certificate(
+        self, admitted: Callable[[NodeClass], bool | None], by_name: Callable[[str | None], bool]
+    ) -> Certificate:
+        """Enumerates what is selected: `admitted` by what is asked for, not ruled out `by_name`."""
+        wrong_in: list[int] = []
+        wrong_out: list[int] = []
+        for each in self.classes:
+            verdict = admitted(each)
+            # Where nobody can say, it counts as wrong either way.
+            right, wrong = (True, wrong_out) if each.accepted else (False, wrong_in)
+            for number in each.numbers:
+                chosen = verdict if by_name(self.named[number]) else False
+                if chosen is not right:
+                    wrong.append(number)
+        return Certificate(
+            len(self.ads),
+            len(self.classes),
+            sum(len(each.numbers) for each in self.accepted),
+            self.labels(wrong_in),
+            self.labels(wrong_out),
+        )
+
+
+def node_name(ad: ClassAd) -> str | None:
+    """The name that a node goes by."""
+    found = ad.content.get("name")
+    return found if isinstance(found, str) and found else first_text(ad, HOST_NAMES)
+
+
+def survey(ads: Iterable[ClassAd], reduction: Reduction, attributes: Iterable[str]) -> Inventory:
+    """The nodes in classes, each judged once.
+
+    A node will do where the residual is true of it and its own requirements are true of the job.
+    ``attributes`` are those that flags speak of, beside the residual's. Raises NoHostError where no
+    node will do.
+    """
+    every = list(ads)
+    significant = {ascii_fold(name) for name in attributes} | {"requirements"}
+    named = names_in(reduction.residual)
+    together = [[n] for n in range(len(every))] if named is None else alike(
+        every, significant | named
+    )  # fmt: skip
+    classes = [
+        NodeClass(every[numbers[0]], tuple(numbers), _will_do(every[numbers[0]], reduction))
+        for numbers in together
+    ]
+    found = Inventory(every, [node_name(ad) for ad in every], classes)
+    if not found.accepted:
+        raise NoHostError(f"none of the {len(every)} nodes satisfies what is left to the host")
+    return found
+
+
+def _will_do(ad: ClassAd, reduction: Reduction) -> bool:
+    job = reduction.job
+    theirs = ad.eval("Requirements", job) if "Requirements" in ad else True
+    return truth(reduction.residual.eval(job, ad)) is True and truth(theirs) is True

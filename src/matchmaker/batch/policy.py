@@ -1,0 +1,243 @@
+"""What a job requires of a queue's policy, carried with the job and found again.
+
+A batch system decides anew at each step which queue runs a job: its limits of CPU time and wall
+time must still be what the job requires. That part of the requirement is split off, as soundly as a
+residual is, and travels in the job's own metadata; nothing else needs to be kept anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from collections.abc import Mapping as MappingType
+from typing import Final
+
+import attrs
+
+from matchmaker.batch.flags import Submission
+from matchmaker.batch.mapping import Mapping, filled
+from matchmaker.batch.told import NoFlagsError
+from matchmaker.batch.words import directive
+from matchmaker.classad import ClassAd, Expr, parse_expr
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    Attr,
+    Binary,
+    Literal,
+    conjunction,
+    conjuncts,
+    postorder,
+    scope_of,
+)
+from matchmaker.classad.unparse import unparse
+from matchmaker.reduction import bounds, reduce
+from matchmaker.reduction.domains import TEXTS, Box, Domain
+
+POLICY: Final = "policy"
+
+MOST_TEXT: Final = 3000
+"""So long a policy may be; the shortest field that carries it holds 4,094 characters."""
+
+SECONDS: Final = 30.0
+
+_MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
+_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
+
+# How a queued job is asked for all that it carries.
+_QUERIES: Final = {
+    "slurm": ("scontrol", "show", "job", "--oneliner", "{job}"),
+    "pbspro": ("qstat", "-f", "{job}"),
+    "torque": ("qstat", "-f", "{job}"),
+    "lsf": ("bjobs", "-noheader", "-o", "description", "{job}"),
+    "sge": ("qstat", "-j", "{job}"),
+    "htcondor": ("condor_q", "{job}", "-autoformat", "ClassAdPolicy"),
+}
+
+
+class NoPolicyError(NoFlagsError):
+    """A queued job carries no policy, or is not there."""
+
+
+def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
+    """What a job requires of a queue's policy: true of every queue that can satisfy the job.
+
+    Clauses that name nothing but the policy (by ``scope``) are taken as they are. Of others the
+    part that speaks of the policy is taken: for which policies there can be hosts at all.
+
+    >>> from matchmaker import parse_ad
+    >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
+    >>> job = parse_ad(f"[ Need = 5; Requirements = ({wanted}) && other.MaxWall >= Need ]")
+    >>> print(required_policy(job, lambda name: "policy" if name.startswith("Max") else "host"))
+    other.MaxCPU > 1000 && other.MaxWall >= 5
+    """
+    everything = reduce(job, ClassAd(), lambda name: "host").residual
+    kept: list[Expr] = []
+    for clause in conjuncts(everything):
+        names = _named(clause)
+        kinds = {scope(name) == POLICY for name in names}
+        if kinds == {True}:
+            kept.append(clause)
+        elif True in kinds:
+            kept += conjuncts(_projected(clause, scope))
+    return conjunction([clause for clause in dict.fromkeys(kept) if clause is not TRUE])
+
+
+def _named(condition: Expr) -> set[str]:
+    """The names of queue and host attributes in a condition."""
+    return {
+        node.name
+        for node in postorder(condition)
+        if isinstance(node, Attr) and node.base is not None and scope_of(node) is not None
+    }
+
+
+def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
+    """For which policies a clause can be true of some host."""
+    found = bounds(clause)
+    boxes = [_policy_of(box, found.names, scope) for box in found.boxes]
+    projected: Expr | None = None
+    for box in dict.fromkeys(boxes):
+        if box is TRUE:
+            return TRUE
+        projected = box if projected is None else Binary("||", projected, box)
+    if projected is None:
+        return FALSE
+    # The alternatives of one attribute read best as one run.
+    again = bounds(projected)
+    if again.necessary is not None and len(again.boxes) == 1:
+        return _policy_of(again.boxes[0], found.names, scope)
+    return projected
+
+
+def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Expr:
+    parts = [
+        part
+        for name, domain in box.domains.items()
+        if scope(names.get(name, name)) == POLICY
+        and (part := within(names.get(name, name), domain)) is not TRUE
+    ]
+    parts += [other for other in box.others if all(scope(n) == POLICY for n in _named(other))]
+    return conjunction(parts)
+
+
+def within(name: str, domain: Domain) -> Expr:
+    """A condition on an attribute that is true of every value in a domain of numbers or texts.
+
+    >>> from matchmaker.reduction.domains import numbers
+    >>> print(within("A", numbers(">", 5) & numbers("<=", 9)))
+    other.A > 5 && other.A <= 9
+    >>> print(within("A", Domain(missing=True)))
+    true
+    """
+    subject = Attr(Attr(None, "other", False), name, False)
+    if domain.missing or domain.lists or domain.other or domain.but:
+        return TRUE
+    runs: list[Expr] = []
+    for (low, after), (high, through) in domain.spans:
+        ends: list[Expr] = []
+        if low != -math.inf:
+            ends.append(Binary(">" if after else ">=", subject, Literal(low)))
+        if high != math.inf:
+            ends.append(Binary("<=" if through else "<", subject, Literal(high)))
+        if not ends:
+            return TRUE
+        runs.append(conjunction(ends))
+    if domain.nan or (runs and domain & TEXTS != Domain()):
+        return TRUE
+    runs += [Binary("==", subject, Literal(text)) for text in sorted(domain.texts)]
+    if not runs:
+        return FALSE
+    whole = runs[0]
+    for run in runs[1:]:
+        whole = Binary("||", whole, run)
+    return whole
+
+
+# --- with a job -----------------------------------------------------------------------------------
+
+
+def encoded(policy: Expr) -> str:
+    """A policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
+
+    >>> encoded(parse_expr("other.A > 5"))
+    'classad1:b3RoZXIuQSA-IDU'
+    """
+    text = unparse(policy)
+    word = "classad1:" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    if len(word) > MOST_TEXT:
+        raise NoFlagsError(f"the policy that the job requires is longer than {MOST_TEXT} letters")
+    return word
+
+
+def decoded(text: str) -> Expr | None:
+    """The policy in what a batch system says of a job; None where it carries none.
+
+    Raises ValueError for one that is no expression.
+    """
+    # Long values are broken across lines, with blanks before the rest.
+    match = _MARK.search(re.sub(r"\r?\n[ \t]+", "", text))
+    if match is None:
+        return None
+    word = match.group(1)
+    try:
+        raw = base64.urlsafe_b64decode(word + "=" * (-len(word) % 4))
+        return parse_expr(raw.decode("utf-8"))
+    except ValueError:
+        raise ValueError("what the job carries as its policy is no expression") from None
+
+
+def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
+    """A submission with the policy that the job requires in its metadata.
+
+    Raises NoFlagsError where the batch system's table names no place for it.
+    """
+    if policy is TRUE:
+        return submission
+    if not table.metadata:
+        raise NoFlagsError(f"{table.lrms} has no place for the policy that a job requires")
+    if table.style == "classad":
+        line = table.metadata.replace("{policy}", encoded(policy))
+        return attrs.evolve(
+            submission,
+            argv=(*submission.argv, "-append", line),
+            directives=(*submission.directives, line),
+        )
+    flag = filled(table.metadata, encoded(policy))
+    return attrs.evolve(
+        submission,
+        argv=(*submission.argv, *flag),
+        directives=(*submission.directives, directive(flag, table)),
+    )
+
+
+def of_queued(lrms: str, job: str) -> Expr:
+    """The policy that a queued job carries, asked of the batch system with its own command.
+
+    Raises NoPolicyError where the job carries none or is not there, ValueError for a batch system
+    or a name of a job that cannot be asked for.
+    """
+    query = _QUERIES.get(lrms)
+    if query is None:
+        raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
+    if not _JOB.fullmatch(job):
+        raise ValueError(f"{job!r} is no name of a job")
+    program = shutil.which(query[0])
+    if program is None:
+        raise ValueError(f"{query[0]} is not installed here")
+    argv = [program, *(word.replace("{job}", job) for word in query[1:])]
+    try:
+        done = subprocess.run(  # noqa: S603 - a command of the batch system, and no shell
+            argv, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{query[0]} did not answer within {SECONDS:g} seconds") from None
+    policy = decoded(done.stdout) if done.returncode == 0 else None
+    if policy is None:
+        said = done.stderr.strip().splitlines()[:1]
+        raise NoPolicyError(f"job {job} carries no policy{': ' + said[0] if said else ''}")
+    return policy

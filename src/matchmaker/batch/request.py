@@ -1,0 +1,87 @@
+"""The resources that a job asks for itself: memory, processors, disk, GPUs and wall time.
+
+They are no condition on hosts, but what is set aside for the job on one. All are rounded up in the
+batch system's unit: a job that is given less than it asked for is killed, or kills.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import attrs
+
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.told import Dropped
+from matchmaker.classad import ClassAd
+from matchmaker.classad.nodes import Attr
+from matchmaker.classad.values import MAX_INT, UNDEFINED
+
+# The job's attribute, the resource, and how many of its base units one of the attribute's is.
+_ATTRIBUTES: Final = (
+    ("RequestMemory", "memory", 1.0),
+    ("RequestCpus", "cpus", 1.0),
+    ("RequestDisk", "disk", 1 / 1024),
+    ("RequestGPUs", "gpus", 1.0),
+    ("MaxWallTime", "wall", 60.0),
+)
+
+
+@attrs.frozen(slots=True)
+class Resources:
+    """What a job needs set aside: memory and disk in MiB, wall time in seconds; 0 is nothing said.
+
+    >>> from matchmaker import parse_ad
+    >>> Resources.of(parse_ad("[ RequestMemory = 2000; RequestDisk = 5000000; MaxWallTime = 90 ]"))
+    Resources(memory=2000, cpus=0, disk=4883, gpus=0, wall=5400)
+    """
+
+    memory: int = 0
+    cpus: int = 0
+    disk: int = 0
+    gpus: int = 0
+    wall: int = 0
+
+    @classmethod
+    def of(cls, job: ClassAd) -> Resources:
+        """The requests of a job's ad, in HTCondor's units: MiB, KiB of disk, minutes of wall time.
+
+        Undefined says nothing. Raises ValueError for what is no size.
+        """
+        found: dict[str, int] = {}
+        for attribute, resource, unit in _ATTRIBUTES:
+            if attribute not in job:
+                continue
+            value = job.eval(attribute)
+            if value is UNDEFINED:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                value = -1
+            if not 0 <= value * unit < MAX_INT:
+                raise ValueError(f"{attribute} of the job must be a size")
+            found[resource] = math.ceil(value * unit)
+        return cls(**found)
+
+
+def numbers(asked: Resources, table: Mapping) -> tuple[dict[str, int], list[Dropped]]:
+    """The numbers for a mapping's templates, and what the batch system has no flag for."""
+    found: dict[str, int] = {}
+    dropped: list[Dropped] = []
+    for attribute, name, _ in _ATTRIBUTES:
+        amount: int = getattr(asked, name)
+        if not amount:
+            continue
+        request = table.requests.get(name)
+        if request is None:
+            reason = f"{table.lrms} has no flag for {_WORDS[name]}"
+            dropped.append(Dropped(Attr(None, attribute, False), reason))
+            continue
+        share = -(-amount // max(1, asked.cpus)) if request.per_cpu else amount
+        number = math.ceil(share / request.unit)
+        found[request.flag] = max(found.get(request.flag, 0), number)
+    return found, dropped
+
+
+_WORDS: Final = {
+    "memory": "memory", "cpus": "processors", "disk": "disk", "gpus": "GPUs", "wall": "wall time"
+}  # fmt: skip

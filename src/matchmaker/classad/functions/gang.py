@@ -1,0 +1,173 @@
+"""Functions that the gLite broker added: matching with one more ad, and names of VOMS groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.functions.registry import function, lazy_function
+from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.nodes import Expr, weight
+from matchmaker.classad.values import UNDEFINED, Value, is_error
+
+if TYPE_CHECKING:
+    from matchmaker.classad.state import Scope
+
+GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember"})
+"""These names, folded: HTCondor has no such functions."""
+
+_CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
+_ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
+
+
+@lazy_function("anyMatch", 2)
+def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """anyMatch(L, x): whether x is true of any ad of the list L, which is TARGET for x.
+
+    MY is the ad that the call stands in. An error where x is neither true, false nor undefined, or
+    where L holds what is no ad, unless x is true of an ad before it; else undefined where x is
+    undefined of one. Undefined where L is; error where it is no list. (gLite WMS, gang matching.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr("anyMatch({[free = 5], [free = 200]}, target.free > 100)").eval()
+    True
+    """
+    return _quantified("anyMatch", arguments, scope, decides=True)
+
+
+@lazy_function("allMatch", 2)
+def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
+
+    True of no ads at all. Undefined and error as in anyMatch(), with false in the place of true.
+    (gLite WMS, gang matching.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr("allMatch({[free = 5], [free = 200]}, target.free > 100)").eval()
+    False
+    """
+    return _quantified("allMatch", arguments, scope, decides=False)
+
+
+@lazy_function("whichMatch", 2)
+def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    """whichMatch(L, x): the list of the ads of the list L that x is true of; undefined if none is.
+
+    Undefined and error as in anyMatch(), but for an undefined x, which counts as false. (gLite
+    WMS.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr('whichMatch({[n = "a"; free = 5], [n = "b"; free = 9]}, target.free > 7)[0].n'
+    ...     ).eval()
+    'b'
+    """
+    ads = _ads("whichMatch", arguments, scope)
+    if not isinstance(ads, list):
+        return ads
+    found: list[Value] = []
+    for ad, value in _met("whichMatch", ads, arguments[1], scope):
+        if is_error(value):
+            return value
+        if value is True:
+            found.append(ad)
+    return found or UNDEFINED
+
+
+def _quantified(name: str, arguments: tuple[Expr, ...], scope: Scope, *, decides: bool) -> Value:
+    """``||`` (where true decides) or ``&&`` (where false does) of the condition's values."""
+    ads = _ads(name, arguments, scope)
+    if not isinstance(ads, list):
+        return ads
+    result: Value = not decides
+    for _, value in _met(name, ads, arguments[1], scope):
+        if value is decides or is_error(value):
+            return value
+        if value is UNDEFINED:
+            result = UNDEFINED
+    return result
+
+
+def _ads(name: str, arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    ads = scope.eval(arguments[0])
+    if isinstance(ads, list) or ads is UNDEFINED or is_error(ads):
+        return ads
+    return wrong(name, "a list of ads", ads)
+
+
+def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tuple[Value, Value]]:
+    """Each ad with the condition's value for it."""
+    steps = weight(node)
+    for ad in ads:
+        if not isinstance(ad, ClassAd):
+            yield ad, wrong(name, "a list of ads", ad)
+            continue
+        # Outside the ad that it stands in, as it would be matched with.
+        alone = ClassAd(ad)
+        scope.spend(steps + len(alone))
+        value = scope.against(alone, node)
+        if isinstance(value, bool) or value is UNDEFINED or is_error(value):
+            yield ad, value
+        else:
+            yield ad, wrong(name, "a condition that is true or false", value)
+
+
+@function("FQANmember", 2)
+def fqan_member(name: Value, rules: Value) -> Value:
+    """FQANmember(s, L): whether the name of a VOMS group or role is covered by a rule of a list.
+
+    A name without a role is that of ``Role=NULL``; a capability is ignored. In a rule ``*`` stands
+    for any text, and at its end for any role too. What stands before the first slash, such as
+    ``VOMS:``, must be the same, in upper or lower case. What is no text in the list covers nothing.
+    Undefined where one of the two is; an error for other types. (gLite WMS, access control.)
+
+    >>> from matchmaker import parse_expr
+    >>> parse_expr('FQANmember("VOMS:/cms/Role=NULL/Capability=NULL", {"VO:cms", "VOMS:/cms"})'
+    ...     ).eval()
+    True
+    """
+    if name is UNDEFINED or rules is UNDEFINED:
+        return UNDEFINED
+    if not isinstance(name, str):
+        return wrong("FQANmember", "a name as a string", name)
+    if not isinstance(rules, list):
+        return wrong("FQANmember", "a list of rules", rules)
+    kind, path = _parts(name)
+    path = _with_role(path)
+    for rule in rules:
+        if isinstance(rule, str):
+            wanted, pattern = _parts(rule)
+            if wanted == kind and _covers(_with_role(pattern), path):
+                return True
+    return False
+
+
+def _parts(name: str) -> tuple[str, str]:
+    kind, slash, rest = name.partition("/")
+    return kind.lower(), slash + rest
+
+
+def _with_role(path: str) -> str:
+    path = _CAPABILITY.sub("", path)
+    return path if path.endswith("*") or _ROLE.search(path) else f"{path.rstrip('/')}/Role=NULL"
+
+
+def _covers(pattern: str, path: str) -> bool:
+    """Whether a pattern, in which ``*`` is any text, is of the whole path.
+
+    Each part is looked for once, from left to right, so that no pattern takes long.
+    """
+    first, *parts = pattern.split("*")
+    if not parts:
+        return first == path
+    *middle, last = parts
+    if not path.startswith(first) or len(path) < len(first) + len(last) or not path.endswith(last):
+        return False
+    place, end = len(first), len(path) - len(last)
+    for part in middle:
+        place = path.find(part, place, end)
+        if place < 0:
+            return False
+        place += len(part)
+    return True

@@ -1,0 +1,42 @@
+"""What is said of a call of a function that there is not."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from matchmaker.classad.functions.registry import FUNCTIONS
+from matchmaker.classad.likeness import closest
+
+# Functions of other languages, and what serves here.
+_ELSEWHERE: Final = {
+    "strlen": "size", "length": "size", "len": "size", "contains": "member", "in": "member",
+    "upper": "toUpper", "lower": "toLower", "concat": "strcat", "if": "ifThenElse",
+    "iff": "ifThenElse", "coalesce": "", "match": "regexp", "substring": "substr",
+}  # fmt: skip
+
+STEPS: Final = 500
+"""What looking for another name costs an evaluation."""
+
+
+@lru_cache(maxsize=256)
+def instead(name: str) -> str:
+    """The function that was probably meant, or empty.
+
+    >>> instead("siez"), instead("strlen"), instead("foo")
+    ('size', 'size', '')
+    """
+    known = {folded: function.name for folded, function in FUNCTIONS.items()}
+    # Two letters in the wrong order make a name of four as unlike as this, foo() as unlike floor().
+    likeness = 0.75 if len(name) > 3 else 0.8
+    return _ELSEWHERE.get(name.lower()) or closest(name, known, likeness)
+
+
+def unknown(name: str) -> str:
+    """The message about a function that there is not.
+
+    >>> unknown("memebr"), unknown("frobnicate")
+    ('there is no function memebr(); did you mean member()?', 'there is no function frobnicate()')
+    """
+    like = instead(name[:60])
+    return f"there is no function {name[:60]}()" + (f"; did you mean {like}()?" if like else "")

@@ -1,0 +1,37 @@
+"""A rule about regular expressions that are written in the text: whether they are ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from matchmaker.classad.functions.patterns import broken
+from matchmaker.classad.lint.kinds import Facts
+from matchmaker.classad.lint.known import Known
+from matchmaker.classad.lint.model import Report, Site
+from matchmaker.classad.nodes import Call
+from matchmaker.classad.pcre import expanded
+
+_FIRST: Final = frozenset(
+    {"regexp", "regexpmember", "regexps", "replace", "replaceall", "stringlist_regexpmember"}
+)
+"""The functions whose first argument is a pattern."""
+
+_LARGEST: Final = 1000
+"""Larger patterns are not tried: the time that a text takes is to be linear in its length."""
+
+
+def broken_pattern(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """``regexp("(", x)``: a pattern that none can read."""
+    node = site.place.node
+    if not isinstance(node, Call) or node.function.lower() not in _FIRST or not node.arguments:
+        return
+    place = site.place.parts[0]
+    pattern = facts[place].value
+    if isinstance(pattern, str) and len(pattern) <= _LARGEST and expanded(pattern) <= _LARGEST:
+        reason = broken(pattern)
+        if reason:
+            yield Report(
+                site.piece, place.start, place.end,
+                f"{node.function}() with this is always an error: {reason}",
+            )  # fmt: skip

@@ -1,0 +1,107 @@
+"""What ``classad nodes`` prints of a batch system that describes itself, once or many times."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from matchmaker import ClassAd, write_ads
+from matchmaker.batch import Description, DescriptionError, describe, read_description
+from matchmaker.batch.description.changes import Change, changes
+from matchmaker.classad.values import UNDEFINED
+from matchmaker.cli import sources
+from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.matching.pair import describe as phrase
+
+NODE_COLUMNS = (
+    "Name",
+    "NodeState",
+    "Available",
+    "FreeCpus",
+    "Cpus",
+    "FreeMemory",
+    "Memory",
+    "GPUs",
+)
+QUEUE_COLUMNS = (
+    "Name", "GlueCEStateStatus", "GlueCEStateFreeCPUs", "GlueCEInfoTotalCPUs",
+    "GlueCEStateRunningJobs", "GlueCEStateWaitingJobs", "GlueCEPolicyMaxWallClockTime",
+)  # fmt: skip
+_SHOWN = {
+    "NodeState": "state", "FreeCpus": "free cpus", "FreeMemory": "free MB", "Memory": "MB",
+    "GlueCEStateStatus": "status", "GlueCEStateFreeCPUs": "free cpus",
+    "GlueCEInfoTotalCPUs": "cpus", "GlueCEStateRunningJobs": "running",
+    "GlueCEStateWaitingJobs": "waiting", "GlueCEPolicyMaxWallClockTime": "wall minutes",
+}  # fmt: skip
+
+
+def description(lrms: str, saved: tuple[str, ...]) -> Description:
+    """The batch system as it says it is, or as saved outputs say; what is left out is told."""
+    if saved:
+        found = read_description(lrms, [(path, _text(path)) for path in saved])
+    else:
+        found = describe(lrms)
+    for issue in found.issues:
+        print(f"classad: {printable(issue)}", file=sys.stderr)
+    return found
+
+
+def _text(path: str) -> str:
+    with sources.opened(path) as file:
+        return file.read().decode("utf-8", "replace")
+
+
+def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_json: bool) -> None:
+    """The ads as a table of what matters most, or all that is in them as data."""
+    if as_json:
+        print_json([{name: plain(ad.eval(name)) for name in ad} for ad in ads])
+        return
+    print(count(len(ads), noun))
+    rows = [[_cell(ad, name) for name in columns] for ad in ads]
+    heads = [_SHOWN.get(name, name.lower()) for name in columns]
+    show(table(heads, rows, right=range(3, len(columns)), whole=(0,)))
+
+
+def _cell(ad: ClassAd, name: str) -> object:
+    value = ad.eval(name)
+    return "-" if value is UNDEFINED else value if isinstance(value, str) else phrase(value)
+
+
+def watch(
+    look: Callable[[], tuple[ClassAd, ...]],
+    every: float,
+    output: str | None,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Looks again and again, prints what changed, and keeps a file of the ads up to date.
+
+    Where the batch system cannot be asked for a while, that is said and the last ads stay.
+    """
+    before: Iterable[ClassAd] = ()
+    while True:
+        try:
+            now = look()
+        except DescriptionError as error:
+            print(f"classad: {printable(str(error))}", file=sys.stderr, flush=True)
+        else:
+            found = list(changes(before, now))
+            if output is not None and (found or not before):
+                write_ads(now, output)
+            for change in found:
+                print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {_line(change)}", flush=True)
+            before = now
+        pause(every)
+
+
+def _line(change: Change) -> str:
+    if change.after is None:
+        return f"{printable(change.name)} is gone"
+    if change.before is None:
+        return f"{printable(change.name)} is here"
+    parts = [
+        f"{name} {phrase(change.before.eval(name))} -> {phrase(change.after.eval(name))}"
+        for name in change.attributes()
+    ]
+    return printable(f"{change.name}: {', '.join(parts) or 'what it says of itself'}")

@@ -1,0 +1,54 @@
+"""``classad publish``: queues and worker nodes as LDIF for an LDAP server with GLUE's schemas."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from matchmaker import glue
+from matchmaker.cli import sources
+from matchmaker.cli.output import printable
+
+
+@click.command()
+@sources.queue_options
+@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queues' worker nodes.")
+@click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
+@click.option(
+    "--glue",
+    "version",
+    type=click.Choice(["1.3", "2.0", "both"]),
+    default="both",
+    show_default=True,
+    help="The version of GLUE.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Where to write, in place of the terminal.")
+def command(
+    *,
+    ldifs: tuple[str, ...],
+    ce_files: tuple[str, ...],
+    ldaps: tuple[str, ...],
+    at: str | None,
+    nodes_file: str | None,
+    split: bool,
+    version: str,
+    output: str | None,
+) -> int:
+    """Describe queues as LDIF of GLUE, as a site publishes them.
+
+    Queues come from --ce, --ldif and --ldap together. With --nodes the hosts behind them are
+    described from the nodes themselves: what all have in common, or with --split each class of
+    equal ones.
+    What the schema has no room for is told on standard error; then the exit status is 1.
+    """
+    if split and not nodes_file:
+        raise click.UsageError("--split needs --nodes: it is about classes of worker nodes")
+    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
+    hosts = sources.ads(nodes_file) if nodes_file else []
+    described = glue.describe(known.ads, hosts, split=split)
+    file = output if output and output != "-" else sys.stdout
+    issues = glue.write_ldif(described, file, version=version)  # type: ignore[arg-type]
+    for issue in issues:
+        print(printable(f"classad: {issue}"), file=sys.stderr)
+    return 1 if issues else 0

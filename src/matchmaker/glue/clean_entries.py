@@ -1,0 +1,237 @@
+"""The cleaning rules on the values of one entry together: what makes sense beside what.
+
+A rule gets a `Case` and changes its values in place, or only doubts them; it names each and its raw
+text. Which are on, and who applies them, is in `clean`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import UNDEFINED, Value
+from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.schema import attribute
+
+HS06: Final = 250
+"""SPECint2000 of one HEP-SPEC06: 4 HS06 are 1 kSI2k, by the convention of the LHC grid."""
+
+
+@attrs.frozen(slots=True)
+class Case:
+    """What a rule judges.
+
+    Attributes:
+        values: of the entry, typed and cleaned one by one.
+        raw: the texts that were published.
+        now: the time by which entries are fresh or stale.
+        say: tells a finding: the attribute, its raw text, and what to add to the rule's message.
+    """
+
+    values: MutableMapping[str, Value]
+    raw: Mapping[str, tuple[str, ...]]
+    now: datetime
+    say: Callable[[str, str, str], None]
+
+    def number(self, name: str) -> int | float | None:
+        """The number that an attribute holds."""
+        found = self.values.get(name)
+        return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+    def put(self, name: str, value: Value, more: str = "") -> None:
+        """Change a value, and tell."""
+        self.values[name] = value
+        self.say(name, "; ".join(self.raw.get(name, ())), more)
+
+    def doubt(self, name: str, more: str = "") -> None:
+        """Leave a value, and tell."""
+        self.say(name, "; ".join(self.raw.get(name, ())), more)
+
+
+@attrs.frozen(slots=True)
+class EntryRule:
+    """A rule on an entry: its id, what it found and did, and how."""
+
+    id: str
+    message: str
+    apply: Callable[[Case], None]
+
+
+_DYNAMIC = (
+    "GlueCEStateFreeCPUs",
+    "GlueCEStateFreeJobSlots",
+    "GlueCEStateRunningJobs",
+    "GlueCEStateTotalJobs",
+    "GlueCEStateEstimatedResponseTime",
+    "GlueCEStateWorstResponseTime",
+)
+_DYNAMIC_2 = (
+    "GLUE2ComputingShareFreeSlots",
+    "GLUE2ComputingShareRunningJobs",
+    "GLUE2ComputingShareTotalJobs",
+    "GLUE2ComputingShareEstimatedAverageWaitingTime",
+    "GLUE2ComputingShareEstimatedWorstWaitingTime",
+)
+_FIGURES = (
+    ("GlueCEStateWaitingJobs", _DYNAMIC),
+    ("GLUE2ComputingShareWaitingJobs", _DYNAMIC_2),
+)
+
+
+def no_dynamic_information(case: Case) -> None:
+    """444444 waiting and nothing free: none of the queue's figures are known, the zeros neither."""
+    for waiting, names in _FIGURES:
+        if "444444" in case.raw.get(waiting, ()) and case.values.get(names[0]) == 0:
+            for name in names:
+                if case.values.get(name) == 0:
+                    case.put(name, UNDEFINED)
+
+
+_CPU_TIMES = (
+    ("GlueCEPolicyMaxCPUTime", "GlueCEPolicyMaxWallClockTime"),
+    ("GlueCEPolicyMaxObtainableCPUTime", "GlueCEPolicyMaxObtainableWallClockTime"),
+    ("GLUE2ComputingShareMaxCPUTime", "GLUE2ComputingShareMaxWallTime"),
+)
+_USUAL_HOURS = {12, 24, 36, 48, 168}
+
+
+def cpu_time_from_wall_time(case: Case) -> None:
+    """Without a limit on CPU time, 0.8 of that on wall time, as DIRAC has it. Off by default."""
+    for cpu, wall in (_CPU_TIMES[0], _CPU_TIMES[2]):
+        limit = case.values.get(wall)
+        if cpu not in case.raw and isinstance(limit, int):
+            case.put(cpu, limit if limit == UNLIMITED else limit * 4 // 5)
+
+
+def small_unit(case: Case) -> None:
+    """A limit of 12, 24, 36, 48 or 168 minutes of CPU time is as many hours, in the wrong unit.
+
+    GLUE 1.3 has minutes and some publish hours; GLUE 2.0 has seconds and some publish minutes. The
+    limit of wall time beside it is mended where it is such a number too.
+    """
+    for names in _CPU_TIMES:
+        for name in names:
+            known, number = attribute(name), case.number(name)
+            if known is None or number is None:
+                break
+            minutes = number / 60 if known.unit == "seconds" else number
+            if minutes not in _USUAL_HOURS:
+                break
+            case.put(name, int(number * 60))
+
+
+_TOTAL_JOBS = ("GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs")
+
+
+def no_limit(case: Case) -> None:
+    """At most 0 jobs is no limit: a queue for none would be closed."""
+    for name in _TOTAL_JOBS:
+        if case.values.get(name) == 0:
+            case.put(name, UNLIMITED)
+
+
+_SLOTS = ("GlueCEPolicyMaxSlotsPerJob", "GLUE2ComputingShareMaxSlotsPerJob")
+MOST_SLOTS: Final = 1_000_000
+"""Slots that a job may ask for; the largest machines of the world have as many nodes at most."""
+
+
+def slots_per_job(case: Case) -> None:
+    """More slots a job than any machine has, or fewer than one: not known."""
+    for name in _SLOTS:
+        number = case.number(name)
+        if number is not None and number != UNLIMITED and not 1 <= number <= MOST_SLOTS:
+            case.put(name, UNDEFINED)
+
+
+_MEMORY = (
+    "GlueHostMainMemoryRAMSize",
+    "GlueHostMainMemoryVirtualSize",
+    "GLUE2ExecutionEnvironmentMainMemorySize",
+    "GLUE2ExecutionEnvironmentVirtualMemorySize",
+    "GLUE2ComputingShareMaxMainMemory",
+    "GLUE2ComputingShareMaxVirtualMemory",
+)
+
+
+def memory_size(case: Case) -> None:
+    """More than 4 TB or less than 100 MB of memory is doubted, and left: it may be true."""
+    for name in _MEMORY:
+        number = case.number(name)
+        if number is not None and number != UNLIMITED and not 100 <= number <= 4_000_000:
+            case.doubt(name)
+
+
+_OTHER = "GlueHostProcessorOtherDescription"
+_SI00 = "GlueHostBenchmarkSI00"
+_HEPSPEC = re.compile(
+    r"Benchmark\s*=\s*\(?\s*([0-9]{1,6}(?:\.[0-9]{0,6})?)\s*\)?\s*-?\s*HEP-?SPEC06", re.IGNORECASE
+)
+
+
+def benchmark(case: Case) -> None:
+    """SI00 where only the processor's other description tells of speed, in HEP-SPEC06 a core.
+
+    The text is ``Cores=4,Benchmark=8.2-HEP-SPEC06``, with spaces and brackets in the wild.
+    """
+    text = case.values.get(_OTHER)
+    if not isinstance(text, str) or case.number(_SI00):
+        return
+    if found := _HEPSPEC.search(text[:1000]):
+        case.values[_SI00] = round(float(found[1]) * HS06)
+        case.say(_SI00, text, "")
+
+
+_YEAR = timedelta(days=365)
+_CREATED, _VALID = "GLUE2EntityCreationTime", "GLUE2EntityValidity"
+
+
+def moment(text: object) -> datetime | None:
+    """A time as GLUE 2.0 has it, ``2013-05-27T12:00:00Z``; without a zone it is UTC.
+
+    >>> moment("2013-05-27T12:00:00Z")
+    datetime.datetime(2013, 5, 27, 12, 0, tzinfo=datetime.timezone.utc)
+    >>> moment("yesterday") is None
+    True
+    """
+    if not isinstance(text, str) or not text[:1].isdecimal():
+        return None
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def stale(case: Case) -> None:
+    """An entry past its validity, from the future, or older than a year: doubted, and left."""
+    created = moment(case.values.get(_CREATED))
+    if created is None:
+        return
+    valid = case.number(_VALID)
+    age = case.now - created
+    if age < timedelta(minutes=-10):  # clocks differ
+        case.doubt(_CREATED, "it is from the future")
+    elif age > _YEAR:
+        case.doubt(_CREATED, "it is older than a year")
+    elif valid is not None and age.total_seconds() > valid:
+        case.doubt(_CREATED, f"it was valid for {valid:g} s")
+
+
+ENTRY_RULES: Final = (
+    EntryRule(
+        "clean.no-dynamic-information",
+        "the provider had no figures, taken as undefined",
+        no_dynamic_information,
+    ),
+    EntryRule("clean.unit", "a number of the next larger unit, converted", small_unit),
+    EntryRule("clean.cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time),
+    EntryRule("clean.no-limit", "0 jobs, taken as no limit", no_limit),
+    EntryRule("clean.slots-per-job", "no number of slots, taken as undefined", slots_per_job),
+    EntryRule("clean.memory-size", "suspicious: more than 4 TB or less than 100 MB", memory_size),
+    EntryRule("clean.benchmark", f"SI00 taken as {HS06} times HEP-SPEC06", benchmark),
+    EntryRule("clean.stale", "not a current entry", stale),
+)

@@ -1,0 +1,245 @@
+"""GLUE 2.0 documents, XML as ARC and JSON as ipf publish them, as entries like a directory's.
+
+In both an object is named after its class (``ComputingShare``) and has its attributes under short
+names (``MaxWallTime``), other objects within, and ``Associations`` with the ids of others
+(``ComputingEndpointID``). Whatever else is around them (``Domains``, ``Services``) is passed
+through. (GFD.209 for XML.) What the entries mean is the same as for LDIF.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from matchmaker.glue import glue20
+from matchmaker.glue.blocks import Readable
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.ldif import Attributes, Entry
+from matchmaker.glue.publish import rdn
+from matchmaker.glue.schema import ancestry, attribute, classes
+
+if TYPE_CHECKING:
+    from xml.parsers.expat import XMLParserType
+
+DOCUMENT_LIMIT: Final = 1 << 28
+"""Bytes of a document. That of a large ARC site, with its jobs, has some 10 MB."""
+
+DEPTH_LIMIT: Final = 60
+_TEXT_LIMIT = 1 << 16
+_CHUNK = 1 << 16
+_ASSOCIATIONS = "associations"
+
+Field = tuple[str, str]
+
+
+@attrs.define(slots=True)
+class _Object:
+    """An object of a document: its class, its fields and associations, its place and its line."""
+
+    kind: str
+    line: int
+    above: _Object | None
+    fields: list[Field] = attrs.Factory(list)
+    associations: list[Field] = attrs.Factory(list)
+    ident: str = ""
+
+    @property
+    def dn(self) -> str:
+        """A name as the LDAP rendering of GLUE 2.0 would have it."""
+        own = rdn(glue20.IDS[self.kind.lower()], self.ident)
+        return f"{own},{self.above.dn}" if self.above is not None else f"{own},o=glue"
+
+
+@cache
+def _kind(name: str) -> str | None:
+    """The class that an object's name means; None where it means none that is read."""
+    known = classes().get(f"glue2{name.lower()}")
+    return known.name if known is not None and known.name.lower() in glue20.IDS else None
+
+
+@cache
+def _attribute(kind: str, short: str) -> str | None:
+    """The attribute of a class that a short name means: ``GLUE2EntityName`` for ``Name``."""
+    for known in reversed(ancestry(kind)):
+        found = attribute(f"{known.name}{short}")
+        if found is not None and found.owner == known.name:
+            return found.name
+    return None
+
+
+@cache
+def _key(kind: str, other: str) -> str | None:
+    """The attribute of a class that holds the id of another: a share's of its endpoint."""
+    names = [name.name.removeprefix("GLUE2") for name in reversed(ancestry(f"GLUE2{other}"))]
+    for name in names or [other]:
+        if (found := _attribute(kind, f"{name}ForeignKey")) is not None:
+            return found
+    return None
+
+
+def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
+    """The entries of an XML document. Entities are refused and nothing is fetched.
+
+    Raises:
+        ValueError: where the document is not XML from its beginning, or declares entities. One
+            that breaks off gives what came before, and an issue.
+    """
+    from xml.parsers.expat import ExpatError, ParserCreate
+
+    parser = ParserCreate(namespace_separator=" ")
+    walker = _Walker(parser)
+    parser.StartElementHandler = walker.start
+    parser.EndElementHandler = walker.end
+    parser.CharacterDataHandler = walker.text
+    parser.EntityDeclHandler = walker.refuse
+    size = 0
+    try:
+        while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            if size > DOCUMENT_LIMIT:
+                raise ValueError(f"a document of more than {DOCUMENT_LIMIT} bytes")
+            parser.Parse(chunk, False)
+        parser.Parse(b"", True)
+    except ExpatError as error:
+        if not walker.found:
+            raise ValueError(f"not a GLUE 2.0 document: {error}") from None
+        said = f"the document breaks off: {error}"
+        report(Issue("xml.partial", said, getattr(error, "lineno", 0)))
+    yield from _entries(walker.found, report)
+
+
+@attrs.define(slots=True)
+class _Walker:
+    """Follows the elements of a document."""
+
+    parser: XMLParserType
+    found: list[_Object] = attrs.Factory(list)
+    open: list[tuple[str, _Object | None]] = attrs.Factory(list)
+    pieces: list[str] = attrs.Factory(list)
+    length: int = 0
+
+    def start(self, tag: str, marks: Mapping[str, str]) -> None:
+        """An element begins."""
+        if len(self.open) >= DEPTH_LIMIT:
+            raise ValueError(f"elements nested more than {DEPTH_LIMIT} deep")
+        name = tag.rpartition(" ")[2]
+        above = self.open[-1][1] if self.open else None
+        kind = _kind(name)
+        if kind is not None:
+            above = _Object(kind, self.parser.CurrentLineNumber, above)
+            above.fields += [(n.rpartition(" ")[2], text) for n, text in marks.items()]
+            self.found.append(above)
+        self.open.append((name, above))
+        self.pieces, self.length = [], 0
+
+    def text(self, piece: str) -> None:
+        """A piece of text; beyond the limit of a value it is dropped."""
+        self.length += len(piece)
+        if self.length <= _TEXT_LIMIT:
+            self.pieces.append(piece)
+
+    def end(self, _: str) -> None:
+        """An element ends: a field of the object that it is in, unless it is one itself."""
+        name, inside = self.open.pop()
+        text = "".join(self.pieces).strip()
+        self.pieces = []
+        if inside is None or not text or self.length > _TEXT_LIMIT:
+            return
+        linked = bool(self.open) and self.open[-1][0].lower() == _ASSOCIATIONS
+        (inside.associations if linked else inside.fields).append((name, text))
+
+    def refuse(self, *_: object) -> None:
+        """An entity is declared: no document may swell, and none reads files."""
+        raise ValueError("a document that declares entities is not read")
+
+
+def read_json(file: Readable, report: Report) -> Iterator[Entry]:
+    """The entries of a JSON document: objects by their classes' names, alone or in lists.
+
+    Raises:
+        ValueError: where the document is not JSON, or too large.
+    """
+    data = file.read(DOCUMENT_LIMIT + 1)
+    if len(data) > DOCUMENT_LIMIT:
+        raise ValueError(f"a document of more than {DOCUMENT_LIMIT} bytes")
+    try:
+        whole = json.loads(data)
+    except RecursionError:
+        raise ValueError("not a GLUE 2.0 document: nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"not a GLUE 2.0 document: {error}") from None
+    found: list[_Object] = []
+    _gather(whole, None, found, 0)
+    yield from _entries(found, report)
+
+
+def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int) -> None:
+    """The objects in a value, and the fields of the object that it is in."""
+    if depth > DEPTH_LIMIT:
+        raise ValueError(f"objects nested more than {DEPTH_LIMIT} deep")
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, dict):
+            continue
+        for name, content in item.items():
+            kind = _kind(name)
+            if kind is not None and isinstance(content, (dict, list)):
+                for one in content if isinstance(content, list) else [content]:
+                    if isinstance(one, dict):
+                        made = _Object(kind, 0, inside)
+                        found.append(made)
+                        _gather(one, made, found, depth + 1)
+            elif inside is not None and name.lower() == _ASSOCIATIONS:
+                if isinstance(content, dict):
+                    inside.associations += [(k, t) for k, v in content.items() for t in _texts(v)]
+            elif inside is not None and (texts := _texts(content)):
+                inside.fields += [(name, text) for text in texts]
+            else:
+                _gather(content, inside, found, depth + 1)
+
+
+def _texts(value: Any) -> list[str]:
+    """Plain values as a directory has them; none of anything else."""
+    items = value if isinstance(value, list) else [value]
+    made = []
+    for item in items:
+        if isinstance(item, bool):
+            made.append("true" if item else "false")
+        elif isinstance(item, (str, int, float)):
+            made.append(str(item)[:_TEXT_LIMIT])
+    return made
+
+
+def _entries(objects: Iterable[_Object], report: Report) -> Iterator[Entry]:
+    """Objects as entries, with keys both ways: each association is one of the two's attribute."""
+    known = list(objects)
+    for number, made in enumerate(known, 1):
+        named = {name.lower(): text for name, text in reversed(made.fields)}
+        made.ident = named.get("id") or named.get("localid") or f"{made.kind}-{number}"
+    by_id: dict[tuple[str, str], list[_Object]] = {}
+    for made in known:
+        by_id.setdefault((made.kind.lower(), made.ident.lower()), []).append(made)
+    keys: dict[int, list[Field]] = {}
+    for made in known:
+        for name, ident in made.associations:
+            other = name.removesuffix("ID")
+            if (key := _key(made.kind, other)) is not None:
+                keys.setdefault(id(made), []).append((key, ident))
+                continue
+            back = _key(f"GLUE2{other}", made.kind.removeprefix("GLUE2"))
+            for target in by_id.get((f"glue2{other}".lower(), ident.lower()), ()) if back else ():
+                keys.setdefault(id(target), []).append((str(back), made.ident))
+    for made in known:
+        pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
+        pairs.append((glue20.IDS[made.kind.lower()], made.ident))
+        for name, text in made.fields:
+            found = _attribute(made.kind, name)
+            if found is not None and found != pairs[-1][0] and name.lower() != "id":
+                pairs.append((found, text))
+        pairs += list(dict.fromkeys(keys.get(id(made), ())))
+        yield Entry(made.dn, Attributes(pairs), made.line)
+    if not known:
+        report(Issue("link.none", "the document holds no object of GLUE 2.0"))

@@ -1,0 +1,135 @@
+"""How entries are linked: the keys that they hold, the names that they have, and what fails.
+
+A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.ldif import Entry
+from matchmaker.glue.records import Values
+
+_PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+@attrs.frozen(slots=True)
+class Record:
+    """An entry of a class that is linked, and its values."""
+
+    entry: Entry
+    id: str
+    values: Values
+
+    def text(self, name: str) -> str:
+        """The one text of an attribute, empty where it is none."""
+        found = self.values.get(name)
+        return found if isinstance(found, str) else ""
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts of an attribute that has a list of them."""
+        found = self.values.get(name, ())
+        return tuple(x for x in found if isinstance(x, str)) if isinstance(found, list) else ()
+
+
+def _parts(dn: str) -> list[str]:
+    """The parts of a name, between commas that are not escaped."""
+    return _PART.findall(dn) if "\\" in dn else dn.split(",")
+
+
+def _plain(value: str) -> str:
+    r"""A value without escapes: ``\,`` and ``\2C`` are a comma (RFC 4514, section 2.4)."""
+    if "\\" not in value:
+        return value
+
+    def meant(found: re.Match[bytes]) -> bytes:
+        text = found[1]
+        return bytes.fromhex(text.decode("ascii")) if len(text) == 2 else text
+
+    return _ESCAPE.sub(meant, value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+
+def rdns(dn: str) -> dict[str, str]:
+    r"""The first value of each attribute in a name, by the attribute in lower case.
+
+    >>> rdns(r"GlueCEName=a\,b, O=grid")
+    {'gluecename': 'a,b', 'o': 'grid'}
+    """
+    parts: dict[str, str] = {}
+    for part in _parts(dn):
+        attribute, _, value = part.partition("=")
+        text = value.strip()
+        if text.endswith("\\") and value[-1:] == " ":
+            text += " "  # an escaped space at the end
+        parts.setdefault(attribute.strip().lower(), _plain(text))
+    return parts
+
+
+def normal_name(dn: str) -> str:
+    """A name as names are compared: without case and without spare space."""
+    parts = (part.partition("=") for part in _parts(dn.lower()))
+    return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
+
+
+def key_values(record: Record, attribute: str, target: str) -> list[str]:
+    """The values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
+    prefix = f"{target.lower()}="
+    keys = (key.strip() for key in record.texts(attribute))
+    return list(
+        dict.fromkeys(key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
+    )
+
+
+def parent_id(record: Record, target: str) -> str:
+    """The id of the target that a chunk key, else the entry's own name, puts a record under."""
+    keys = key_values(record, "GlueChunkKey", target)
+    return (keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")).lower()
+
+
+def unique(records: Iterable[Record], report: Report) -> Iterator[Record]:
+    """Records with an id of their own; the first of several stays."""
+    seen: set[str] = set()
+    for record in records:
+        if not record.id:
+            report(finding(record, "link.no-id", "no id, skipped"))
+        elif record.id.lower() in seen:
+            report(finding(record, "link.duplicate", "its id came before, skipped", record.id))
+        else:
+            seen.add(record.id.lower())
+            yield record
+
+
+def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
+    """Records by the id of the target that they are under, in lower case, each group by id."""
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        grouped.setdefault(parent_id(record, target), []).append(record)
+    return {key: by_id(group) for key, group in grouped.items()}
+
+
+def by_id(records: Iterable[Record]) -> list[Record]:
+    """Records in the order of their ids."""
+    return sorted(records, key=lambda record: (record.id.lower(), record.id))
+
+
+def first_key(record: Record, keys: list[str], report: Report) -> str:
+    """The first of several keys to one kind of entry; more than one is reported."""
+    if len(keys) > 1:
+        said = "several keys to one kind of entry; the first was taken"
+        report(finding(record, "link.several", said, "; ".join(keys)))
+    return keys[0] if keys else ""
+
+
+def dangling(record: Record, key: str) -> Issue:
+    """The issue of a key that leads nowhere."""
+    return finding(record, "link.dangling", "the key leads nowhere", key)
+
+
+def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
+    """An issue about a record as a whole."""
+    return Issue(rule, message, record.entry.line, record.entry.dn, raw=raw)

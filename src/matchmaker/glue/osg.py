@@ -1,0 +1,86 @@
+"""Queues as the OSG's collector has them: ads of CEs, each with a catalogue of what it offers.
+
+``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource behind a CE, with ``Memory``
+(MB), ``CPUs``, ``MaxWallTime`` (minutes) and ``AllowedVOs``. Each becomes a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.ad import first_text
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.records import Cluster, ComputingElement, Site, Snapshot, SubCluster
+from matchmaker.glue.translate import RULES
+
+CATALOG: Final = "OSG_ResourceCatalog"
+PORT: Final = 9619
+"""Where HTCondor-CE listens."""
+
+_NAMES: Final[Mapping[str, str]] = {
+    "Memory": "GlueHostMainMemoryRAMSize",
+    "CPUs": "GlueHostArchitectureSMPSize",
+}
+
+
+def snapshot(ads: Iterable[ClassAd], report: Report) -> Snapshot:
+    """The records of CEs; ads without a catalogue, and entries that are no ads, are reported."""
+    sites: dict[str, Site] = {}
+    clusters: dict[str, Cluster] = {}
+    queues: dict[str, ComputingElement] = {}
+    for number, ad in enumerate(ads, 1):
+        host = first_text(ad, ("OSG_Resource", "Name", "Machine")) or f"ce{number}"
+        host = (first_text(ad, ("Name", "Machine")) or host).rpartition("@")[2].partition(":")[0]
+        listed = ad.eval(CATALOG)
+        if not isinstance(listed, list):
+            said = f"no {CATALOG}, so nothing is known of what it offers"
+            report(Issue("osg.no-catalog", said, raw=host))
+            continue
+        site_id = first_text(ad, ("OSG_ResourceGroup", "OSG_Resource")) or ""
+        if site_id:
+            sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
+        for made in _queues(ad, host, listed, report):
+            sub = made[1]
+            cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
+            if made[0].id in queues:
+                said = "a queue of this id came before, skipped"
+                report(Issue("link.duplicate", said, raw=made[0].id))
+                continue
+            clusters[cluster.id] = cluster
+            queue = made[0]
+            queues[queue.id] = ComputingElement(queue.id, queue.values, cluster)
+    return Snapshot(tuple(sites.values()), tuple(clusters.values()), tuple(queues.values()), ())
+
+
+def _queues(
+    ad: ClassAd, host: str, listed: Iterable[Value], report: Report
+) -> Iterator[tuple[ComputingElement, SubCluster]]:
+    systems = ad.eval("OSG_BatchSystems")
+    lrms = systems.split(",")[0].strip().lower() if isinstance(systems, str) else "condor"
+    for number, entry in enumerate(listed, 1):
+        if not isinstance(entry, ClassAd):
+            said = "no ad in the catalogue, skipped"
+            report(Issue("osg.entry", said, raw=f"{host}: entry {number}"))
+            continue
+        name = first_text(entry, ("Name",)) or f"resource{number}"
+        values: dict[str, Value] = {
+            "GlueCEName": name,
+            "GlueCEInfoHostName": host,
+            "GlueCEInfoGatekeeperPort": PORT,
+            "GlueCEInfoLRMSType": lrms,
+            "GlueCEStateStatus": "Production",
+        }
+        if isinstance(wall := entry.eval("MaxWallTime"), (int, float)) and wall is not True:
+            values["GlueCEPolicyMaxWallClockTime"] = int(wall)
+        vos = entry.eval("AllowedVOs")
+        if isinstance(vos, list):
+            values[RULES] = [f"VO:{vo}" for vo in vos if isinstance(vo, str)]
+        hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
+        for theirs, ours in _NAMES.items():
+            if (value := entry.eval(theirs)) is not UNDEFINED and isinstance(value, (int, float)):
+                hosts[ours] = int(value)
+        safe = lrms.replace("-", "_") or "condor"
+        ident = f"{host}:{PORT}/condorce-{safe}-{name}"
+        yield ComputingElement(ident, values), SubCluster(name, hosts)

@@ -1,0 +1,272 @@
+"""Publishing records: entries of GLUE 1.3 as an LDAP server with its schema takes them.
+
+An entry names all the classes that its attributes need, parents come first, and values that the
+schema has no room for are left out and reported. GLUE 2.0 is in `publish20`, LDIF in `ldif`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.ldif import Attributes, Entry
+from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
+from matchmaker.glue.schema import attribute, classes, object_classes
+
+BASE: Final = "Mds-Vo-name=local,o=grid"
+_SPECIAL = re.compile(r'([,+"\\<>;=])')
+_KEYS = {"GlueForeignKey", "GlueChunkKey"}  # of which an entry may have more than are made here
+_OPEN = {"GLUE2EntityOtherInfo"}
+_NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
+_VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def rdn(name: str, value: str) -> str:
+    r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
+
+    >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
+    'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
+    """
+    text = _SPECIAL.sub(r"\\\1", value)
+    if text[:1] in (" ", "#"):
+        text = f"\\{text}"
+    if text.endswith(" ") and len(text) > 1:
+        text = f"{text[:-1]}\\ "
+    return f"{name}={text}"
+
+
+def text_of(name: str, value: Value) -> str | None:
+    """A value as a directory holds it; None where it has no room for it.
+
+    >>> text_of("GlueHostNetworkAdapterOutboundIP", True), text_of("GlueCEStateFreeCPUs", 7)
+    ('TRUE', '7')
+    >>> text_of("GlueCEStateFreeCPUs", "many") is None
+    True
+    """
+    known = attribute(name)
+    if known is None or isinstance(value, ClassAd):
+        return None
+    if isinstance(value, bool):
+        # GLUE 2.0 has its booleans as text, in small letters.
+        return str(value).upper() if known.ldap == "boolean" else str(value).lower()
+    if known.classad in ("integer", "real"):
+        return _number(name, known.ldap, value)
+    if known.ldap == "boolean" or not isinstance(value, str):
+        return None
+    text = value.strip()
+    if not text or (known.version == "1.3" and not text.isascii()) or not text.isprintable():
+        return None
+    return text
+
+
+def _number(name: str, ldap: str, value: Value) -> str | None:
+    if not isinstance(value, (int, float)):
+        return None
+    if value == UNLIMITED and name in _NO_LIMIT:
+        return "0"
+    return str(round(value)) if ldap == "integer" else f"{value:.15g}"
+
+
+@attrs.frozen(slots=True)
+class Writer:
+    """Makes entries of one snapshot, and tells what they cannot hold."""
+
+    report: Report
+
+    def entry(self, dn: str, kind: str, values: Values, more: Pairs = ()) -> Entry:
+        """An entry of a class: the values that it may have, and pairs that it is to have besides.
+
+        Args:
+            dn: its name.
+            kind: its structural class.
+            values: by attribute; what is UNDEFINED, or of no class that can join, is not published.
+            more: names and texts, before the values.
+        """
+        pairs: dict[str, list[str]] = {}
+        for name, text in more:
+            pairs.setdefault(name, []).append(text)
+        for name, value in values.items():
+            if attribute(name) is None or (name in pairs and name not in _KEYS | _OPEN):
+                continue
+            if texts := self._texts(dn, name, value):
+                pairs[name] = list(dict.fromkeys([*pairs.get(name, ()), *texts]))
+        named = object_classes(kind, pairs)
+        room = {n.lower() for known in named for n in _room(known)}
+        kept = {name: texts for name, texts in pairs.items() if name.lower() in room}
+        for name in pairs.keys() - kept.keys():
+            said = f"an entry of class {kind} has no room for it, left out"
+            self.report(Issue("publish.class", said, dn=dn, attribute=name))
+        found = [("objectClass", n) for n in named if n != "Mds" or kind == "Mds"]
+        found += [(name, text) for name, texts in kept.items() for text in texts]
+        return Entry(dn, Attributes(found))
+
+    def _texts(self, dn: str, name: str, value: Value) -> list[str]:
+        known = attribute(name)
+        items = value if isinstance(value, list) else [value]
+        texts: dict[str, str] = {}
+        for item in items:
+            text = None if item is UNDEFINED else text_of(name, item)
+            if text is not None:
+                # Strings of GLUE 1.3 are equal whatever their case.
+                texts.setdefault(text.lower() if known and known.version == "1.3" else text, text)
+            elif item is not UNDEFINED and item != "":
+                said = "no value of the schema's type, left out"
+                self.report(
+                    Issue("publish.value", said, dn=dn, attribute=name, raw=str(item)[:200])
+                )
+        found = list(texts.values())
+        return found if known is not None and known.multi else found[:1]
+
+
+def _room(name: str) -> tuple[str, ...]:
+    known = classes()[name.lower()]
+    return (*known.must, *known.may)
+
+
+def entries13(snapshot: Snapshot, report: Report, base: str = BASE) -> Iterator[Entry]:
+    """The entries of GLUE 1.3 for a snapshot, parents first.
+
+    Args:
+        snapshot: linked records.
+        report: called with an `Issue` for each value that cannot be published.
+        base: the name that each site is put under, as ``Mds-Vo-name=SITE``.
+    """
+    writer = Writer(report)
+    yield from _parents(base)
+    sites = {site.id: site for site in snapshot.sites}
+    places: dict[str, str] = {}
+
+    def place(site_id: str) -> Iterator[Entry]:
+        name = site_id or "resource"
+        if name not in places:
+            places[name] = f"{rdn('Mds-Vo-name', name)},{base}"
+            yield Entry(places[name], Attributes([("objectClass", "Mds"), ("Mds-Vo-name", name)]))
+
+    for site in sites.values():
+        yield from place(site.id)
+        more = [
+            ("GlueSiteUniqueID", site.id),
+            ("GlueForeignKey", f"GlueSiteUniqueID={site.id}"),
+            *_VERSION,
+        ]
+        dn = f"{rdn('GlueSiteUniqueID', site.id)},{places[site.id]}"
+        yield writer.entry(dn, "GlueSite", site.values, more)
+    homes: dict[str, str] = {}
+    queues: dict[str, list[ComputingElement]] = {}
+    for ce in snapshot.computing_elements:
+        if ce.cluster is not None:
+            queues.setdefault(ce.cluster.id, []).append(ce)
+    for cluster in whole(snapshot.clusters):
+        yield from place(cluster.site_id)
+        homes[cluster.id] = places[cluster.site_id or "resource"]
+        yield from _cluster(writer, cluster, queues.get(cluster.id, ()), homes[cluster.id])
+    yield from place("" if not places else next(iter(places)))
+    somewhere = next(iter(places.values()))
+    for element in snapshot.storage_elements:
+        home = next(
+            (
+                homes[ce.cluster.id]
+                for ce in snapshot.computing_elements
+                if ce.cluster is not None and any(b.se_id == element.id for b in ce.binds)
+            ),
+            somewhere,
+        )
+        yield from _element(writer, element, home)
+    for ce in snapshot.computing_elements:
+        home = homes[ce.cluster.id] if ce.cluster is not None else somewhere
+        yield from _queue(writer, ce, home)
+
+
+def _parents(base: str) -> Iterator[Entry]:
+    """The entries above the sites: ``o=grid`` and what is between."""
+    parts = base.split(",")
+    for number in range(len(parts) - 1, -1, -1):
+        name, _, value = parts[number].partition("=")
+        kind = "organization" if name.strip().lower() == "o" else "Mds"
+        pairs = [("objectClass", kind), (name.strip(), value.strip())]
+        yield Entry(",".join(parts[number:]), Attributes(pairs))
+
+
+def whole(clusters: Iterable[Cluster]) -> Iterator[Cluster]:
+    """Clusters once each: GLUE 2.0 may show one with some of its hosts to some of its queues."""
+    found: dict[str, Cluster] = {}
+    for cluster in clusters:
+        known = found.get(cluster.id)
+        subs = {
+            sub.id: sub for sub in (*(known.subclusters if known else ()), *cluster.subclusters)
+        }
+        found[cluster.id] = attrs.evolve(cluster, subclusters=tuple(subs.values()))
+    yield from found.values()
+
+
+def _cluster(
+    writer: Writer, cluster: Cluster, queues: Iterable[ComputingElement], home: str
+) -> Iterator[Entry]:
+    dn = f"{rdn('GlueClusterUniqueID', cluster.id)},{home}"
+    keys = [f"GlueSiteUniqueID={cluster.site_id}"] if cluster.site_id else []
+    keys += [f"GlueCEUniqueID={ce.id}" for ce in queues]
+    more = [("GlueClusterUniqueID", cluster.id), *(("GlueForeignKey", key) for key in keys)]
+    yield writer.entry(dn, "GlueCluster", cluster.values, [*more, *_VERSION])
+    for sub in cluster.subclusters:
+        more = [
+            ("GlueSubClusterUniqueID", sub.id),
+            ("GlueChunkKey", f"GlueClusterUniqueID={cluster.id}"),
+            *_VERSION,
+        ]
+        below = f"{rdn('GlueSubClusterUniqueID', sub.id)},{dn}"
+        yield writer.entry(below, "GlueSubCluster", sub.values, more)
+
+
+def _queue(writer: Writer, ce: ComputingElement, home: str) -> Iterator[Entry]:
+    dn = f"{rdn('GlueCEUniqueID', ce.id)},{home}"
+    more = [("GlueCEUniqueID", ce.id)]
+    if ce.cluster is not None:
+        more.append(("GlueForeignKey", f"GlueClusterUniqueID={ce.cluster.id}"))
+    yield writer.entry(dn, "GlueCE", ce.values, [*more, *_VERSION])
+    for view in ce.views:
+        more = [("GlueVOViewLocalID", view.id), ("GlueChunkKey", f"GlueCEUniqueID={ce.id}")]
+        below = f"{rdn('GlueVOViewLocalID', view.id)},{dn}"
+        yield writer.entry(below, "GlueVOView", _differing(view.values, ce.values), more)
+    if not ce.binds and not ce.bound:
+        return
+    group = f"{rdn('GlueCESEBindGroupCEUniqueID', ce.id)},{home}"
+    close = dict.fromkeys((*ce.bound, *(bind.se_id for bind in ce.binds)))
+    more = [
+        ("GlueCESEBindGroupCEUniqueID", ce.id),
+        *(("GlueCESEBindGroupSEUniqueID", se) for se in close),
+    ]
+    yield writer.entry(group, "GlueCESEBindGroup", {}, [*more, *_VERSION])
+    for bind in ce.binds:
+        more = [("GlueCESEBindCEUniqueID", ce.id), ("GlueCESEBindSEUniqueID", bind.se_id)]
+        more += [("GlueCESEBindCEAccesspoint", bind.mount)] if bind.mount else []
+        below = f"{rdn('GlueCESEBindSEUniqueID', bind.se_id)},{group}"
+        yield writer.entry(below, "GlueCESEBind", bind.values, [*more, *_VERSION])
+
+
+def _differing(view: Values, queue: Values) -> dict[str, Value]:
+    """What a view says otherwise than its queue; "not known" too, by the number that means it."""
+    found: dict[str, Value] = {}
+    for name, value in view.items():
+        if name in queue and queue[name] == value and not name.endswith("BaseRule"):
+            continue
+        known = attribute(name)
+        hides = value is UNDEFINED and queue.get(name, UNDEFINED) is not UNDEFINED
+        found[name] = known.sentinel[0] if hides and known and known.sentinel else value
+    return found
+
+
+def _element(writer: Writer, element: StorageElement, home: str) -> Iterator[Entry]:
+    dn = f"{rdn('GlueSEUniqueID', element.id)},{home}"
+    yield writer.entry(dn, "GlueSE", element.values, [("GlueSEUniqueID", element.id), *_VERSION])
+    for area in element.areas:
+        more = [("GlueSALocalID", area.id), ("GlueChunkKey", f"GlueSEUniqueID={element.id}")]
+        below = f"{rdn('GlueSALocalID', area.id)},{dn}"
+        yield writer.entry(below, "GlueSA", area.values, [*more, *_VERSION])

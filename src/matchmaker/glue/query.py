@@ -1,0 +1,183 @@
+"""Looking for queues as users of grids know it from lcg-info: short names, conditions, a VO.
+
+``OS=Scientific*,FreeCPUs>=10`` holds for an ad where every condition does. Nothing of a query is
+evaluated as an expression: a condition compares one attribute with one text.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.schema import attribute, attributes
+from matchmaker.glue.translate import RULES, vo_of
+
+SHORT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "CE": "CEid",
+        "CEStatus": "GlueCEStateStatus",
+        "CEVOs": RULES,
+        "CloseSE": "GlueCESEBindGroupSEUniqueID",
+        "Cluster": "GlueClusterUniqueID",
+        "EstRespTime": "GlueCEStateEstimatedResponseTime",
+        "LRMS": "LRMSType",
+        "MaxTime": "GlueCEPolicyMaxWallClockTime",
+        "MaxWCTime": "GlueCEPolicyMaxWallClockTime",
+        "Memory": "GlueHostMainMemoryRAMSize",
+        "OS": "GlueHostOperatingSystemName",
+        "OSRelease": "GlueHostOperatingSystemRelease",
+        "OSVersion": "GlueHostOperatingSystemVersion",
+        "Platform": "GlueHostArchitecturePlatformType",
+        "Processor": "GlueHostProcessorModel",
+        "Queue": "QueueName",
+        "SI00": "GlueHostBenchmarkSI00",
+        "SF00": "GlueHostBenchmarkSF00",
+        "Site": "GlueSiteUniqueID",
+        "SMPSize": "GlueHostArchitectureSMPSize",
+        "Status": "GlueCEStateStatus",
+        "Tag": "GlueHostApplicationSoftwareRunTimeEnvironment",
+        "VirtualMemory": "GlueHostMainMemoryVirtualSize",
+        "WorstRespTime": "GlueCEStateWorstResponseTime",
+    }
+)
+"""The short names of lcg-info that do not follow from the attribute's own."""
+
+_PREFIXES: Final = (
+    *("GlueCEState", "GlueCEInfo", "GlueCEPolicy", "GlueCE", "GlueSubCluster"),
+    *("GlueHostNetworkAdapter", "GlueHostProcessor", "GlueHostMainMemory", "GlueHostBenchmark"),
+)
+_CONDITION = re.compile(r'\s*([\w.]+)\s*(>=|<=|!=|==|=|>|<)\s*("[^"]*"|[^,"]*?)\s*(?:,|\Z)')
+_ORDER: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+@cache
+def short_names() -> Mapping[str, str]:
+    """The attributes of queues by short name: lcg-info's, and names less what a class shares.
+
+    >>> short_names()["FreeCPUs"], short_names()["Tag"]
+    ('GlueCEStateFreeCPUs', 'GlueHostApplicationSoftwareRunTimeEnvironment')
+    """
+    found = dict(SHORT)
+    for prefix in _PREFIXES:
+        for known in dict.fromkeys(attributes().values()):
+            rest = known.name.removeprefix(prefix)
+            if known.version == "1.3" and known.name.startswith(prefix) and rest:
+                found.setdefault(rest, known.name)
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+@cache
+def _folded() -> Mapping[str, str]:
+    return {short.lower(): name for short, name in short_names().items()}
+
+
+def full_name(name: str) -> str:
+    """The attribute that a short name, in any case, means; another name is left as it is.
+
+    >>> full_name("freecpus"), full_name("gluecename"), full_name("GLUE2.Computing.Share.ID")
+    ('GlueCEStateFreeCPUs', 'GlueCEName', 'GLUE2.Computing.Share.ID')
+    """
+    known = attribute(name)
+    return known.name if known is not None else _folded().get(name.lower(), name)
+
+
+def value_of(ad: ClassAd, name: str) -> Value:
+    """The value of an attribute by its short or full name, or by its path in nested ads."""
+    first, *path = full_name(name).split(".")
+    value = ad.eval(first)
+    for part in path:
+        value = value.eval(part) if isinstance(value, ClassAd) else UNDEFINED
+    return value
+
+
+@attrs.frozen(slots=True)
+class Condition:
+    """One condition: an attribute, how it is compared, and with what."""
+
+    name: str
+    sign: str
+    text: str
+
+    def holds(self, ad: ClassAd) -> bool:
+        """Whether it holds for an ad; never for what is not known.
+
+        A list has a value where one of its items has it, and does not where none has. Texts are
+        compared without case, and ``*`` stands for any; so is their order.
+        """
+        value = value_of(ad, self.name)
+        if value is UNDEFINED:
+            return False
+        items = value if isinstance(value, list) else [value]
+        if self.sign == "!=":
+            return not any(_compare(item, "=", self.text) for item in items)
+        return any(_compare(item, self.sign, self.text) for item in items)
+
+
+def _compare(value: Value, sign: str, text: str) -> bool:
+    if isinstance(value, bool):
+        return sign in ("=", "==") and text.lower() == str(value).lower()
+    if isinstance(value, (int, float)):
+        try:
+            return _ORDER[sign](value, float(text))
+        except ValueError:
+            return False
+    if not isinstance(value, str):
+        return False
+    if sign in ("=", "=="):
+        return fnmatchcase(value.lower(), text.lower().replace("[", "[[]"))
+    mine, theirs = value.lower(), text.lower()
+    return {">=": mine >= theirs, "<=": mine <= theirs, ">": mine > theirs, "<": mine < theirs}[
+        sign
+    ]
+
+
+def parse_query(text: str) -> tuple[Condition, ...]:
+    """The conditions of a query: ``name=value`` and the like, between commas.
+
+    Values may stand in double quotes, and must where they hold a comma.
+
+    Raises:
+        ValueError: where it is no such list, with what was found.
+
+    >>> [c.name for c in parse_query('OS=Scientific*, FreeCPUs>=10, Site="a, b"')]
+    ['OS', 'FreeCPUs', 'Site']
+    >>> parse_query("FreeCPUs")
+    Traceback (most recent call last):
+    ...
+    ValueError: a query is name=value, name>=value, …, with commas between: found 'FreeCPUs'
+    """
+    found: list[Condition] = []
+    place = 0
+    while place < len(text):
+        match = _CONDITION.match(text, place)
+        if match is None or not match[3]:
+            rest = text[place:].strip()[:100]
+            said = "a query is name=value, name>=value, …, with commas between: found"
+            raise ValueError(f"{said} {rest!r}")
+        found.append(Condition(match[1], match[2], match[3].strip('"')))
+        place = match.end()
+    return tuple(found)
+
+
+def admits(ad: ClassAd, vo: str) -> bool:
+    """Whether a queue's rules of access name a virtual organisation, or admit everybody."""
+    rules = ad.eval(RULES)
+    texts = [rule for rule in rules if isinstance(rule, str)] if isinstance(rules, list) else []
+    known = {vo_of(rule) for rule in texts if not rule.upper().startswith("DENY:")}
+    return vo.lower() in known or "all" in known

@@ -1,0 +1,122 @@
+"""What an information system describes, as records that refer to each other by object.
+
+Sites, clusters, sets of like hosts, queues and their views, storage: the model of GLUE 1.3, into
+which every source is read. Here is only what they are; `snapshot` makes them of GLUE 1.3 entries,
+`translate` of GLUE 2.0, `flatten` makes ads of them and `publish` entries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+
+from matchmaker.classad import Value
+
+Values: TypeAlias = Mapping[str, Value]
+"""By attribute, in the schema's spelling; what is known to be not known is UNDEFINED."""
+
+_ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
+
+
+@attrs.frozen(slots=True, eq=False)
+class Site:
+    """A site (GlueSite)."""
+
+    id: str
+    values: Values
+
+
+@attrs.frozen(slots=True, eq=False)
+class SubCluster:
+    """A set of like hosts in a cluster (GlueSubCluster)."""
+
+    id: str
+    values: Values
+
+
+@attrs.frozen(slots=True, eq=False)
+class Cluster:
+    """A cluster (GlueCluster); its site's key is kept as it may name a site not in the snapshot."""
+
+    id: str
+    values: Values
+    site_id: str = ""
+    site: Site | None = None
+    subclusters: tuple[SubCluster, ...] = ()
+
+
+@attrs.frozen(slots=True, eq=False)
+class StorageArea:
+    """What a storage element offers one virtual organisation (GlueSA)."""
+
+    id: str
+    values: Values
+
+
+@attrs.frozen(slots=True, eq=False)
+class StorageElement:
+    """A storage element (GlueSE)."""
+
+    id: str
+    values: Values
+    areas: tuple[StorageArea, ...] = ()
+
+
+@attrs.frozen(slots=True, eq=False)
+class Bind:
+    """A storage element close to a CE (GlueCESEBind), with the path it is mounted on."""
+
+    se_id: str
+    mount: str
+    values: Values
+    se: StorageElement | None = None
+
+
+@attrs.frozen(slots=True, eq=False)
+class VOView:
+    """What a queue looks like to one virtual organisation (GlueVOView)."""
+
+    id: str
+    values: Values
+
+
+@attrs.frozen(slots=True, eq=False)
+class ComputingElement:
+    """A queue of a batch system (GlueCE) with all that is linked to it.
+
+    `bound` are the ids that its GlueCESEBindGroup lists.
+    """
+
+    id: str
+    values: Values
+    cluster: Cluster | None = None
+    views: tuple[VOView, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    bound: tuple[str, ...] = ()
+
+
+@attrs.frozen(slots=True)
+class Snapshot:
+    """The records of an information system, in the order they were published."""
+
+    sites: tuple[Site, ...]
+    clusters: tuple[Cluster, ...]
+    computing_elements: tuple[ComputingElement, ...]
+    storage_elements: tuple[StorageElement, ...]
+
+
+def split_id(ce_id: str) -> tuple[str, str, str] | None:
+    """The contact string, batch system and queue that a CE's id is made of; None if it is not.
+
+    The broker's pattern, ``(.+/[^-]+-([^-]+))-(.+)``, held to one slash so as not to backtrack.
+
+    >>> split_id("ce01.cnaf.grid:8443/cream-slurm-egee")
+    ('ce01.cnaf.grid:8443/cream-slurm', 'slurm', 'egee')
+    >>> split_id("ce01.cnaf.grid") is None
+    True
+    """
+    found = _ID.match(ce_id)
+    return (found["contact"], found["lrms"], found["queue"]) if found else None

@@ -1,0 +1,403 @@
+"""GLUE 2.0 values under the names, in the units and in the spellings of GLUE 1.3.
+
+Most follow from the schema: the ``glue2`` of an attribute of GLUE 1.3 and the units of both. What
+does not is a function here: the id of a queue, its state, its access rules, benchmarks,
+applications and sizes. (GFD.147; the table of the gLite broker, which forgot the units.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final
+from urllib.parse import urlsplit
+
+from matchmaker.classad import UNDEFINED, Value
+from matchmaker.glue.clean_entries import HS06, moment
+from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.linking import Record, finding
+from matchmaker.glue.records import Values
+from matchmaker.glue.schema import Attribute, attribute, attributes, convert
+from matchmaker.glue.typed import Facts, typed
+
+RULES: Final = "GlueCEAccessControlBaseRule"
+CE_ID: Final = "CEid"
+VO_VIEW: Final = "VOView"
+"""Marks in OtherInfo, ``CEid=…`` and ``VOView=…``, that say which queue of GLUE 1.3 a share is."""
+
+# No function of one value: other functions here make them, or nothing does.
+_APART = {
+    "GlueCEUniqueID",
+    "GlueCEStateStatus",
+    "GlueCEInfoLRMSType",
+    "GlueCEInfoContactString",
+    "GlueCEPolicyMaxObtainableCPUTime",
+    "GlueCEPolicyMaxObtainableWallClockTime",
+    "GlueHostOperatingSystemVersion",
+    "GlueSubClusterPhysicalCPUs",
+    "GlueSubClusterLogicalCPUs",
+    "GlueSiteUniqueID",
+    "GlueSEUniqueID",
+    "GlueSALocalID",
+    "GlueClusterUniqueID",
+    "GlueSubClusterUniqueID",
+}
+_QUEUE = ("GlueCE", "GlueCEInfo", "GlueCEState", "GlueCEPolicy")
+_HOST = (
+    "GlueHostArchitecture",
+    "GlueHostProcessor",
+    "GlueHostMainMemory",
+    "GlueHostNetworkAdapter",
+    "GlueHostOperatingSystem",
+)
+_STATES = ("production", "queueing", "draining", "closed")
+_LRMS = {"openpbs": "pbs", "pbspro": "pbs", "gridengine": "sge", "sungridengine": "sge"}
+_BENCHMARKS = {"specint2000": "GlueHostBenchmarkSI00", "specfp2000": "GlueHostBenchmarkSF00"}
+
+
+def marks(record: Record, name: str) -> tuple[str, ...]:
+    """The values of ``name=value`` among a record's OtherInfo; for ``CEid`` also CREAM's spelling.
+
+    >>> from matchmaker.glue.ldif import Attributes, Entry
+    >>> entry = Entry("GLUE2ShareID=s", Attributes())
+    >>> record = Record(entry, "s", {"GLUE2EntityOtherInfo": ["CREAMCEId=h:8443/cream-pbs-q"]})
+    >>> marks(record, "CEid")
+    ('h:8443/cream-pbs-q',)
+    """
+    wanted = {name.lower(), f"cream{name}".lower()}
+    pairs = (text.partition("=") for text in record.texts("GLUE2EntityOtherInfo"))
+    return tuple(v.strip() for k, _, v in pairs if k.strip().lower() in wanted and v.strip())
+
+
+@cache
+def _nearest(name: str, owners: tuple[str, ...]) -> tuple[Attribute, ...]:
+    """The attributes of GLUE 1.3, of certain classes, that one of GLUE 2.0 is the nearest to."""
+    return tuple(
+        known
+        for known in dict.fromkeys(attributes().values())
+        if known.glue2 == name and known.owner in owners and known.name not in _APART
+    )
+
+
+def renamed(values: Values, *owners: str) -> Facts:
+    """Values of GLUE 2.0 under the names of GLUE 1.3 that are nearest, in their units.
+
+    Args:
+        values: by name of GLUE 2.0.
+        owners: the classes of GLUE 1.3 whose attributes are wanted.
+
+    >>> renamed({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
+    {'GlueCEPolicyMaxCPUTime': 1440}
+    """
+    made = Facts()
+    cleaned: Mapping[str, Issue] = getattr(values, "cleaned", {})
+    for name, value in values.items():
+        for known in _nearest(name, owners):
+            found = _as(known, attribute(name), value)
+            if found is not None:
+                made[known.name] = found
+                if name in cleaned:
+                    made.cleaned[known.name] = cleaned[name]
+    return made
+
+
+def _as(known: Attribute, source: Attribute | None, value: Value) -> Value | None:
+    """A value in the unit and of the multiplicity of an attribute; None where it cannot be."""
+    if isinstance(value, list) and not known.multi:
+        value = value[0] if value else UNDEFINED
+    if isinstance(value, bool):
+        return value if known.classad in ("boolean", "string") else int(value)
+    if isinstance(value, (int, float)) and source is not None and value != UNLIMITED:
+        converted = convert(value, source.unit, known.unit)
+        if converted is None:
+            return None
+        value = round(converted) if known.classad == "integer" else converted
+    return [value] if known.multi and not isinstance(value, list) else value
+
+
+def told(record: Record, prefixes: tuple[str, ...]) -> Facts:
+    """What a record's OtherInfo tells in the names of GLUE 1.3: ``GlueCEPolicyPriority=1``."""
+    made = Facts()
+    lists: dict[str, list[Value]] = {}
+    for text in record.texts("GLUE2EntityOtherInfo"):
+        name, equals, value = text.partition("=")
+        known = attribute(name.strip()) if equals and name.startswith(prefixes) else None
+        if known is None or known.version != "1.3":
+            continue
+        found = typed(known, value.strip())
+        if found is None:
+            continue
+        if known.multi:
+            lists.setdefault(known.name, []).append(found)
+        else:
+            made[known.name] = found
+    made.update(lists)
+    return made
+
+
+def site(domain: Record, places: Sequence[Record]) -> Facts:
+    """The values of a GlueSite."""
+    made = renamed(domain.values, "GlueSite")
+    for place in places[:1]:
+        made.take(renamed(place.values, "GlueSite"))
+    made["GlueSiteUniqueID"] = domain.id
+    if (name := domain.values.get("GLUE2EntityName")) is not None:
+        made["GlueSiteName"] = name
+    return made
+
+
+def cluster(manager: Record) -> Facts:
+    """The values of a GlueCluster."""
+    made = renamed(manager.values, "GlueCluster")
+    made.take(told(manager, ("GlueCluster",)))
+    made["GlueClusterUniqueID"] = manager.id
+    return made
+
+
+def subcluster(
+    environment: Record,
+    manager: Record,
+    speeds: Sequence[Record],
+    applications: Sequence[Record],
+    *,
+    report: Report,
+    rules: frozenset[str],
+) -> Facts:
+    """The values of a GlueSubCluster: one instance of an environment, and how many there are."""
+    made = renamed(manager.values, "GlueSubCluster")
+    made.take(renamed(environment.values, "GlueSubCluster", *_HOST))
+    made["GlueSubClusterUniqueID"] = environment.id
+    instances = environment.values.get("GLUE2ExecutionEnvironmentTotalInstances")
+    for kind in ("Physical", "Logical"):
+        each = environment.values.get(f"GLUE2ExecutionEnvironment{kind}CPUs")
+        total = manager.values.get(f"GLUE2ComputingManagerTotal{kind}CPUs")
+        if isinstance(each, int) and isinstance(instances, int):
+            total = each * instances
+        if total is not None:
+            made[f"GlueSubCluster{kind}CPUs"] = total
+    made.update(_benchmarks(speeds, report, rules))
+    made.take(told(environment, ("GlueSubCluster", "GlueHost")))
+    if tags := [tag for tag in map(_tag, applications) if tag]:
+        made["GlueHostApplicationSoftwareRunTimeEnvironment"] = list(dict.fromkeys(tags))
+    return made
+
+
+def _benchmarks(
+    speeds: Iterable[Record], report: Report, rules: frozenset[str]
+) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    others: list[tuple[Record, float]] = []
+    for speed in speeds:
+        kind = speed.text("GLUE2BenchmarkType").lower().replace("-", "")
+        value = speed.values.get("GLUE2BenchmarkValue")
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        if (name := _BENCHMARKS.get(kind)) is not None:
+            made[name] = round(value)
+        elif kind == "hepspec06":
+            others.append((speed, value))
+    for speed, value in others:
+        if "clean.benchmark" in rules and "GlueHostBenchmarkSI00" not in made:
+            said = f"SI00 taken as {HS06} times HEP-SPEC06"
+            report(finding(speed, "clean.benchmark", said, str(value)))
+            made["GlueHostBenchmarkSI00"] = round(value * HS06)
+    return made
+
+
+def _tag(application: Record) -> str:
+    name = application.text("GLUE2ApplicationEnvironmentAppName")
+    version = application.text("GLUE2ApplicationEnvironmentAppVersion")
+    return f"{name}-{version}" if name and version else name
+
+
+def _address(endpoint: Record | None) -> tuple[str, int | None]:
+    """The host and port of an endpoint; none where its URL has none."""
+    url = endpoint.text("GLUE2EndpointURL") if endpoint is not None else ""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "", None
+    return parts.hostname or "", port or {"https": 443, "http": 80}.get(parts.scheme)
+
+
+def _interface(endpoint: Record) -> str:
+    """The last word of an interface's name: ``cream`` of ``org.glite.ce.CREAM``."""
+    name = endpoint.text("GLUE2EndpointInterfaceName").rpartition(".")[2].lower()
+    return re.sub(r"[^a-z0-9_]", "_", name)
+
+
+def _lrms(manager: Record | None) -> str:
+    name = manager.text("GLUE2ManagerProductName").strip().lower() if manager is not None else ""
+    return _LRMS.get(name, name)
+
+
+def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str:
+    """The id of GLUE 1.3 for a share at an endpoint: ``host:port/interface-lrms-queue``.
+
+    A share that says its id (``CEid=`` in OtherInfo, as CREAM publishes) is believed where the host
+    is the endpoint's own. Where a part is not known the share goes by its own id.
+    """
+    host, port = _address(endpoint)
+    for said in marks(share, CE_ID):
+        named = said.partition("/")[0].partition(":")[0].lower()
+        if endpoint is None or not host or named == host.lower():
+            return said
+    queue = share.text("GLUE2ComputingShareMappingQueue") or share.text("GLUE2EntityName")
+    lrms = _lrms(manager).replace("-", "_")
+    if endpoint is None or not (host and port and lrms and queue and _interface(endpoint)):
+        return share.id
+    return f"{host}:{port}/{_interface(endpoint)}-{lrms}-{queue}"
+
+
+def queue(
+    endpoint: Record | None,
+    share: Record,
+    manager: Record | None,
+    mapping: Sequence[Record],
+    access: Sequence[Record],
+) -> Facts:
+    """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
+
+    A share that says when it was made and for how long that holds gives ``update_time`` and
+    ``expiry_time`` (seconds), as an ad of the founding talk has them; then it is not believed.
+    """
+    made = Facts()
+    for record in (manager, endpoint, share):  # the later says more of the queue
+        if record is not None:
+            made.take(renamed(record.values, *_QUEUE))
+    states = [share.values.get("GLUE2ComputingShareServingState")]
+    if endpoint is not None:
+        states.append(endpoint.values.get("GLUE2EndpointServingState"))
+    if (state := _worst(states)) is not None:
+        made["GlueCEStateStatus"] = state
+    if lrms := _lrms(manager):
+        made["GlueCEInfoLRMSType"] = lrms
+    slots = manager.values.get("GLUE2ComputingManagerTotalSlots") if manager is not None else None
+    if slots is not None:
+        made.setdefault("GlueCEInfoTotalCPUs", slots)
+    host, port = _address(endpoint)
+    if endpoint is not None and host:
+        made["GlueCEInfoHostName"] = host
+        made["GlueCEInfoJobManager"] = _interface(endpoint)
+        made["GlueCEInfoContactString"] = [endpoint.text("GLUE2EndpointURL")]
+        if port is not None:
+            made["GlueCEInfoGatekeeperPort"] = port
+    made.take(told(share, ("GlueCE", "GlueInformationService")))
+    made[RULES] = list(admitted(_rules(mapping), _rules(access)))
+    created = moment(share.values.get("GLUE2EntityCreationTime"))
+    valid = share.values.get("GLUE2EntityValidity")
+    if created is not None and isinstance(valid, int):
+        made["update_time"] = int(created.timestamp())
+        made["expiry_time"] = valid
+    return made
+
+
+def _worst(states: Iterable[Value | None]) -> Value | None:
+    """The state of a queue of which share and endpoint both tell: the less inviting of the two."""
+    known = [s for s in states if isinstance(s, str) and s.lower() in _STATES]
+    if known:
+        return max(known, key=lambda state: _STATES.index(state.lower())).capitalize()
+    return UNDEFINED if any(state is not None for state in states) else None
+
+
+def _rules(policies: Iterable[Record]) -> list[str]:
+    return [rule for policy in policies for rule in policy.texts("GLUE2PolicyRule")]
+
+
+def admitted(share: Sequence[str], endpoint: Sequence[str]) -> list[str]:
+    """The rules that admit to a share through an endpoint, both of which have a say.
+
+    The share's rules stay where the endpoint admits everybody, the same rule, or another of the
+    same VO; a share without rules has the endpoint's. ``DENY:`` rules of both stay.
+
+    >>> admitted(["VO:cms", "VO:atlas"], ["VOMS:/atlas/Role=production"])
+    ['VO:atlas']
+    >>> admitted([], ["VO:cms"]), admitted(["VO:cms"], ["ALL"])
+    (['VO:cms'], ['VO:cms'])
+    """
+    if not share or not endpoint:
+        return list(dict.fromkeys([*share, *endpoint]))
+    denied = [rule for rule in endpoint if rule.upper().startswith("DENY:")]
+    known = {vo_of(rule) for rule in endpoint if rule not in denied}
+    if "all" in known or not known:
+        return list(dict.fromkeys([*share, *denied]))
+    kept = [
+        rule
+        for rule in share
+        if rule.upper().startswith("DENY:") or vo_of(rule) in known or vo_of(rule) == "all"
+    ]
+    if "all" in map(vo_of, share):
+        kept = [rule for rule in endpoint if rule not in denied]
+    return list(dict.fromkeys([*kept, *denied]))
+
+
+def vo_of(rule: str) -> str:
+    """The virtual organisation of a rule, in lower case; the rule itself where it names none.
+
+    >>> vo_of("VO:EGEE"), vo_of("VOMS:/cms/Role=NULL"), vo_of("/O=grid/CN=Ada")
+    ('egee', 'cms', '/o=grid/cn=ada')
+    """
+    kind, _, rest = rule.partition(":")
+    if kind.upper() == "VO":
+        return rest.strip().lower()
+    if kind.upper() == "VOMS":
+        return rest.strip().strip("/").partition("/")[0].lower()
+    return rule.strip().lower()
+
+
+def storage(service: Record, totals: Sequence[Record]) -> Facts:
+    """The values of a GlueSE."""
+    made = renamed(service.values, "GlueSE")
+    made.take(told(service, ("GlueSE",)))
+    made["GlueSEUniqueID"] = service.id
+    for total in totals:
+        kind = total.text("GLUE2StorageServiceCapacityType").capitalize()
+        for what in ("Total", "Used"):
+            size = total.values.get(f"GLUE2StorageServiceCapacity{what}Size")
+            if kind in ("Online", "Nearline") and size is not None:
+                made[f"GlueSE{what}{kind}Size"] = size
+    return made
+
+
+def areas(
+    share: Record, mapping: Sequence[Record], sizes: Sequence[Record]
+) -> Iterator[tuple[str, Facts]]:
+    """The values of GlueSAs: one for each VO that a storage share is for, under the VO's name."""
+    made = renamed(share.values, "GlueSA")
+    for size in sizes:
+        kind = size.text("GLUE2StorageShareCapacityType").capitalize()
+        for what in ("Total", "Used", "Free", "Reserved"):
+            value = size.values.get(f"GLUE2StorageShareCapacity{what}Size")
+            if kind in ("Online", "Nearline") and value is not None:
+                made[f"GlueSA{what}{kind}Size"] = value
+        if kind == "Online":
+            made.take(renamed(size.values, "GlueSAState"))
+    made.take(told(share, ("GlueSA",)))
+    rules = _rules(mapping)
+    if rules:
+        made["GlueSAAccessControlBaseRule"] = list(rules)
+    vos = dict.fromkeys(rest for rule in rules for kind, _, rest in [rule.partition(":")] if rest)
+    names = list(dict.fromkeys(_vo_text(rule) for rule in rules)) if vos else []
+    for name in names or [share.id]:
+        area = Facts({"GlueSALocalID": name})
+        area.take({k: v for k, v in made.items() if k not in area}, made.cleaned)
+        yield name, area
+
+
+def _vo_text(rule: str) -> str:
+    kind, _, rest = rule.partition(":")
+    return rest.strip().strip("/").partition("/")[0] if kind.upper() in ("VO", "VOMS") else rule
+
+
+def bind(record: Record) -> dict[str, Value]:
+    """The values of a GlueCESEBind."""
+    mount = record.values.get("GLUE2ToStorageServiceLocalPath")
+    se = record.values.get("GLUE2ToStorageServiceStorageServiceForeignKey")
+    pairs: Mapping[str, Value | None] = {
+        "GlueCESEBindCEAccesspoint": mount,
+        "GlueCESEBindSEUniqueID": se,
+    }
+    return {name: value for name, value in pairs.items() if value is not None}

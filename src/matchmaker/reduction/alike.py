@@ -1,0 +1,78 @@
+"""Ads that a decision cannot tell apart, because all that it rests on is equal in them.
+
+Queues with the same facts give the same reduction, nodes with the same attributes the same answer:
+each is worked out once. An ad that looks at more than attributes stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Attr, Call, Expr, postorder
+from matchmaker.reduction.simplify import REFLECTIVE, VOLATILE
+
+_APART: Final = VOLATILE | REFLECTIVE
+_WHOLE: Final = frozenset(
+    {"my", "self", "other", "target", "parent", "root", "toplevel", "currenttime"}
+)
+
+
+def alike(ads: Iterable[ClassAd], significant: Iterable[str]) -> list[list[int]]:
+    """The places of ads, those together that agree in all attributes of some folded names.
+
+    What their expressions name in turn counts too.
+
+    >>> from matchmaker import parse_ads
+    >>> alike(parse_ads("[ A = 1; B = 1 ] [ A = 1; B = 2 ] [ A = C; C = 1 ]"), {"a"})
+    [[0, 1], [2]]
+    """
+    every = list(ads)
+    names = set(significant)
+    looked: dict[Expr, set[str] | None] = {}
+    while True:
+        order = sorted(names)
+        classes: dict[tuple[Any, ...], list[int]] = {}
+        for place, ad in enumerate(every):
+            held = tuple(map(ad.content.get, order))
+            # 1, 1.0 and true are equal to Python.
+            kinds = tuple(map(type, held))
+            key = (held, kinds, *(repr(v) for v in held if v == 0)) if float in kinds else (
+                held, kinds
+            )  # fmt: skip
+            classes.setdefault(key, []).append(place)
+        more: set[str] = set()
+        found: list[list[int]] = []
+        for key, places in classes.items():
+            alone = False
+            for part in key[0]:
+                if isinstance(part, Expr):
+                    if part not in looked:
+                        looked[part] = names_in(part)
+                    needed = looked[part]
+                    alone = alone or needed is None
+                    more |= needed or set()
+            found += [[place] for place in places] if alone else [places]
+        if more <= names:
+            return found
+        names |= more
+
+
+def names_in(node: Expr) -> set[str] | None:
+    """Every name within an expression, folded; None where it looks at whole ads or at the moment.
+
+    >>> from matchmaker import parse_expr
+    >>> sorted(names_in(parse_expr("other.A > b")) or ()), names_in(parse_expr("size(other) > 1"))
+    (['a', 'b', 'other'], None)
+    """
+    found: set[str] = set()
+    bases = {part.base for part in postorder(node) if isinstance(part, Attr)}
+    for part in postorder(node):
+        if isinstance(part, Call) and part.function.lower() in _APART:
+            return None
+        if isinstance(part, Attr):
+            if part.folded in _WHOLE and part not in bases:
+                return None
+            found.add(part.folded)
+    return found

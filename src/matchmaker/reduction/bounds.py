@@ -1,0 +1,426 @@
+"""Bounds: a condition on hosts as alternatives, each a set of values for every attribute it names.
+
+A condition is true of a host exactly where one of its boxes holds. What no set of values can tell
+(two attributes compared, a function) stays in a box as an expression that must be true.
+
+Where each connective is true, false, undefined or an error is read off the operators themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce as fold
+from itertools import product
+from typing import Final, TypeAlias
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import (
+    TARGET_SCOPES,
+    TRUE,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    Ternary,
+    Unary,
+    conjuncts,
+    scope_of,
+)
+from matchmaker.classad.operators import ascii_fold, logical_and, logical_or, truth
+from matchmaker.classad.values import ERROR, UNDEFINED, Value, is_error
+from matchmaker.reduction.domains import (
+    ANY,
+    LISTS,
+    MISSING,
+    NOTHING,
+    NUMBERS,
+    TEXTS,
+    Box,
+    Domain,
+    Tag,
+    as_one,
+    hull,
+    numbers,
+    widened,
+)
+from matchmaker.reduction.simplify import MATCH, constant_to_the_right, is_number
+
+MOST_BOXES: Final = 32
+"""So many alternatives are told apart; of more, the hull and the condition as it is."""
+
+MOST_STEPS: Final = 50_000
+
+_EXACT: Final = 2**53
+"""Below this an integer and a real compare as their values do."""
+
+
+@attrs.frozen(slots=True)
+class Bounds:
+    """A condition as alternatives: it is true of a host exactly where one of ``boxes`` holds.
+
+    Without a box it is true of none. ``names`` are the attributes as they are spelled.
+    """
+
+    boxes: tuple[Box, ...]
+    names: Mapping[str, str]
+
+    def accepts(self, host: ClassAd, job: ClassAd | None = None) -> bool:
+        """Whether the condition is true of a host."""
+        return any(box.accepts(host, job) for box in self.boxes)
+
+    @property
+    def necessary(self) -> Box | None:
+        """The box hull: holds of every host that the condition is true of. None: of no host."""
+        return hull(self.boxes) if self.boxes else None
+
+    @property
+    def sufficient(self) -> Box | None:
+        """The alternative that asks for least, of those that domains tell whole, if there is one.
+
+        The condition is true of every host in it.
+        """
+        whole = [box for box in self.boxes if not box.others]
+        return min(whole, key=lambda box: len(box.domains) + len(box.tags), default=None)
+
+
+def everything(name: str) -> Domain:
+    """Nothing is known of an attribute's values."""
+    return ANY
+
+
+def bounds(condition: Expr, universe: Callable[[str], Domain] = everything) -> Bounds:
+    """The bounds of a condition on hosts, such as a residual.
+
+    ``universe`` tells for the folded name of an attribute which values hosts may have; what is
+    always so is then left out. A condition of too many alternatives stays an expression.
+
+    >>> from matchmaker import parse_expr
+    >>> found = bounds(parse_expr("other.A > 9 || other.A > 5 && other.B == 1"))
+    >>> found.necessary
+    Box(domains={'a': Domain(numbers in (5, inf])}, tags=frozenset(), others=())
+    >>> bounds(parse_expr("other.A > 5 && other.A < 3")).boxes
+    ()
+    """
+    walk = _Walk(universe)
+    boxes = [Box()]
+    for clause in conjuncts(condition):
+        boxes = walk.both(boxes, walk.true(clause), clause)
+    return Bounds(tuple(boxes), walk.names)
+
+
+_OUTCOMES: Final[Mapping[str, Value]] = {"T": True, "F": False, "U": UNDEFINED, "E": ERROR}
+_ALL: Final = frozenset(_OUTCOMES)
+
+
+def _outcome(value: Value) -> str:
+    return next(name for name, known in _OUTCOMES.items() if value is known)
+
+
+_TABLES: Final = {
+    operator: {
+        (left, right): _outcome(table(_OUTCOMES[left], _OUTCOMES[right]))
+        for left in _OUTCOMES
+        for right in _OUTCOMES
+    }
+    for operator, table in (("&&", logical_and), ("||", logical_or))
+}
+_NOT: Final = {"T": "F", "F": "T", "U": "U", "E": "E"}
+
+_Wanted: TypeAlias = frozenset[str]
+
+
+class _TooMuchError(Exception):
+    """A clause takes too many steps."""
+
+
+@attrs.define(slots=True, eq=False)
+class _Walk:
+    """The boxes of expressions, with what is known of the hosts' attributes."""
+
+    universe: Callable[[str], Domain]
+    names: dict[str, str] = attrs.Factory(dict)
+    _known: dict[tuple[Expr, _Wanted], list[Box]] = attrs.Factory(dict)
+    _steps: int = 0
+
+    def true(self, clause: Expr) -> list[Box]:
+        """The boxes where a clause is true; the clause itself where it is too large for that."""
+        try:
+            self._steps = 0
+            return self._where(clause, frozenset("T"))
+        except (RecursionError, _TooMuchError):
+            return [Box(others=(clause,))]
+
+    def both(self, left: list[Box], right: list[Box], whole: Expr) -> list[Box]:
+        """The boxes where one of each side holds; `whole` is the expression that says the right."""
+        self._steps = 0
+        if len(left) * len(right) > MOST_BOXES and len(right) > 1:
+            around = hull(right)
+            right = [Box(around.domains, around.tags, (whole,))]
+        return self._united(met for a, b in product(left, right) if (met := a.meet(b)) is not None)
+
+    def _where(self, node: Expr, wanted: _Wanted) -> list[Box]:
+        """The boxes where the outcome of an expression, as a condition, is one of those wanted."""
+        if wanted == _ALL:
+            return [Box()]
+        if not wanted:
+            return []
+        key = (node, wanted)
+        if key not in self._known:
+            self._known[key] = self._capped(self._found(node, wanted), node, wanted)
+        return self._known[key]
+
+    def _found(self, node: Expr, wanted: _Wanted) -> list[Box]:
+        if isinstance(node, Literal):
+            value = truth(node.value)
+            outcome = "E" if is_error(value) else _outcome(value)
+            return [Box()] if outcome in wanted else []
+        if isinstance(node, Unary) and node.operator == "!":
+            return self._where(node.operand, frozenset(_NOT[outcome] for outcome in wanted))
+        if isinstance(node, Binary) and node.operator in _TABLES:
+            return self._connective(node, wanted)
+        if isinstance(node, Ternary):
+            return self._ternary(node, wanted)
+        leaf = self._leaf(node)
+        return leaf(wanted) if leaf is not None else [Box(others=(comes_to(node, wanted),))]
+
+    def _connective(self, node: Binary, wanted: _Wanted) -> list[Box]:
+        table = _TABLES[node.operator]
+        # What the right side may come to, by the outcome of the left. Alternatives may overlap:
+        # with more outcomes of the left each is the wider, and the shorter.
+        allowed_by = {
+            left: frozenset(right for right in _OUTCOMES if table[left, right] in wanted)
+            for left in _OUTCOMES
+        }
+        by_right = {
+            allowed: frozenset(left for left in _OUTCOMES if allowed <= allowed_by[left])
+            for allowed in dict.fromkeys(allowed_by.values())
+        }
+        return self._united(
+            box
+            for allowed, lefts in by_right.items()
+            for box in self._product(
+                (node.left, lefts), (node.right, allowed)
+            )
+        )  # fmt: skip
+
+    def _ternary(self, node: Ternary, wanted: _Wanted) -> list[Box]:
+        condition = node.condition
+        found = self._product((condition, frozenset("T")), (node.then, wanted))
+        found += self._product((condition, frozenset("F")), (node.otherwise, wanted))
+        return self._united([*found, *self._where(condition, wanted & frozenset("UE"))])
+
+    def _product(self, left: tuple[Expr, _Wanted], right: tuple[Expr, _Wanted]) -> list[Box]:
+        first = self._where(*left)
+        if not first:
+            return []
+        second = self._where(*right)
+        self._steps += len(first) * len(second)
+        if self._steps > MOST_STEPS:
+            raise _TooMuchError
+        return [met for a, b in product(first, second) if (met := a.meet(b)) is not None]
+
+    def _capped(self, boxes: list[Box], node: Expr, wanted: _Wanted) -> list[Box]:
+        if len(boxes) <= MOST_BOXES:
+            return boxes
+        around = hull(boxes)
+        return [Box(around.domains, around.tags, (comes_to(node, wanted),))]
+
+    def _united(self, boxes: Iterable[Box]) -> list[Box]:
+        """Boxes without those that others hold already; two that differ in one domain as one."""
+        kept: list[Box] = []
+        for box in boxes:
+            new = box
+            again = True
+            while again:
+                again = False
+                self._steps += len(kept)
+                if any(new.within(old) for old in kept):
+                    break
+                kept = [old for old in kept if not old.within(new)]
+                for old in kept:
+                    merged = as_one(old, new)
+                    if merged is not None:
+                        kept.remove(old)
+                        new, again = self._plain(merged), True
+                        break
+            else:
+                kept.append(new)
+            if self._steps > MOST_STEPS:
+                raise _TooMuchError
+        return self._widened(kept)
+
+    def _widened(self, boxes: list[Box]) -> list[Box]:
+        """Boxes that do without what another box holds anyway: ``a || !a && b`` is ``a || b``."""
+        if len(boxes) == 1 or len(boxes) > MOST_BOXES:
+            return boxes
+        for place, box in enumerate(boxes):
+            wide = box
+            for other in boxes[:place] + boxes[place + 1 :]:
+                self._steps += 1
+                wide = self._plain(widened(wide, other))
+            boxes[place] = wide
+        return [
+            box for place, box in enumerate(boxes)
+            if not any(box.within(other) for other in boxes[:place])
+        ]  # fmt: skip
+
+    def _plain(self, box: Box) -> Box:
+        """A box without the domains that every host's attribute is in."""
+        domains = {n: d for n, d in box.domains.items() if not self.universe(n) <= d}
+        return attrs.evolve(box, domains=domains)
+
+    def _leaf(self, node: Expr) -> Callable[[_Wanted], list[Box]] | None:
+        """Tells the boxes of a condition on one attribute, or None for any other expression."""
+        tested = _tested(node)
+        if tested is not None:
+            attribute, parts, rest = tested
+            name = self._name(attribute)
+
+            def of_domain(wanted: _Wanted) -> list[Box]:
+                known = [domain for outcome, domain in parts.items() if outcome in wanted]
+                domain = fold(Domain.__or__, known, NOTHING)
+                return self._boxes(name, domain, () if rest is None else (comes_to(rest, wanted),))
+
+            return of_domain
+        if (
+            isinstance(node, Call)
+            and node.function.lower() == "member"
+            and len(node.arguments) == 2
+        ):
+            text, among = node.arguments
+            listed = host_attribute(among)
+            if listed is not None and isinstance(text, Literal) and isinstance(text.value, str):
+                name, wanted_text = self._name(listed), ascii_fold(text.value)
+                return lambda wanted: self._tagged(name, wanted_text, wanted)
+        return None
+
+    def _tagged(self, name: str, text: str, wanted: _Wanted) -> list[Box]:
+        # A tag stands with the domain of lists, so that what else an attribute may be rules it out.
+        listed = self._boxes(name, LISTS)
+        tags = [Tag(name, text, outcome == "T") for outcome in "TF" if outcome in wanted]
+        kinds = Domain(missing="U" in wanted, other="E" in wanted)
+        if "E" in wanted:
+            kinds = kinds | NUMBERS | TEXTS
+        if len(tags) == 2:
+            return self._boxes(name, kinds | LISTS)
+        found = self._boxes(name, kinds)
+        return [*found, *(attrs.evolve(box, tags=frozenset(tags)) for box in listed if tags)]
+
+    def _boxes(self, name: str, domain: Domain, others: tuple[Expr, ...] = ()) -> list[Box]:
+        possible = self.universe(name)
+        left = domain & possible
+        if left == NOTHING:
+            return []
+        return [Box({} if left == possible else {name: left}, others=others)]
+
+    def _name(self, attribute: Attr) -> str:
+        return ascii_fold(self.names.setdefault(ascii_fold(attribute.name), attribute.name))
+
+
+def host_attribute(node: Expr) -> Attr | None:
+    """The node, where it is an attribute of the host itself, such as ``other.Name``."""
+    return node if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES else None
+
+
+def comes_to(node: Expr, outcomes: Iterable[str]) -> Expr:
+    """An expression that is true exactly where another one, as a condition, has such an outcome.
+
+    >>> from matchmaker import parse_expr
+    >>> print(comes_to(parse_expr("x"), "T")), print(comes_to(parse_expr("x"), "FU"))
+    x
+    (x && true) is false || isUndefined(x && true)
+    (None, None)
+    """
+    wanted = [outcome for outcome in "TFUE" if outcome in outcomes]
+    if wanted == ["T"]:
+        return node
+    plain = Binary("&&", node, TRUE)
+    tests: dict[str, Expr] = {
+        "T": Binary("is", plain, TRUE),
+        "F": Binary("is", plain, Literal(False)),
+        "U": Call("isUndefined", (plain,)),
+        "E": Call("isError", (plain,)),
+    }
+    return fold(lambda left, right: Binary("||", left, right), [tests[each] for each in wanted])
+
+
+_Tested: TypeAlias = tuple[Attr, Mapping[str, Domain], Expr | None]
+
+
+def _tested(node: Expr) -> _Tested | None:
+    """A condition on the value of one attribute: which values give which outcome.
+
+    With what domains cannot tell, as ``is`` tells upper from lower case, an expression beside that
+    must come to the same.
+    """
+    attribute = host_attribute(node)
+    if attribute is not None:
+        zero = numbers("==", 0)
+        return attribute, _parts(NUMBERS & ~zero, zero), None
+    subject = _numeric_subject(node)
+    if subject is not None:
+        return subject, {"T": NUMBERS, "F": ~NUMBERS}, None
+    if isinstance(node, Call) and len(node.arguments) == 1:
+        attribute = host_attribute(node.arguments[0])
+        domain = {"isundefined": MISSING, "isstring": TEXTS, "islist": LISTS}.get(
+            node.function.lower()
+        )
+        if attribute is None or domain is None:
+            return None
+        return attribute, {"T": domain, "F": ~domain}, None
+    if isinstance(node, Binary):
+        node = constant_to_the_right(node, MATCH) or node
+    if not (isinstance(node, Binary) and isinstance(node.right, Literal)):
+        return None
+    attribute = host_attribute(node.left)
+    return None if attribute is None else _compared(attribute, node, node.right.value)
+
+
+def _parts(true: Domain, false: Domain) -> dict[str, Domain]:
+    return {"T": true, "F": false, "U": MISSING, "E": ~(true | false | MISSING)}
+
+
+def _compared(attribute: Attr, node: Binary, value: Value) -> _Tested | None:
+    operator = node.operator
+    if operator in ("is", "isnt"):
+        same = _same(value)
+        if same is None:
+            return None
+        domain, rest = same
+        unlike, like = ("T", "F") if operator == "isnt" else ("F", "T")
+        if rest:
+            # Of the values that are the same to a domain, `is` may still refuse some.
+            return attribute, {like: domain, unlike: ANY}, node
+        return attribute, {like: domain, unlike: ~domain}, None
+    if isinstance(value, str) and operator in ("==", "!="):
+        same_text = Domain(texts=frozenset({ascii_fold(value)}))
+        parts = (same_text, TEXTS & ~same_text)
+        return attribute, _parts(*(parts if operator == "==" else parts[::-1])), None
+    if isinstance(value, (int, float)) and operator in ("<", "<=", ">", ">=", "==", "!="):
+        if not abs(value) < _EXACT:
+            return None
+        true = numbers(operator, value + 0)
+        return attribute, _parts(true, NUMBERS & ~true), None
+    return None
+
+
+def _same(value: Value) -> tuple[Domain, bool] | None:
+    """The values that may be the same as a constant, and whether some of them may be not."""
+    if value is UNDEFINED:
+        return MISSING, False
+    if isinstance(value, str):
+        return Domain(texts=frozenset({ascii_fold(value)})), True
+    if isinstance(value, (int, float)) and abs(value) < _EXACT:
+        return numbers("==", value + 0), True
+    return None
+
+
+def _numeric_subject(node: Expr) -> Attr | None:
+    """The attribute of "x is a number", as a reduction writes it."""
+    if isinstance(node, Binary) and isinstance(node.right, Call) and len(node.right.arguments) == 1:
+        subject = host_attribute(node.right.arguments[0])
+        return subject if subject is not None and node is is_number(subject) else None
+    return None

@@ -1,0 +1,103 @@
+"""Paranoid mode: every rewrite of a simplification is checked by evaluation.
+
+The expression and what became of it are evaluated on hosts that are made up from the constants in
+them: each attribute just below, at and just above a number, a text, or a value of another kind.
+Where they differ in an outcome that is demanded, the law that made the one of the other is
+wrong, and `UnsoundError` says so with the host. The project's own tests run in this mode.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Attr, Call, Expr, Literal, postorder
+from matchmaker.classad.operators import truth
+from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.reduction.simplify import VALUE, VOLATILE, Demand, watched
+
+MOST_NODES: Final = 200
+"""Larger expressions are not looked at: their parts are."""
+
+HOSTS: Final = 12
+
+_KINDS: Final[tuple[Value, ...]] = (
+    UNDEFINED,
+    ERROR,
+    True,
+    False,
+    0,
+    1.5,
+    float("nan"),
+    "",
+    "a",
+    [],
+)
+
+
+class UnsoundError(AssertionError):
+    """A rewrite changed what was to be kept; the message says of which host."""
+
+
+@contextmanager
+def paranoid() -> Iterator[None]:
+    """Within it, every rewrite of a simplification is checked.
+
+    >>> from matchmaker import parse_expr
+    >>> from matchmaker.reduction.simplify import simplify
+    >>> with paranoid():
+    ...     print(simplify(parse_expr("x > 5 ? 1 < 2 : false")))
+    x > 5
+    """
+    with watched(check):
+        yield
+
+
+def check(before: Expr, demand: Demand, after: Expr) -> None:
+    """Raises UnsoundError where a rewrite does not keep what is demanded."""
+    parts = {*postorder(before), *postorder(after)}
+    if len(parts) > MOST_NODES or any(
+        isinstance(part, Call) and part.function.lower() in VOLATILE for part in parts
+    ):
+        return
+    attributes = [part for part in parts if isinstance(part, Attr)]
+    bases = {part.base for part in attributes}
+    names = sorted({part.folded for part in attributes if part not in bases})
+    values = list(_KINDS)
+    for part in parts:
+        if isinstance(part, Literal):
+            value = part.value
+            numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+            values += [value - 1, value, value + 1] if numeric else [value]  # type: ignore[operator]
+    chance = random.Random(len(parts))  # noqa: S311 - the same hosts in every run
+    hosts = [ClassAd({name: chance.choice(values) for name in names}) for _ in range(HOSTS)]
+    if len(names) <= 1:
+        hosts = [ClassAd(dict.fromkeys(names, value)) for value in (values if names else [0])]
+    for host in hosts:
+        one, other = (_seen(node.eval(host, host), demand) for node in (before, after))
+        if one != other:
+            raise UnsoundError(
+                f"{unparse(before)} became {unparse(after)}, which is {other} and not {one} "
+                f"for {host!r}"
+            )
+
+
+def _seen(value: Value, demand: Demand) -> str:
+    """What of a value is demanded, as a text that is equal for equal values."""
+    if demand == VALUE:
+        return unparse_value(value)
+    outcome = truth(value)
+    name = (
+        "T"
+        if outcome is True
+        else "F"
+        if outcome is False
+        else "U"
+        if outcome is UNDEFINED
+        else "E"
+    )
+    return name if name in demand else "none"

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchmaker.batch import description
+from matchmaker.batch.description import Description, DescriptionError, asking, read_description
+from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
+from tests.batch.description import outputs
+
+
+def described(lrms: str, *texts: str) -> Description:
+    """What is made of some outputs, which come in one order and in the other."""
+    named = [(f"output {number}", text) for number, text in enumerate(texts)]
+    found, other = read_description(lrms, named), read_description(lrms, named[::-1])
+    assert sorted(map(str, found.nodes)) == sorted(map(str, other.nodes))
+    assert sorted(map(str, found.queues)) == sorted(map(str, other.queues))
+    return found
+
+
+def facts(ad: ClassAd, *names: str) -> list[Any]:
+    return [parse_expr(name).eval(ad) for name in names]
+
+
+def by_name(ads: tuple[ClassAd, ...]) -> dict[Any, ClassAd]:
+    return {ad.eval("Name"): ad for ad in ads}
+
+
+def test_pbs() -> None:
+    found = described("pbspro", outputs.PBS_NODES, outputs.PBS_QUEUES)
+    one, two = found.nodes
+    assert facts(one, "Name", "Available", "Cpus", "FreeCpus") == ["wn1", True, 8, 5]
+    assert facts(one, "Memory", "FreeMemory", "GPUs", "FreeGPUs") == [16000, 12000, 2, 1]
+    assert facts(one, "Features", "Queues") == [["bigmem"], ["workq"]]
+    assert facts(one, "Native.resources_available_mem") == ["16384000kb"]
+    assert facts(two, "Available", "NodeState", "Queues") == [
+        False, "offline,job-busy", ["special"],
+    ]  # fmt: skip
+    queues = by_name(found.queues)
+    assert set(queues) == {"workq", "special"}
+    work = queues["workq"]
+    assert facts(work, "GlueCEStateStatus", "GlueCEPolicyMaxWallClockTime") == ["Production", 2880]
+    assert facts(work, "GlueCEPolicyMaxCPUTime", "GlueCEPolicyMaxRunningJobs") == [1470, 100]
+    assert facts(work, "GlueCEStateWaitingJobs", "GlueCEStateRunningJobs") == [9, 3]
+    assert facts(work, "GlueCEInfoTotalCPUs", "GlueCEStateFreeCPUs") == [8, 5]
+    assert queues["special"].eval("GlueCEStateStatus") == "Queueing"
+    assert queues["special"].eval("GlueCEStateFreeCPUs") == 0
+
+
+def test_torque() -> None:
+    found = described("torque", outputs.TORQUE_NODES, outputs.TORQUE_QUEUES)
+    one, two = found.nodes
+    assert facts(one, "Cpus", "FreeCpus", "Memory", "GPUs") == [8, 5, 16000, 1]
+    assert facts(one, "Features", "Queues") == [["el8", "bigmem"], ["batch", "big"]]
+    assert facts(one, "GlueHostArchitecturePlatformType", "GlueHostProcessorLoadLast1Min") == [
+        "x86_64", 125,
+    ]  # fmt: skip
+    assert facts(two, "Available", "Memory", "Queues") == [False, UNDEFINED, ["batch"]]
+    batch, big = found.queues
+    assert facts(batch, "GlueCEPolicyMaxWallClockTime", "GlueCEStateWaitingJobs") == [1440, 2]
+    assert facts(batch, "Native.acl_users") == ["ada,ben,cleo"]
+    assert facts(big, "GlueCEStateStatus", "GlueCEInfoTotalCPUs") == ["Draining", 8]
+
+
+def test_lsf() -> None:
+    found = described("lsf", outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES)
+    nodes = by_name(found.nodes)
+    assert set(nodes) == {"wn1", "wn2"}
+    one, two = nodes["wn1"], nodes["wn2"]
+    assert facts(one, "Cpus", "FreeCpus", "Memory") == [16, 11, 31948]
+    assert one.eval("Disk") == 100 * 1024 * 1024
+    assert facts(one, "Features", "Queues") == [["mg", "el8", "bigmem"], ["normal"]]
+    assert facts(two, "Available", "Queues") == [False, ["normal", "night"]]
+    normal, night = by_name(found.queues)["normal"], by_name(found.queues)["night"]
+    assert facts(normal, "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxRunningJobs") == [
+        720, UNDEFINED,
+    ]  # fmt: skip
+    assert facts(night, "GlueCEStateStatus", "GlueCEPolicyMaxRunningJobs") == ["Queueing", 8]
+
+
+def test_htcondor() -> None:
+    found = described("htcondor", outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS)
+    one, two = found.nodes
+    assert facts(one, "Memory", "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize") == [
+        4000, 64000, 16,
+    ]  # fmt: skip
+    assert one.eval("Requirements", ClassAd({"RequestCpus": 4})) is False
+    assert facts(one, "Available", "LRMSType") == [True, "htcondor"]
+    assert facts(two, "Available", "GlueHostMainMemoryRAMSize") == [False, 8000]
+    assert facts(found.queues[0], "GlueCEStateTotalJobs", "GlueCEPolicyMaxRunningJobs") == [
+        27, 5000,
+    ]  # fmt: skip
+
+
+def test_gridengine() -> None:
+    found = described(
+        "sge",
+        outputs.GRIDENGINE_HOSTS,
+        outputs.GRIDENGINE_USE,
+        outputs.GRIDENGINE_QUEUES,
+        outputs.GRIDENGINE_COMPLEXES,
+    )
+    one, two = found.nodes
+    assert facts(one, "Cpus", "FreeCpus", "Memory", "FreeMemory") == [8, 6, 15974, 14848]
+    assert facts(one, "Features", "Queues", "Available") == [["bigmem"], ["all.q"], True]
+    assert facts(one, "GPUs") == [1]
+    assert facts(two, "Cpus", "Available", "NodeState", "Memory") == [4, False, "au", UNDEFINED]
+    (queue,) = found.queues
+    assert facts(queue, "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxCPUTime") == [
+        1440, UNDEFINED,
+    ]  # fmt: skip
+    assert facts(queue, "GlueCEInfoTotalCPUs", "GlueCEStateFreeCPUs") == [12, 6]
+    assert facts(queue, "Native.pe_list") == ["make smp mpi"]
+
+
+def test_slurm_in_json() -> None:
+    found = described("slurm", outputs.SLURM_JSON_NEW)
+    one, two = found.nodes
+    assert facts(one, "Cpus", "FreeCpus", "Memory", "FreeMemory") == [8, 5, 16000, 14000]
+    assert facts(one, "GPUs", "FreeGPUs", "Available") == [2, 1, True]
+    assert facts(one, "Features", "Queues") == [["el9", "si600"], ["long", "short"]]
+    assert facts(one, "GlueHostProcessorLoadLast1Min", "GlueHostOperatingSystemName") == [
+        150, "Linux",
+    ]  # fmt: skip
+    assert facts(two, "Available", "NodeState") == [False, "IDLE+DRAIN"]
+    long, short = found.queues
+    assert facts(long, "GlueCEPolicyMaxWallClockTime", "GlueCEStateStatus") == [2880, "Production"]
+    assert facts(short, "GlueCEPolicyMaxWallClockTime", "GlueCEStateStatus") == [
+        UNDEFINED, "Draining",
+    ]  # fmt: skip
+
+
+def test_slurm_in_lines() -> None:
+    found = read_description("slurm", [("lines", outputs.SLURM_LINES)])
+    three, four = found.nodes
+    assert facts(three, "Name", "Available", "Cpus", "GPUs", "FreeGPUs") == ["wn3", False, 8, 2, 1]
+    assert facts(three, "Memory", "GlueHostOperatingSystemName") == [32000, "Linux"]
+    # What an admin writes as a reason is no attribute.
+    assert facts(three, "Native.Reason") == ["disk full NodeName=evil State=IDLE [root@2026-11-21]"]
+    assert facts(four, "Available", "Cpus", "FreeCpus") == [True, 2, UNDEFINED]
+    (queue,) = found.queues
+    assert facts(queue, "GlueCEStateRunningJobs", "GlueCEStateWaitingJobs") == [1, 1]
+    assert facts(queue, "GlueCEPolicyMaxWallClockTime", "IsDefault") == [2880, True]
+    assert found.issues == ("lines: expected a node, a partition or a job, left out 'nonsense'",)
+
+
+WRONG = {
+    "pbspro": ["", "{}", "[]", '{"nodes": [1]}', "{", "x" * 100],
+    "torque": ["<Data>", "<x/>", "<!DOCTYPE Data><Data/>"],
+    "sge": ["<qhost>", "<Data/>", '<!DOCTYPE q [<!ENTITY a "b">]><qhost>&a;</qhost>'],
+    "lsf": ["", "[]", '{"COMMAND": "rm"}', '{"COMMAND": "bhosts", "RECORDS": 5}'],
+    "htcondor": ["{}", "x", "[" * 100_000],
+    "slurm": ["{", '{"nodes": 7}'],
+}
+
+
+@pytest.mark.parametrize(
+    ("lrms", "text"), [(lrms, text) for lrms, texts in WRONG.items() for text in texts]
+)
+def test_an_output_of_something_else_is_an_error_that_names_it(lrms: str, text: str) -> None:
+    with pytest.raises(DescriptionError, match=r"^saved: "):
+        read_description(lrms, [("saved", text)])
+
+
+def test_two_of_a_name_and_none() -> None:
+    twice = [("a", outputs.PBS_NODES), ("b", outputs.SLURM_JSON_NEW)]
+    with pytest.raises(DescriptionError, match="two nodes are named wn1"):
+        read_description("slurm", [twice[1], twice[1]])
+    with pytest.raises(DescriptionError, match="node 1 has no name"):
+        read_description("torque", [("a", "<Data><Node><np>1</np></Node></Data>")])
+    with pytest.raises(ValueError, match="unknown batch system 'lfs'"):
+        read_description("lfs", [])
+
+
+_ALL = [
+    (lrms, text)
+    for lrms, texts in {
+        "pbspro": (outputs.PBS_NODES, outputs.PBS_QUEUES),
+        "torque": (outputs.TORQUE_NODES, outputs.TORQUE_QUEUES),
+        "lsf": (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES),
+        "htcondor": (outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS),
+        "sge": (
+            outputs.GRIDENGINE_HOSTS, outputs.GRIDENGINE_USE, outputs.GRIDENGINE_QUEUES,
+            outputs.GRIDENGINE_COMPLEXES,
+        ),
+        "slurm": (outputs.SLURM_JSON_NEW, outputs.SLURM_LINES),
+    }.items()
+    for text in texts
+]  # fmt: skip
+
+
+@given(st.sampled_from(_ALL), st.data())
+def test_broken_outputs_give_a_description_or_an_error(case: tuple[str, str], data: Any) -> None:
+    """A piece cut out and another put in: whatever comes of it is said in words."""
+    lrms, text = case
+    begin = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(begin, min(len(text), begin + 40)))
+    piece = data.draw(st.text(max_size=6) | st.sampled_from(["null", "[]", "{}", "-1", "9" * 400]))
+    try:
+        found = read_description(lrms, [("saved", text[:begin] + piece + text[end:])])
+    except DescriptionError:
+        return
+    for ad in (*found.nodes, *found.queues):
+        assert isinstance(ad.eval("Name"), str)
+        for name in ad:
+            ad.eval(name)
+
+
+def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = description.ask
+    assert ask(["printf", "%s", "$(id); `id`"]) == "$(id); `id`"
+    with pytest.raises(DescriptionError, match="no-such-command-here: no such command here"):
+        ask(["no-such-command-here"])
+    fails = [sys.executable, "-c", "import sys; sys.exit('slurm_load_node error')"]
+    with pytest.raises(DescriptionError, match="status 1: slurm_load_node error"):
+        ask(fails)
+    monkeypatch.setattr(asking, "MOST", 1000)
+    with pytest.raises(DescriptionError, match="prints more than"):
+        ask([sys.executable, "-c", "print('x' * 10000)"])
+    monkeypatch.setattr(asking, "SECONDS", 0.2)
+    with pytest.raises(DescriptionError, match=r"no answer within"):
+        ask([sys.executable, "-c", "import time; time.sleep(60)"])
+
+
+def test_describe_asks_the_commands_it_names() -> None:
+    answers = dict(
+        zip(
+            description.commands("lsf"),
+            (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES),
+            strict=True,
+        )
+    )
+    found = description.describe("lsf", lambda argv: answers[tuple(argv)])
+    assert len(found.nodes) == 2
+    assert json.loads(outputs.LSF_QUEUES)["QUEUES"] == len(found.queues)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, Expr, batch, glue, parse_ad, parse_expr, reduce
+from matchmaker.batch import NoFlagsError
+from matchmaker.batch.policy import (
+    NoPolicyError,
+    carry,
+    decoded,
+    encoded,
+    of_queued,
+    required_policy,
+)
+from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
+from matchmaker.classad.operators import truth
+
+
+def scope(name: str) -> str:
+    return "policy" if name.startswith("Max") else "host"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "policy"),
+    [
+        ("other.MaxCPU > 1000", "other.MaxCPU > 1000"),
+        ("other.MaxCPU / 2 > other.MaxWall", "other.MaxCPU / 2 > other.MaxWall"),
+        ("other.MaxCPU > 1000 && other.SI00 > 5", "other.MaxCPU > 1000"),
+        ("other.SI00 > 5 ? other.MaxCPU > 1000 : other.MaxCPU > 2000", "other.MaxCPU > 1000"),
+        ("other.SI00 > 5 ? other.MaxCPU > 1000 : true", "true"),
+        ("other.SI00 > 5", "true"),
+        ("true", "true"),
+        ("other.SI00 > 5 && other.MaxCPU > 3 || other.SI00 < 2 && other.MaxCPU < 1",
+         "other.MaxCPU < 1 || other.MaxCPU > 3"),
+    ],
+)  # fmt: skip
+def test_the_policy_part_of_a_requirement(requirement: str, policy: str) -> None:
+    job = parse_ad(f"[ Requirements = {requirement} ]")
+    assert str(required_policy(job, scope)) == policy
+
+
+names = st.sampled_from(["SI00", "Ram", "MaxCPU", "MaxWall"])
+leaves = st.builds(
+    lambda op, n, v: Binary(op, Attr(Attr(None, "other", False), n, False), Literal(v)),
+    st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), names, st.integers(-2, 2),
+)  # fmt: skip
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(Binary, st.sampled_from(["&&", "||"]), inner, inner),
+        st.builds(Unary, st.just("!"), inner),
+        st.builds(Ternary, inner, inner, inner),
+    ),
+    max_leaves=6,
+)
+values = st.integers(-3, 3) | st.sampled_from(["a"])
+queues = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(["SI00", "Ram", "MaxCPU", "MaxWall"], values)
+)
+
+
+@settings(max_examples=500)
+@given(requirement=trees, several=st.lists(queues.map(ClassAd), min_size=1, max_size=6))
+def test_no_queue_that_satisfies_a_job_is_ruled_out(
+    requirement: Expr, several: list[ClassAd]
+) -> None:
+    policy = required_policy(ClassAd({"Requirements": requirement}), scope)
+    assert "SI00" not in str(policy)
+    for queue in several:
+        if truth(requirement.eval(target=queue)) is True:
+            limits = ClassAd({n: e for n, e in queue.items() if n.startswith("Max")})
+            assert truth(policy.eval(target=limits)) is True, str(policy)
+
+
+@given(text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
+def test_a_policy_travels_unharmed(text: str) -> None:
+    policy = Binary("==", Attr(Attr(None, "other", False), "MaxX", False), Literal(text))
+    word = encoded(policy)
+    assert word.replace("classad1:", "").replace("-", "").replace("_", "").isalnum()
+    assert decoded(f"  Comment={word[:20]}\n\t{word[20:]} Next=1") is policy
+
+
+def test_what_is_no_policy_is_none_or_an_error() -> None:
+    assert decoded("Comment=hello") is None
+    with pytest.raises(ValueError, match="is no expression"):
+        decoded("classad1:" + "_" * 5)
+
+
+@pytest.mark.parametrize(
+    ("lrms", "before"),
+    [
+        ("slurm", ["--comment="]),
+        ("pbspro", ["-v", "CLASSAD_POLICY="]),
+        ("torque", ["-v", "CLASSAD_POLICY="]),
+        ("lsf", ["-Jd", ""]),
+        ("sge", ["-ac", "classad_policy="]),
+    ],
+)
+def test_where_each_system_carries_it(lrms: str, before: list[str]) -> None:
+    policy = parse_expr("other.MaxCPU > 1000")
+    made = batch.flags(reduce(ClassAd(), ClassAd(), glue.scope), lrms)
+    told = carry(made, policy, batch.load_mapping(lrms))
+    assert list(told.argv) == [*before[:-1], before[-1] + encoded(policy)]
+    assert decoded(" ".join(told.directives)) is policy
+
+
+def test_htcondor_carries_it_as_an_attribute_and_blah_not_at_all() -> None:
+    policy = parse_expr("other.MaxCPU > 1000")
+    made = batch.flags(reduce(ClassAd(), ClassAd(), glue.scope), "htcondor")
+    told = carry(made, policy, batch.load_mapping("htcondor"))
+    assert told.directives == (f'+ClassAdPolicy = "{encoded(policy)}"',)
+    with pytest.raises(NoFlagsError, match="no place"):
+        carry(made, policy, batch.load_mapping("blah"))
+    assert carry(made, parse_expr("true"), batch.load_mapping("blah")) is made
+
+
+def test_a_policy_that_is_too_long_is_refused() -> None:
+    with pytest.raises(NoFlagsError, match="longer"):
+        encoded(Literal("x" * 5000))
+
+
+# --- queued jobs: each system's command, played by a script ---------------------------------------
+
+POLICY = parse_expr("other.MaxCPU > 1000 && other.MaxWall >= 2000 && other.MaxTotal < 100000000")
+WORD = encoded(POLICY)
+
+
+@pytest.mark.parametrize(
+    ("lrms", "command", "answer"),
+    [
+        ("slurm", "scontrol", f"JobId=7 JobName=x Comment={WORD} StdErr=/dev/null"),
+        ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD[:9]}\n\t{WORD[9:]}"),
+        ("lsf", "bjobs", WORD),
+        ("sge", "qstat", f"job_number: 7\ncontext:     classad_policy={WORD}"),
+        ("htcondor", "condor_q", WORD),
+    ],
+)  # fmt: skip
+def test_a_policy_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lrms: str, command: str, answer: str
+) -> None:
+    (tmp_path / "answer").write_text(answer)
+    program = tmp_path / command
+    program.write_text(f'#!/bin/sh\ncase "$*" in *7*) cat {tmp_path}/answer;; *) exit 1;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert of_queued(lrms, "7") is POLICY
+    with pytest.raises(NoPolicyError, match="carries no policy"):
+        of_queued(lrms, "8")
+
+
+@pytest.mark.parametrize("job", ["", "-x", "7; id", "7 8", "7\n", "$(id)"])
+def test_a_job_of_a_strange_name_is_not_asked_for(job: str) -> None:
+    with pytest.raises(ValueError, match="no name of a job"):
+        of_queued("slurm", job)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from matchmaker import read_ads
+from tests.batch.description import outputs
+from tests.cli.conftest import COMMAND, Run
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[Path, Path]:
+    nodes, queues = tmp_path / "nodes.json", tmp_path / "queues.json"
+    nodes.write_text(outputs.PBS_NODES)
+    queues.write_text(outputs.PBS_QUEUES)
+    return nodes, queues
+
+
+def test_nodes_and_queues_of_a_batch_system(classad: Run, saved: tuple[Path, Path]) -> None:
+    words = ["nodes", "--lrms", "pbspro", "--saved", saved[0], "--saved", saved[1]]
+    listed = classad(*words)
+    assert listed.status == 0
+    assert [line.split() for line in listed.out.splitlines()] == [
+        ["2", "worker", "nodes"],
+        ["name", "state", "available", "free", "cpus", "cpus", "free", "MB", "MB", "gpus"],
+        ["wn1", "free", "true", "5", "8", "12000", "16000", "2"],
+        ["wn2", "offline,job-busy", "false", "4", "4", "8000", "8000", "-"],
+    ]
+    queues = json.loads(classad(*words, "--queues", "--json").out)
+    assert [queue["Name"] for queue in queues] == ["workq", "special"]
+
+
+def test_described_nodes_are_written_and_chosen(
+    classad: Run, saved: tuple[Path, Path], tmp_path: Path
+) -> None:
+    described = ["--lrms", "pbspro", "--saved", saved[0], "--saved", saved[1]]
+    written = tmp_path / "nodes.ad"
+    assert classad("nodes", *described, "--write", written).status == 0
+    assert [ad.eval("Name") for ad in read_ads(written)] == ["wn1", "wn2"]
+    job = "[ Requirements = TARGET.Memory > 1000 || TARGET.Memory > 2000 ]"
+    for where in (described, ["--nodes", written]):
+        found = json.loads(classad("nodes", "-", *where, "--json", stdin=job).out)
+        assert found["chosen"] == "wn1"
+        (refused,) = found["refused"]
+        assert refused["name"] == "wn2"
+        assert "Available" in refused["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "where are the nodes?"),
+        (["--lrms", "pbspro", "--nodes", "x"], "where are the nodes?"),
+        (["--lrms", "pbss"], "unknown batch system 'pbss'"),
+        (["--nodes", "x", "--saved", "y"], "--saved needs --lrms"),
+        (["job", "--lrms", "pbspro", "--write", "x"], "do not go with a job"),
+        (["--lrms", "lsf"], "lshosts: no such command here"),
+        (["--lrms", "lsf", "--watch", "0"], "--watch"),
+        (["--nodes", "x"], "name the job first"),
+    ],
+)
+def test_what_does_not_go_together(classad: Run, words: list[str], message: str) -> None:
+    done = classad("nodes", *words)
+    assert done.status == 2
+    assert message in done.err
+    assert not done.out
+
+
+def test_watching_prints_changes_and_keeps_the_file(
+    saved: tuple[Path, Path], tmp_path: Path
+) -> None:
+    written = tmp_path / "nodes.ad"
+    words = ["nodes", "--lrms", "pbspro", "--saved", str(saved[0]), "--watch", "0.1"]
+    with subprocess.Popen(
+        [*COMMAND, *words, "--write", str(written)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().split()[1:] == ["wn1", "is", "here"]
+        assert process.stdout.readline().split()[1:] == ["wn2", "is", "here"]
+        replace(saved[0], outputs.PBS_NODES.replace('"ncpus": 3', '"ncpus": 7'))
+        line = process.stdout.readline()
+        assert "wn1: FreeCpus 5 -> 1" in line
+        assert next(iter(read_ads(written))).eval("FreeCpus") == 1
+        # While it cannot be asked, what is known stays.
+        replace(saved[0], "pbsnodes: cannot connect to server")
+        assert "not JSON" in process.stderr.readline()
+        changed = json.loads(outputs.PBS_NODES)
+        del changed["nodes"]["wn2"]
+        replace(saved[0], json.dumps(changed))
+        assert "wn1: FreeCpus 1 -> 5" in process.stdout.readline()
+        assert process.stdout.readline().split()[1:] == ["wn2", "is", "gone"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert len(list(read_ads(written))) == 1
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes a file as a whole, so that no half of it is read."""
+    other = path.with_suffix(".new")
+    other.write_text(text)
+    other.replace(path)

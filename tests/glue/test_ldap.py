@@ -1,0 +1,232 @@
+"""What comes of servers that are slow, hostile or elsewhere; sound ones are in tests/services."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker import glue
+from matchmaker.glue.ldap import Bounds, servers
+
+QUICK = Bounds(timeout=2, total=4)
+
+
+def ber(tag: int, *parts: bytes) -> bytes:
+    content = b"".join(parts)
+    size = len(content)
+    length = bytes([size]) if size < 0x80 else b"\x84" + size.to_bytes(4, "big")
+    return bytes([tag]) + length + content
+
+
+def message(number: int, operation: bytes, controls: bytes = b"") -> bytes:
+    return ber(0x30, ber(0x02, number.to_bytes(4, "big")), operation, controls)
+
+
+def entry(number: int, name: str, **attributes: bytes) -> bytes:
+    pairs = [
+        ber(0x30, ber(0x04, key.encode()), ber(0x31, ber(0x04, value)))
+        for key, value in attributes.items()
+    ]
+    return message(number, ber(0x64, ber(0x04, name.encode()), ber(0x30, *pairs)))
+
+
+def queue(number: int, name: str = "q", **attributes: bytes) -> bytes:
+    dn = f"GlueCEUniqueID=h:1/jm-pbs-{name},o=grid"
+    ident = f"h:1/jm-pbs-{name}".encode()
+    return entry(number, dn, objectClass=b"GlueCE", GlueCEUniqueID=ident, **attributes)
+
+
+def done(number: int, code: int = 0, cookie: bytes = b"", extra: bytes = b"") -> bytes:
+    page = ber(0x30, ber(0x02, b"\0"), ber(0x04, cookie))
+    control = ber(0x30, ber(0x04, b"1.2.840.113556.1.4.319"), ber(0x04, page))
+    result = ber(0x65, ber(0x0A, bytes([code])), ber(0x04), ber(0x04), extra)
+    return message(number, result, ber(0xA0, control))
+
+
+Answer = Callable[[socket.socket, int], None]
+
+
+@contextmanager
+def server(answer: Answer) -> Iterator[str]:
+    """The URL of a server that answers each request by a function of the peer and its number."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                peer, _ = listening.accept()
+                with peer, suppress(OSError):
+                    while request := peer.recv(10_000):
+                        # 30 length 02 length number: the first length may take several bytes
+                        start = 2 if request[1] < 0x80 else 2 + (request[1] & 0x7F)
+                        number = request[start + 2 : start + 2 + request[start + 1]]
+                        answer(peer, int.from_bytes(number, "big"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"ldap://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
+            thread.join()
+
+
+def read(answer: Answer, bounds: Bounds = QUICK) -> glue.Glue:
+    with server(answer) as url:
+        return glue.read_ldap(url, "o=grid", bounds=bounds)
+
+
+def rules(found: glue.Glue) -> list[str]:
+    return [issue.rule for issue in found.issues if issue.rule.startswith("ldap.")]
+
+
+def test_a_sound_answer_of_this_server_is_read() -> None:
+    found = read(lambda peer, n: peer.sendall(queue(n, GlueCEStateFreeCPUs=b"7") + done(n)))
+    [ad] = found.computing_elements()
+    assert ad.eval("GlueCEStateFreeCPUs") == 7
+    assert rules(found) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda peer, n: peer.sendall(b"\x30\x84\x7f\xff\xff\xff\x02\x01\x01"), "2147483647 bytes"),
+        (lambda peer, n: peer.sendall(b"\x30\x80"), "not of LDAP"),
+        (lambda peer, n: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "not of LDAP"),
+        (lambda peer, n: peer.sendall(message(n, ber(0x64, b"\x30" * 2000))), "LDAP search"),
+        (lambda peer, n: peer.sendall(queue(n + 1) + done(n + 1)), "LDAP search"),
+        (lambda peer, n: peer.sendall(done(n, code=80)), "other"),
+        (lambda peer, n: peer.sendall(done(n, code=200)), "LDAP search"),
+        (lambda peer, n: peer.sendall(done(n, cookie=b"more")), "without end"),
+        (lambda peer, n: peer.close(), "LDAP search"),
+    ],
+    ids=["giant", "endless", "http", "nested", "other-number", "refused", "code", "pages", "gone"],
+)
+def test_nonsense_is_an_error(answer: Answer, said: str) -> None:
+    with pytest.raises(ConnectionError, match=said):
+        read(answer)
+
+
+def test_an_answer_without_end_is_cut() -> None:
+    def endless(peer: socket.socket, number: int) -> None:
+        while True:
+            peer.sendall(queue(number) * 100)
+
+    with pytest.raises(ConnectionError, match="too long"):
+        read(endless, Bounds(timeout=2, total=30, answer=1_000_000))
+
+
+def test_an_answer_byte_by_byte_is_cut() -> None:
+    pause = threading.Event()
+
+    def slow(peer: socket.socket, number: int) -> None:
+        for byte in queue(number) * 100:
+            peer.sendall(bytes([byte]))
+            pause.wait(0.05)
+
+    with pytest.raises(ConnectionError, match=r"too long|timed out"):
+        read(slow, Bounds(timeout=2, total=1))
+
+
+def test_a_giant_value_is_left_out() -> None:
+    found = read(lambda peer, n: peer.sendall(queue(n, GlueCEName=b"x" * 100_000) + done(n)))
+    assert rules(found) == ["ldap.value-limit"]
+    assert "GlueCEName" not in found.computing_elements()[0]
+
+
+def test_an_answer_that_ends_half_way_is_partial() -> None:
+    pages = iter([b"one", b"two"])
+
+    def half(peer: socket.socket, number: int) -> None:
+        cookie = next(pages, b"")
+        if cookie:
+            peer.sendall(queue(number, cookie.decode()) + done(number, cookie=cookie))
+        else:
+            peer.sendall(queue(number, "three")[:-5])
+            peer.close()
+
+    found = read(half)
+    assert rules(found) == ["ldap.partial"]
+    assert [ce.id for ce in found.snapshot.computing_elements] == [
+        "h:1/jm-pbs-one",
+        "h:1/jm-pbs-two",
+    ]
+
+
+def test_a_second_server_goes_on_where_the_first_ends() -> None:
+    pages = iter([b"one"])
+
+    def half(peer: socket.socket, number: int) -> None:
+        if cookie := next(pages, b""):
+            peer.sendall(queue(number, "one") + done(number, cookie=cookie))
+        else:
+            peer.close()
+
+    def whole(peer: socket.socket, number: int) -> None:
+        peer.sendall(queue(number, "one") + queue(number, "two") + done(number))
+
+    with server(half) as first, server(whole) as second:
+        found = glue.read_ldap([first, second], "o=grid", bounds=QUICK)
+    assert [ce.id for ce in found.snapshot.computing_elements] == [
+        "h:1/jm-pbs-one",
+        "h:1/jm-pbs-two",
+    ]
+    assert set(rules(found)) == {"ldap.partial", "ldap.failover"}
+
+
+def test_referrals_are_not_followed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.2)
+        there = f"ldap://127.0.0.1:{elsewhere.getsockname()[1]}/o=grid".encode()
+        referral = ber(0xA3, ber(0x04, there))
+        with pytest.raises(ConnectionError, match="not followed"):
+            read(lambda peer, n: peer.sendall(done(n, code=10, extra=referral)))
+        part = ber(0x73, ber(0x04, there))
+        found = read(lambda peer, n: peer.sendall(queue(n) + message(n, part) + done(n)))
+        assert rules(found) == ["ldap.referral"]
+        assert there.decode() in found.issues[0].raw
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=300), st.binary(max_size=60))
+def test_random_bytes_are_an_error(noise: bytes, inner: bytes) -> None:
+    def answer(peer: socket.socket, number: int) -> None:
+        peer.sendall(message(number, ber(0x64, inner)) + noise)
+        peer.close()
+
+    with pytest.raises(ConnectionError):
+        read(answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ldap://a.grid:2170", ["ldap://a.grid:2170"]),
+        ("ldap://a.grid", ["ldap://a.grid:389"]),
+        ("ldaps://a.grid", ["ldaps://a.grid:636"]),
+        ("ldap://[::1]:2170", ["ldap://[::1]:2170"]),
+        ("ldap://a:1/o=x,o=grid, ldap://b:2", ["ldap://a:1", "ldap://b:2"]),
+    ],
+)
+def test_servers(text: str, expected: list[str]) -> None:
+    found = servers(text)
+    assert [str(server) for server in found] == expected
+    assert found[0].base == ("o=x,o=grid" if "/o=x" in text else "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "ldap://", "ldap://h:port", "ldap://me:secret@h", "ldap://h:99999", "ldap://h#x", "h,h"],
+)
+def test_what_is_no_server(text: str) -> None:
+    with pytest.raises(ValueError, match=r"LDAP|server"):
+        servers(text)

@@ -1,0 +1,125 @@
+"""What real batch systems say of themselves."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+
+from matchmaker import batch
+from matchmaker.batch.description import commands
+from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
+from tests.services.slurm import SlurmNode, SlurmOracle
+
+pytestmark = pytest.mark.service
+
+NODES = (
+    SlurmNode("n1", cpus=2, memory_mb=1000, tmp_mb=1500, features=("el8", "si300")),
+    SlurmNode("n2", cpus=8, memory_mb=8000, features=("el9",), gres="gpu:a100:2"),
+    SlurmNode("n3", cpus=16, memory_mb=4000),
+)
+
+
+def asked(oracle: SlurmOracle, argv: Sequence[str]) -> str:
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=True, env=oracle.environment, timeout=60
+    )
+    return done.stdout
+
+
+def test_slurm_describes_itself(slurm: Callable[[Iterable[SlurmNode]], SlurmOracle]) -> None:
+    oracle = slurm(NODES)
+    found = batch.describe("slurm", lambda argv: asked(oracle, argv))
+    assert not found.issues
+    for node, ad in zip(NODES, found.nodes, strict=True):
+        assert ad.eval("Name") == node.name
+        assert ad.eval("Cpus") == ad.eval("FreeCpus") == node.cpus
+        assert ad.eval("Memory") == ad.eval("FreeMemory") == node.memory_mb
+        assert ad.eval("Disk") == node.tmp_mb * 1024
+        assert ad.eval("Features") == list(node.features)
+        assert ad.eval("GPUs") == ad.eval("FreeGPUs") == (2 if node.gres else 0)
+        assert ad.eval("Queues") == ["main"]
+        assert ad.eval("Available") is True
+    (queue,) = found.queues
+    assert queue.eval("GlueCEStateStatus") == "Production"
+    assert queue.eval("GlueCEInfoTotalCPUs") == queue.eval("GlueCEStateFreeCPUs") == 26
+    assert queue.eval("GlueCEStateTotalJobs") == 0
+    assert queue.eval("IsDefault") is True
+
+
+def test_slurm_says_the_same_in_json(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle],
+) -> None:
+    oracle = slurm(NODES)
+    lines = batch.describe("slurm", lambda argv: asked(oracle, argv))
+    data = batch.read_description("slurm", [("sinfo", asked(oracle, ["sinfo", "--json"]))])
+    for one, other in zip(lines.nodes, data.nodes, strict=True):
+        for name in one:
+            if name not in ("Native", "NodeState"):
+                assert one.eval(name) == other.eval(name), name
+
+
+def test_changes_are_seen_where_a_node_is_drained(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle],
+) -> None:
+    oracle = slurm(NODES)
+
+    def ask(argv: Sequence[str]) -> str:
+        return asked(oracle, argv)
+
+    before = batch.describe("slurm", ask)
+    update = ["scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=NodeName=n9 State=IDLE"]
+    asked(oracle, update)
+    try:
+        after = batch.describe("slurm", ask)
+        (change,) = batch.changes(before.nodes, after.nodes)
+        assert change.name == "n2"
+        assert change.attributes() == ["NodeState", "Available"]
+        assert after.nodes[1].eval("Available") is False
+        (queue,) = after.queues
+        assert queue.eval("GlueCEStateFreeCPUs") == 18
+    finally:
+        asked(oracle, ["scontrol", "update", "NodeName=n2", "State=RESUME"])
+    assert len(commands("slurm")) == 3
+
+
+@pytest.fixture(scope="module")
+def engine(gridengine: Callable[[], GridEngine]) -> GridEngine:
+    made = gridengine()
+    made.configure(
+        [Complex("bigmem", "BOOL", "=="), Complex("si00", "INT", "<=")],
+        [
+            QueueOf("fast.q", {"bigmem": "TRUE", "si00": "600"}, 4, {"h_rt": "24:00:00"}),
+            QueueOf("slow.q", {"bigmem": "FALSE", "si00": "1"}, 2, {"h_cpu": "0:30:0"}),
+        ],
+    )
+    return made
+
+
+def test_grid_engine_describes_itself(engine: GridEngine) -> None:
+    found = batch.describe("sge", engine.run)
+    assert not found.issues
+    (node,) = found.nodes
+    assert node.eval("Name") == "localhost"
+    assert node.eval("Cpus") == node.eval("FreeCpus") == 6
+    assert node.eval("Queues") == ["fast.q", "slow.q"]
+    # An integer of 1 is no feature.
+    assert node.eval("Features") == ["bigmem"]
+    # No execution daemon has reported from there.
+    assert node.eval("NodeState") == "u"
+    assert node.eval("Available") is False
+    fast, slow = found.queues
+    assert fast.eval("GlueCEPolicyMaxWallClockTime") == 24 * 60
+    assert slow.eval("GlueCEPolicyMaxCPUTime") == 30
+    assert fast.eval("GlueCEInfoTotalCPUs") == 4
+    assert fast.eval("GlueCEStateStatus") == "Queueing"
+
+
+def test_the_oracle_selects_as_grid_engine_does(engine: GridEngine) -> None:
+    assert engine.selected(["-l", "si00=500"]) == {"fast.q"}
+    assert engine.selected(["-l", "si00=1"]) == {"fast.q", "slow.q"}
+    assert engine.selected(["-l", "bigmem=TRUE"]) == {"fast.q"}
+    assert engine.selected(["-l", "si00=601"]) == set()
+    with pytest.raises(RefusedError, match="nothere"):
+        engine.selected(["-l", "nothere=1"])

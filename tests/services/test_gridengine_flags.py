@@ -1,0 +1,255 @@
+"""What our flags select on a real Grid Engine master, against what the residual accepts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from matchmaker import ClassAd, batch, glue, parse_expr, reduce
+from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
+from matchmaker.batch.policy import carry, decoded
+from matchmaker.classad.operators import truth
+from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
+
+pytestmark = pytest.mark.service
+
+RAM = "other.GlueHostMainMemoryRAMSize"
+CPUS = "other.GlueHostArchitectureSMPSize"
+SI00 = "other.GlueHostBenchmarkSI00"
+OS = "other.GlueHostOperatingSystemName"
+TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
+
+# A minimum and a maximum are complexes of their own; processors at least are a site's complex.
+SITE = """
+exclude = ["-q", "!({hosts})"]
+
+[attributes.GlueHostMainMemoryRAMSize]
+kind = "range"
+min = "mem_total={value}M"
+max = "mem_most={value}M"
+
+[attributes.GlueHostArchitectureSMPSize]
+kind = "min"
+term = "cores={value}"
+
+[attributes.GlueHostBenchmarkSI00]
+kind = "bucket"
+term = "si={value}"
+join = "|"
+buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, 10000] }
+
+[attributes.GlueHostOperatingSystemName]
+kind = "eq"
+term = "os={value}"
+join = "|"
+negate = "!"
+features = { "SL" = "sl", "Debian" = "deb", "CentOS" = "cent" }
+
+[attributes.GlueHostApplicationSoftwareRunTimeEnvironment]
+kind = "member"
+term = "{value}=TRUE"
+features = { "APP1" = "app1", "APP2" = "app2" }
+"""
+
+COMPLEXES = [
+    Complex("os", "RESTRING", "=="),
+    Complex("si", "RESTRING", "=="),
+    Complex("app1", "BOOL", "=="),
+    Complex("app2", "BOOL", "=="),
+    Complex("cores", "INT", "<="),
+    Complex("mem_most", "MEMORY", ">="),
+]
+
+
+def inventory() -> list[ClassAd]:
+    chance = random.Random(1997)
+    ads = []
+    for number in range(16):
+        ad = ClassAd(
+            {
+                "Name": f"wn{number:02}",
+                "GlueHostMainMemoryRAMSize": chance.choice([512, 1000, 1024, 2048, 4096]),
+                "GlueHostArchitectureSMPSize": chance.choice([1, 2, 4, 8]),
+                "GlueHostOperatingSystemName": chance.choice(["SL", "Debian", "CentOS"]),
+                "GlueHostApplicationSoftwareRunTimeEnvironment": sorted(
+                    chance.sample(["APP1", "APP2"], chance.randint(0, 2))
+                ),
+            }
+        )
+        speed = chance.choice([400, 499, 500, 620, None])
+        if speed is not None:
+            ad["GlueHostBenchmarkSI00"] = speed
+        ads.append(ad)
+    return ads
+
+
+NODES = inventory()
+
+
+@pytest.fixture(scope="module")
+def oracle(gridengine: Callable[[], GridEngine]) -> GridEngine:
+    engine = gridengine()
+    queues = []
+    for ad in NODES:
+        ram = ad.eval("GlueHostMainMemoryRAMSize")
+        name = str(ad.eval("GlueHostOperatingSystemName"))
+        tags = ad.eval("GlueHostApplicationSoftwareRunTimeEnvironment")
+        assert isinstance(tags, list)
+        values = {
+            "mem_total": f"{ram}M",
+            "mem_most": f"{ram}M",
+            "cores": str(ad.eval("GlueHostArchitectureSMPSize")),
+            "os": {"SL": "sl", "Debian": "deb", "CentOS": "cent"}[name],
+        }
+        speed = ad.eval("GlueHostBenchmarkSI00")
+        if isinstance(speed, int):
+            values["si"] = {4: "si400", 5: "si500", 6: "si600"}[speed // 100]
+        values |= {str(tag).lower(): "TRUE" for tag in tags}
+        queues.append(QueueOf(str(ad.eval("Name")), values))
+    engine.configure(COMPLEXES, queues)
+    return engine
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Mapping:
+    path: Path = tmp_path_factory.mktemp("site") / "sge.toml"
+    path.write_text(SITE)
+    return batch.load_mapping("sge", path)
+
+
+def accepted(requirement: str) -> set[str]:
+    condition = parse_expr(requirement)
+    return {str(ad.eval("Name")) for ad in NODES if truth(condition.eval(target=ad)) is True}
+
+
+def told(
+    requirement: str, site: Mapping, *, nodes: bool = False, want: Fit = Fit.NECESSARY
+) -> Submission | None:
+    reduction = reduce(ClassAd({"Requirements": parse_expr(requirement)}), ClassAd(), glue.scope)
+    try:
+        return batch.flags(reduction, "sge", site, NODES if nodes else None, want)
+    except NoHostError:
+        return None
+
+
+def condition(chance: random.Random) -> str:
+    kind = chance.randrange(8)
+    if kind < 2:
+        bound = chance.choice([0, 511, 512, 1000, 1023.5, 1024, 2047, 2048, 4096, 4097])
+        return f"{RAM} {chance.choice(['>', '>=', '<', '<=', '==', '!='])} {bound}"
+    if kind == 2:
+        return f"{CPUS} {chance.choice(['>', '>=', '<', '=='])} {chance.choice([0, 1, 2, 4, 8])}"
+    if kind < 5:
+        return f"{SI00} {chance.choice(['>', '>=', '<', '!='])} {chance.choice([400, 499, 500])}"
+    if kind == 5:
+        return f'{OS} {chance.choice(["==", "!="])} "{chance.choice(["sl", "Debian", "CentOS"])}"'
+    tag = chance.choice(["APP1", "APP2"])
+    return f'{chance.choice(["", "", "!"])}member("{tag}", {TAGS})'
+
+
+def requirement(seed: int) -> str:
+    chance = random.Random(seed)
+    clauses = []
+    for _ in range(chance.randint(1, 3)):
+        a, b, c = (condition(chance) for _ in range(3))
+        shapes = [a, a, a, a, f"({a} || {b})", f"!({a} && {b})", f"({a} ? {b} : {c})", f"!({a})"]
+        clauses.append(chance.choice(shapes))
+    return " && ".join(clauses)
+
+
+def hold(selected: set[str], wanted: set[str], verdict: Fit, about: object) -> None:
+    if verdict is Fit.EXACT:
+        assert selected == wanted, about
+    elif verdict is Fit.NECESSARY:
+        assert selected >= wanted, about
+    else:
+        assert selected <= wanted, about
+
+
+def test_flags_select_what_the_verdict_says(oracle: GridEngine, site: Mapping) -> None:
+    fits = []
+    for seed in range(110):
+        text = requirement(seed)
+        submission = told(text, site)
+        if submission is None:
+            assert not accepted(text), text
+            continue
+        fits.append(submission.verdict)
+        about = (text, submission.argv)
+        hold(oracle.selected(submission.argv), accepted(text), submission.verdict, about)
+    assert fits.count(Fit.EXACT) >= 30
+    assert fits.count(Fit.NECESSARY) >= 20
+
+
+def test_flags_that_make_sure_select_accepted_hosts_only(oracle: GridEngine, site: Mapping) -> None:
+    made = 0
+    for seed in range(150, 200):
+        text = requirement(seed)
+        try:
+            submission = told(text, site, want=Fit.SUFFICIENT)
+        except NoFlagsError:
+            continue
+        if submission is not None:
+            made += submission.verdict is Fit.SUFFICIENT
+            about = (text, submission.argv)
+            hold(oracle.selected(submission.argv), accepted(text), submission.verdict, about)
+    assert made >= 5
+
+
+def test_flags_for_an_inventory_select_exactly(oracle: GridEngine, site: Mapping) -> None:
+    for seed in range(250, 290):
+        text = requirement(seed)
+        submission = told(text, site, nodes=True)
+        if submission is None:
+            assert not accepted(text)
+            continue
+        assert submission.verdict is Fit.EXACT
+        assert submission.certificate is not None
+        assert submission.certificate.exact
+        assert oracle.selected(submission.argv) == accepted(text), (text, submission.argv)
+
+
+# --- traps ----------------------------------------------------------------------------------------
+
+
+def test_a_host_is_excluded_by_its_name(oracle: GridEngine) -> None:
+    every = {str(ad.eval("Name")) for ad in NODES}
+    assert oracle.selected(["-l", "hostname=!(wn1|wn2)"]) == every
+    assert oracle.selected(["-l", "hostname=!(localhost|wn2)"]) == set()
+
+
+def test_of_one_complex_asked_for_twice_the_last_counts_and_so_ours_ask_once(
+    oracle: GridEngine, site: Mapping
+) -> None:
+    twice = oracle.selected(["-l", "mem_total=4096M,mem_total=1000M"])
+    assert twice > oracle.selected(["-l", "mem_total=4096M"])
+    submission = told(f"{RAM} >= 4096 && {RAM} >= 1000", site)
+    assert submission is not None
+    assert submission.argv == ("-l", "mem_total=4096M")
+
+
+def test_false_does_not_match_what_is_not_there_and_so_is_never_asked_for(
+    oracle: GridEngine, site: Mapping
+) -> None:
+    without = accepted(f'!member("APP1", {TAGS})')
+    assert oracle.selected(["-l", "app1=FALSE"]) == set() != without
+    submission = told(f'!member("APP1", {TAGS})', site)
+    assert submission is not None
+    assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+
+
+def test_an_unknown_complex_is_a_usage_error(oracle: GridEngine) -> None:
+    with pytest.raises(RefusedError, match="nonesuch"):
+        oracle.selected(["-l", "nonesuch=3"])
+
+
+def test_a_queued_job_carries_the_policy(oracle: GridEngine, site: Mapping) -> None:
+    policy = parse_expr("other.GlueCEPolicyMaxCPUTime > 1000 && other.GlueCEPolicyMaxWallTime > 9")
+    submission = told(f"{RAM} >= 1000", site)
+    assert submission is not None
+    argv = carry(submission, policy, site).argv
+    job = oracle.run(["qsub", "-terse", "-h", *argv, "-b", "y", "true"]).strip()
+    assert decoded(oracle.run(["qstat", "-j", job])) is policy

@@ -1,0 +1,89 @@
+"""``docs/api.md`` lists every public name with its arguments or members: those that there are."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+import matchmaker as mm
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@attrs.frozen(slots=True)
+class Row:
+    """A name as the page has it."""
+
+    name: str
+    arguments: tuple[str, ...] | None
+    says: str
+    members: tuple[str, ...]
+    link: str
+
+
+def rows() -> list[Row]:
+    found = []
+    for line in (DOCS / "api.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        head = re.fullmatch(r"`(\w+)(?:\((.*)\))?`", cells[0])
+        if not line.startswith("| `") or head is None:
+            continue
+        *_, link = cells
+        members = re.findall(r"`(\w+)`", cells[2]) if len(cells) == 4 else ()
+        arguments = None if head[2] is None else tuple(filter(None, head[2].split(", ")))
+        found.append(Row(head[1], arguments, cells[1], tuple(members), link))
+    return found
+
+
+ROWS = rows()
+
+
+def members(thing: Any) -> set[str]:
+    """The public names that a class of ours defines, or that a module has to give."""
+    if isinstance(thing, ModuleType):
+        own = (
+            n
+            for n, held in vars(thing).items()
+            if getattr(held, "__module__", "") == thing.__name__
+        )
+        return {name for name in getattr(thing, "__all__", own) if not name.startswith("_")}
+    if not inspect.isclass(thing):
+        return set()
+    if issubclass(thing, Enum):
+        return set(thing.__members__)
+    ours = [base for base in thing.__mro__ if base.__module__.partition(".")[0] == "matchmaker"]
+    found = {name for base in ours for name in vars(base)}
+    if issubclass(thing, Exception) and "__init__" in found:
+        found |= set(inspect.signature(thing).parameters)
+    return {name for name in found if not name.startswith("_")}
+
+
+def test_every_name_is_there_once() -> None:
+    assert sorted(row.name for row in ROWS) == sorted(mm.__all__)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_name_is_as_the_page_says(row: Row) -> None:
+    thing = getattr(mm, row.name)
+    assert row.says
+    if inspect.isfunction(thing):
+        assert row.arguments == tuple(inspect.signature(thing).parameters)
+    else:
+        assert row.arguments is None
+        assert sorted(row.members) == sorted(members(thing))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_name_is_explained_where_the_page_says(row: Row) -> None:
+    link = re.fullmatch(r"\[[^]]+\]\((\w+\.md)#([\w-]+)\)", row.link)
+    assert link is not None
+    text = (DOCS / link[1]).read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    assert link[2] in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}

@@ -1,0 +1,170 @@
+"""The gLite broker's own rules: access, limits, gang matching, ties by lot, queues tried before."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchmaker import ParseError, broker, parse_ad, parse_ads
+from matchmaker.broker import Rules
+from matchmaker.matching.selection import Selection
+
+RULES = "GlueCEAccessControlBaseRule"
+ANY = "Requirements = true; Rank = 0"
+
+
+def refusals(found: Selection) -> list[tuple[str, str]]:
+    return [(refusal.name, refusal.by) for refusal in found.refused]
+
+
+@pytest.mark.parametrize(
+    ("who", "admits"),
+    [
+        ('VirtualOrganisation = "cms"', {"vo", "open"}),
+        ('VirtualOrganisation = "CMS"', {"vo", "open"}),
+        ('CertificateSubject = "/C=IT/CN=Ada"', {"dn", "open"}),
+        ('FQAN = "/cms/Role=pilot/Capability=NULL"', {"pilots", "group", "open"}),
+        ('FQAN = "/cms"', {"group", "open", "denied"}),
+        ('FQAN = "/atlas"; VirtualOrganisation = "atlas"', {"open"}),
+        ("", {"open"}),
+    ],
+)
+def test_access(who: str, admits: set[str]) -> None:
+    queues = f"""
+    [ CEid = "vo"; {RULES} = {{ "VO:cms" }} ]
+    [ CEid = "dn"; {RULES} = {{ "VO:none", "/C=IT/CN=Ada" }} ]
+    [ CEid = "pilots"; {RULES} = {{ "VOMS:/cms/Role=pilot" }} ]
+    [ CEid = "group"; {RULES} = {{ "VOMS:/cms/*" }} ]
+    [ CEid = "denied"; {RULES} = {{ "VOMS:/cms/*", "DENY:/cms/Role=pilot" }} ]
+    [ CEid = "open" ]
+    """
+    job = parse_ad(f"[ {ANY}; {who} ]")
+    found = broker.choose(job, parse_ads(queues))
+    assert {candidate.name for candidate in found.ranked} == admits
+    assert {by for _, by in refusals(found)} <= {"broker"}
+    without = broker.choose(job, parse_ads(queues), rules=Rules(admission=()))
+    assert len(without.ranked) == 6
+
+
+def test_limits_of_jobs() -> None:
+    queues = """
+    [ CEid = "full"; GlueCEPolicyMaxTotalJobs = 9;
+      GlueCEStateRunningJobs = 7; GlueCEStateWaitingJobs = 2 ]
+    [ CEid = "room"; GlueCEPolicyMaxTotalJobs = 9;
+      GlueCEStateRunningJobs = 6; GlueCEStateWaitingJobs = 2 ]
+    [ CEid = "nolimit"; GlueCEPolicyMaxTotalJobs = 0;
+      GlueCEStateRunningJobs = 6; GlueCEStateWaitingJobs = 2 ]
+    [ CEid = "unknown"; GlueCEPolicyMaxTotalJobs = 9; GlueCEStateRunningJobs = 6 ]
+    """
+    found = broker.choose(parse_ad(f"[ {ANY} ]"), parse_ads(queues))
+    assert refusals(found) == [("full", "broker")]
+    assert "GlueCEStateRunningJobs" in found.refused[0].reason
+
+
+def test_defaults_want_production_where_a_status_is_told() -> None:
+    queues = """
+    [ CEid = "drains"; GlueCEStateStatus = "Draining"; GlueCEStateEstimatedResponseTime = 1 ]
+    [ CEid = "works"; GlueCEStateStatus = "production"; GlueCEStateEstimatedResponseTime = 2 ]
+    [ CEid = "silent"; GlueCEStateEstimatedResponseTime = 3 ]
+    """
+    found = broker.choose(parse_ad("[]"), parse_ads(queues))
+    assert [candidate.name for candidate in found.ranked] == ["works", "silent"]
+    # A job that asks for something else is not corrected.
+    found = broker.choose(parse_ad("[ Requirements = true ]"), parse_ads(queues))
+    assert found.chosen is not None
+    assert found.chosen.name == "drains"
+
+
+def test_one_way() -> None:
+    queues = '[ CEid = "shy"; Requirements = false ] [ CEid = "b"; Requirements = true ]'
+    job = parse_ad(f"[ {ANY} ]")
+    assert refusals(broker.choose(job, parse_ads(queues))) == [("shy", "resource")]
+    rules = Rules(both_ways=False)
+    assert refusals(broker.choose(job, parse_ads(queues), rules=rules)) == []
+    kept = broker.pool(parse_ads(queues), rules=rules)
+    (choice,) = broker.choose_many([job], kept, rules=rules)
+    assert choice.names == ("b", "shy")
+
+
+def test_queues_tried_before_come_last() -> None:
+    queues = "".join(f'[ CEid = "{name}"; F = {rank} ]' for rank, name in enumerate("abcd"))
+    job = parse_ad("[ Requirements = true; Rank = other.F ]")
+    found = broker.choose(job, parse_ads(queues), rules=Rules(tried=("d", "a", "nothere")))
+    assert [candidate.name for candidate in found.ranked] == ["c", "b", "d", "a"]
+
+
+def test_gang_matching_with_storage() -> None:
+    queues = """
+    [ CEid = "near"; storage = [ CloseSEs = { [ name = "se1"; free = 500 ] } ] ]
+    [ CEid = "small"; storage = [ CloseSEs = { [ name = "se2"; free = 5 ] } ] ]
+    [ CEid = "none" ]
+    """
+    job = parse_ad("""[ Need = 100; Rank = 0;
+        Requirements = anyMatch(other.storage.CloseSEs, target.free > MY.Need) ]""")
+    found = broker.choose(job, parse_ads(queues))
+    assert [candidate.name for candidate in found.ranked] == ["near"]
+    (choice,) = broker.choose_many([job], broker.pool(parse_ads(queues)))
+    assert choice.names == ("near",)
+
+
+def test_by_lot_better_ranks_come_sooner_and_a_seed_gives_the_same_again() -> None:
+    queues = list(parse_ads("".join(f'[ CEid = "{n}"; F = {n} ]' for n in range(6))))
+    job = parse_ad("[ Requirements = true; Rank = other.F ]")
+    rules = Rules(fuzzy=1.0)
+
+    def order(seed: int) -> list[str]:
+        found = broker.choose(job, queues, tie=random.Random(seed), rules=rules)
+        return [candidate.name for candidate in found.ranked]
+
+    assert order(5) == order(5)
+    firsts = Counter(order(seed)[0] for seed in range(200))
+    assert firsts["5"] > firsts["1"]
+    assert len(firsts) > 2
+    assert sorted(order(1)) == [str(n) for n in range(6)]
+
+
+def test_a_condition_of_the_broker_that_is_none() -> None:
+    with pytest.raises(ParseError):
+        broker.choose(parse_ad("[]"), [], rules=Rules(admission=("other. >",)))
+
+
+numbers = st.integers(0, 3)
+queue_texts = st.builds(
+    lambda number, full, vo, rank: (
+        f'[ CEid = "q{number}"; F = {rank}; GlueCEPolicyMaxTotalJobs = {full};'
+        f' GlueCEStateRunningJobs = 1; GlueCEStateWaitingJobs = 1; {RULES} = {{ "VO:{vo}" }};'
+        f' Requirements = other.Size < {number + 1} ]'
+    ),
+    st.integers(0, 30), numbers, st.sampled_from(["a", "b"]),
+    st.sampled_from(["0", "1", "2.5", "undefined", '"x"']),
+)  # fmt: skip
+job_texts = st.builds(
+    lambda vo, size, rank: (
+        f'[ VirtualOrganisation = "{vo}"; Size = {size}; Rank = {rank};'
+        f" Requirements = other.F isnt {size} ]"
+    ),
+    st.sampled_from(["a", "b"]), numbers, st.sampled_from(["other.F", "-other.F", "1"]),
+)  # fmt: skip
+
+
+@given(
+    st.lists(queue_texts, max_size=8, unique_by=lambda text: text.split('"')[1]),
+    st.lists(job_texts, max_size=4),
+    st.booleans(),
+)
+def test_many_jobs_are_decided_as_each_alone(
+    queues: list[str], jobs: list[str], both_ways: bool
+) -> None:
+    rules = Rules(both_ways=both_ways, tried=("q1", "q2"))
+    ads = list(parse_ads("\n".join(queues)))
+    asked = [parse_ad(job) for job in jobs]
+    kept = broker.pool(ads, rules=rules)
+    for job, choice in zip(asked, broker.choose_many(asked, kept, rules=rules), strict=True):
+        alone = broker.choose(job, ads, rules=rules)
+        assert choice.names == tuple(candidate.name for candidate in alone.ranked)
+        assert choice.ranks == tuple(candidate.rank for candidate in alone.ranked)
+        assert set(choice.unranked) == {r.name for r in alone.refused if r.by == "rank"}
