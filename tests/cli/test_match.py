@@ -101,17 +101,19 @@ def test_a_job_past_its_budget_is_told(
     hungry = " + ".join(["size(TARGET.Name)"] * 100)
     job = f"[ Requirements = {hungry} > 0 ]"
     done = classad("match", "-", pool, stdin=job)
-    said = f"the job's requirements are an error for some ads: {bounds.TOO_MANY_STEPS}"
-    assert (done.status, done.err) == (1, f"classad: {said}\n")
+    said = "not all could be evaluated: "
+    assert done.status == 1
+    assert done.err.startswith(f"classad: {said}")
+    assert done.err.endswith(f"{bounds.TOO_MANY_STEPS}\n")
     data = json.loads(classad("match", "-", pool, "--json", stdin=job).out)
-    assert (data["matched"], data["error"]) == (0, bounds.TOO_MANY_STEPS)
+    assert data["matched"] == 0
+    assert bounds.TOO_MANY_STEPS in data["error"]
     done = classad("explain", "-", pool, stdin=job)
-    told = "not all could be evaluated, the rest counts as an error"
-    assert f"{told}: {bounds.TOO_MANY_STEPS}" in done.out.splitlines()
+    assert f"0 of 60 match; {said}" in done.out
     data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
-    assert data["error"] == bounds.TOO_MANY_STEPS
+    assert bounds.TOO_MANY_STEPS in data["error"]
     assert data["clauses"][0]["error"] == 60
-    assert told in classad("explain", "-", pool, "--html", "-", stdin=job).out
+    assert said in classad("explain", "-", pool, "--html", "-", stdin=job).out
     data = json.loads(classad("assign", "-", "--pool", pool, "--json", stdin=job).out)
     assert data["placements"][0]["outcome"] == "error"
     assert bounds.TOO_MANY_STEPS in data["placements"][0]["reason"]

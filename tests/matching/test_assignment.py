@@ -373,19 +373,6 @@ def test_no_key_steers_who_reads_a_reason() -> None:
     assert reason == "the job refuses the only slot: on a?[31m? TARGET.Cpus > 1 is false (Cpus = 1)"
 
 
-def test_what_took_too_long_is_told_beside_what_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MAX_STEPS", 200)
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 200)
-    hungry = " + ".join(["size(TARGET.Name)"] * 100)
-    pool = Pool(ClassAd({"Name": str(n), "State": "Claimed", "Few": n < 3}) for n in range(40))
-    job = parse_ad(f"[ Requirements = TARGET.Few || {hungry} > 0 ]")
-    assert len(pool.match(job)) == 3
-    [placement] = pool.assign([job]).idle
-    assert placement.outcome is Outcome.NO_ROOM
-    more = f"not all could be evaluated: {bounds.TOO_MANY_STEPS}"
-    assert placement.reason == f"3 slots match: 3 not free; {more}"
-
-
 def test_undefined_requests_and_requests_of_nothing_take_nothing() -> None:
     jobs = "[ RequestMemory = undefined; RequestCpus = 0; RequestGPUs = false ]" * 3
     found = assign(DIVISIBLE, jobs)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import html
+from html import escape
 from itertools import combinations
 
 import numpy as np
@@ -290,11 +291,12 @@ def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for clauses in (f"{hungry} > 0", f"TARGET.Cpus >= 0 && {hungry} > 0"):
         job = parse_ad(f"[ Requirements = {clauses} ]")
         found = pool.explain(job)
-        assert (found.matched, found.error) == (0, bounds.TOO_MANY_STEPS)
-        said = f"not all could be evaluated, the rest counts as an error: {found.error}"
-        assert found.remarks() == (said,)
+        assert found.matched == 0
+        assert found.error is not None
+        assert bounds.TOO_MANY_STEPS in found.error
+        said = f"0 of 40 match; not all could be evaluated: {found.error}"
         assert said in str(found).splitlines()
-        assert said in found.html()
+        assert escape(said) in found.html()
         assert found.clauses[-1].error == 40
     assert pool.explain(parse_ad("[ Requirements = TARGET.Cpus > 0 ]")).error is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
+from matchmaker.classad import bounds
+from matchmaker.classad import evaluate as evaluate_module
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
-from matchmaker.matching.columns import evaluator, forms, kernels, sparse
+from matchmaker.matching.columns import evaluator, forms, kernels, sparse, work
+from matchmaker.matching.columns import scalar as scalar_module
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
@@ -23,6 +27,7 @@ from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, scalars, values
 from matchmaker.matching.ranking import rank_number
+from matchmaker.matching.snapshot import Snapshot
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
@@ -38,6 +43,7 @@ def form(request: pytest.FixtureRequest) -> Iterator[str]:
         patched.setattr(evaluator, "FEW_ROWS", 0)
         if request.param != FORMS[0]:
             patched.setattr(evaluator, "FEW", 0)
+            patched.setattr(scalar_module, "FEW", 0)
         if request.param in ("not coded", "texts"):
             patched.setattr(forms, "MANY", 0)
             patched.setattr(stores, "SETTLE_EVERY", 0)
@@ -101,6 +107,10 @@ def viewed(ads: list[ClassAd]) -> View:
 def test_each_row_has_the_value_of_the_scalar_form(
     form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
 ) -> None:
+    compare_values(job, ads, node, side)
+
+
+def compare_values(job: ClassAd, ads: list[ClassAd], node: Expr, side: Side) -> None:
     vector = Evaluator(viewed(ads), job, (side, "requirements")).vector(node, side)
     found = [canonical(value) for value in values(vector, len(ads))]
     assert found == [canonical(scalar(node, side, job, ad)) for ad in ads]
@@ -117,6 +127,10 @@ def scalar(node: Expr, side: Side, job: ClassAd, ad: ClassAd) -> Value:
 def test_masks_and_ranks_are_those_of_each_match(
     form: str, job: ClassAd, ads: list[ClassAd]
 ) -> None:
+    compare_matches(job, ads)
+
+
+def compare_matches(job: ClassAd, ads: list[ClassAd]) -> None:
     view, cache = viewed(ads), Cache()
     outcomes = [match(job, ad) for ad in ads]
     for _ in range(2):
@@ -129,9 +143,55 @@ def test_masks_and_ranks_are_those_of_each_match(
             bool(number % 2) and o.right is True for number, o in enumerate(outcomes)
         ]
         for rows in (view.rows(), view.rows()[::2]):
-            found = ranks(view, job, rows, cache).tolist()
+            found = ranks(view, job, rows, cache)[0].tolist()
             expected = [rank_number(outcomes[row].rank) for row in rows.tolist()]
             assert [None if math.isnan(r) else r for r in found] == expected
+
+
+@pytest.fixture(params=[12, 80], scope="module")
+def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A budget that many evaluations use up."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bounds, "MAX_STEPS", request.param)
+        patched.setattr(evaluate_module, "MAX_STEPS", request.param)
+        # What an expression takes changes a little when a function is made of it.
+        patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
+        patched.setattr(scalar_module, "COSTLY", request.param >> 1)
+        yield
+
+
+@pytest.mark.usefixtures("few_steps")
+@given(jobs, pools(), anything, st.sampled_from(Side))
+@settings(max_examples=60)
+def test_each_row_runs_out_of_steps_where_the_scalar_form_does(
+    form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
+) -> None:
+    compare_values(job, ads, node, side)
+
+
+@pytest.mark.usefixtures("few_steps")
+@given(jobs, pools(), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_masks_and_ranks_are_those_of_each_match_where_steps_run_out(
+    form: str, job: ClassAd, ads: list[ClassAd], chance: Random
+) -> None:
+    compare_matches(job, ads)
+    numbered = list(enumerate(ads))
+    shuffled = chance.sample(numbered, len(numbered))
+    for flat in (10_000_000, chance.randrange(1000)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(work, "FLAT", flat)
+            patched.setattr(work, "EACH", 0)
+            assert answers(job, shuffled) == answers(job, numbered)
+
+
+def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
+    """What a pool of numbered ads gives for a job, whatever their order."""
+    store = Store()
+    store.extend((str(number), ad) for number, ad in ads)
+    found = Snapshot(store.view(), Cache()).match(job)
+    matched = sorted(zip(found.keys, found.ranks, strict=True))
+    return matched, set(found.unranked), found.error is None
 
 
 @given(pools(), pools(), st.data())

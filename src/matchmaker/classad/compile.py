@@ -76,7 +76,7 @@ class _Coder:
     def __init__(self, around: Surroundings, node: Expr) -> None:
         self._around = around
         self._node = node
-        self._begun = f"state = state or BEGIN(ad, other, inside, {node.depth})"
+        self._begun = "state = state or BEGIN(ad, other, inside, NODE)"
         self._lines: list[str] = []
         self._indent = 1
         self._count = 0
@@ -85,6 +85,7 @@ class _Coder:
             "SLOW": frozenset(around.reference) | {type(None)},
             "LIST": ListExpr,
             "BEGIN": around.begin,
+            "NODE": node,
             "FOLLOW": around.follow,
             "U": UNDEFINED,
             "TRUTH": truth,

@@ -20,6 +20,7 @@ from matchmaker.classad.bounds import (
     LONG,
     MAX_DEPTH,
     MAX_STEPS,
+    Budget,
     OutOfBoundsError,
     bulk,
     cost,
@@ -125,20 +126,38 @@ def _with_room(work: Callable[..., Value], *arguments: Any) -> Value:
 
 def _evaluate(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> Value:
     """The value of an expression that has no function, or none that serves here."""
+    return evaluate_counted(node, my, target, inside)[0]
+
+
+def evaluate_counted(
+    node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str = ""
+) -> tuple[Value, Budget]:
+    """As ``evaluate``, with what the evaluation has used up.
+
+    >>> from matchmaker import parse_expr
+    >>> value, used = evaluate_counted(parse_expr("1 + 2"), None, None)
+    >>> value, used.steps
+    (3, 3)
+    """
+    state = _state(node, my, target, inside)
     try:
-        return _begun(node, my, target, inside)
+        return _begun(node, my, target, state), state
     except OutOfBoundsError as end:
-        return ErrorType(str(end))
+        return ErrorType(str(end)), state
     except RecursionError:
-        return _with_room(_begun, node, my, target, inside)
+        state = _state(node, my, target, inside)
+        return _with_room(_begun, node, my, target, state), state
 
 
-def _begun(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> Value:
+def _state(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> State:
     state = State(my.root if my is not None else None, target, my, inside)
     if inside:
         state.depth = node.depth
-    if node.run is None:
-        admit(node, state)
+    return state
+
+
+def _begun(node: Expr, my: ClassAd | None, target: ClassAd | None, state: State) -> Value:
+    admit(node, state)
     return _run(node, my, target, state)
 
 
@@ -386,11 +405,12 @@ State.table = REFERENCE
 _NODES: Final[frozenset[Any]] = frozenset(REFERENCE)
 
 
-def _begin(ad: ClassAd, other: ClassAd | None, inside: str, depth: int) -> State:
-    """The state of an evaluation that a function has begun, once it needs one."""
+def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> State:
+    """The state of an evaluation that the function of `node` has begun, once it needs one."""
     state = State(ad, other, ad, inside)
+    state.steps = weight(node)
     if inside:
-        state.depth = depth
+        state.depth = node.depth
     return state
 
 

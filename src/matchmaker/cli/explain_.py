@@ -92,7 +92,7 @@ def _page(explained: Explanation) -> list[RenderableType]:
         last = 4 + len(more)
         parts.append(table(titles, rows, right=range(last), whole=(0, 1, 2, *range(4, last + 1))))
     parts.append(explained.summary())
-    for some in (explained.remarks(), explained.conflicts, explained.suggestions):
+    for some in (explained.notes, explained.conflicts, explained.suggestions):
         parts += ["", *map(str, some)] if some else []
     rows = [
         (

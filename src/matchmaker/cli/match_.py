@@ -71,7 +71,7 @@ def _exhausted(refusal: Refusal) -> str | None:
 def _warn(error: str | None) -> None:
     """Says on standard error that a refusal may be none of the job's making."""
     if error is not None:
-        said = f"the job's requirements are an error for some ads: {error}"
+        said = f"not all could be evaluated: {error}"
         print(f"classad: {printable(said)}", file=sys.stderr)
 
 

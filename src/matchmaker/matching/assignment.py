@@ -34,6 +34,7 @@ from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
 from matchmaker.matching.pair import describe
@@ -249,6 +250,8 @@ class _Cycle:
         self._sizes = Counter(self._clusters)
         self._candidates: dict[Hashable, Candidates] = {}
         self._idle: dict[Hashable, Idle] = {}
+        self._failed: dict[Hashable, Idle] = {}
+        """Clusters whose jobs take too much: they have no further turn."""
 
     def run(self) -> Assignment:
         entries = [entry for n, job in enumerate(self._jobs) if (entry := self._entry(n, job))]
@@ -285,19 +288,29 @@ class _Cycle:
 
     def _place(self, entry: _Entry) -> Placement:
         job, cluster = self._jobs[entry.number], self._clusters[entry.number]
+        idle = self._failed.get(cluster)
+        try:
+            choice = None if idle is not None else self._best(job, cluster)
+            if choice is not None:
+                self._idle.pop(cluster, None)
+                return self._given(entry, job, choice)
+            # What is said of the first of jobs that are alike is said of those that follow.
+            idle = idle or self._idle.get(cluster)
+            if idle is None:
+                idle = self._idle[cluster] = why_idle(self._slots, job)
+        except OverworkError as error:
+            idle = self._failed[cluster] = Idle(Outcome.ERROR, str(error))
+        return Placement(entry.number, entry.group, idle.outcome, reason=idle.reason)
+
+    def _best(self, job: ClassAd, cluster: Hashable) -> Choice | None:
+        """The best slot for a job. Raises OverworkError."""
+        if self._slots.problem is not None:
+            raise OverworkError(self._slots.problem)
         candidates = self._candidates.get(cluster)
         if candidates is None:
             candidates = Candidates(self._slots, job, self._sizes[cluster])
             self._candidates[cluster] = candidates
-        choice = candidates.best()
-        if choice is None:
-            # What is said of the first of jobs that are alike is said of those that follow.
-            idle = self._idle.get(cluster)
-            if idle is None:
-                idle = self._idle[cluster] = why_idle(self._slots, job)
-            return Placement(entry.number, entry.group, idle.outcome, reason=idle.reason)
-        self._idle.pop(cluster, None)
-        return self._given(entry, job, choice)
+        return candidates.best()
 
     def _given(self, entry: _Entry, job: ClassAd, choice: Choice) -> Placement:
         slots = self._slots

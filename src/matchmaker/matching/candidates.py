@@ -22,6 +22,7 @@ from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
+from matchmaker.matching.columns.work import Work
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
@@ -52,7 +53,8 @@ class Candidates:
         self.job = job
         self._slots = slots
         self._masks = Masks(slots.now, job, Cache(0))
-        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK))
+        self._work = Work(slots.now.size)
+        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), None, self._work)
         self._requests = Requests(slots, job)
         # Clean slots: some of the best, in order, and where in them we are.
         self._width = max(FIRST, EACH * count)
@@ -66,7 +68,8 @@ class Candidates:
     def best(self) -> Choice | None:
         """The best slot that a job of the cluster can have by now, of equal ones the first by key.
 
-        None where no slot that matches has room.
+        None where no slot that matches has room. Raises OverworkError where a job of the cluster
+        takes too much on all slots together.
         """
         self._read_log()
         while True:
@@ -113,6 +116,7 @@ class Candidates:
 
     def _read_log(self) -> None:
         """Matches with the slots that have given a part since the log was last read."""
+        self._work.renew()
         slots, seen = self._slots, self._seen
         self._seen = len(slots.log)
         if self._seen == seen:
@@ -132,7 +136,7 @@ class Candidates:
     def _match_all(self) -> None:
         """Matches with the pool as it was, and puts the best of what is still so in order."""
         slots = self._slots
-        found = slots.snapshot.match(self.job)
+        found = slots.snapshot.matches(self.job)
         rows, ranks = found.row_array, found.rank_array
         kept = slots.clean[rows]
         kept[kept] = self._room(rows[kept])
@@ -160,7 +164,8 @@ class Requests:
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
-        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))
+        self._work = Work(slots.now.size)
+        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""), None, self._work)
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
         self.nonsense = ""
@@ -184,6 +189,7 @@ class Requests:
 
         As far as reals can tell: those that have too little by this have so in truth.
         """
+        self._work.renew()
         for name, expression in self._slots.resources.items():
             left = self._slots.left[name][rows]
             if name not in self._same:

@@ -42,7 +42,10 @@ class Idle:
 
 
 def why_idle(slots: Slots, job: ClassAd) -> Idle:
-    """Why no slot could be given to a job, as the slots are by now."""
+    """Why no slot could be given to a job, as the slots are by now.
+
+    Raises OverworkError where the job takes too much on all slots together.
+    """
     idle = _why(slots, job)
     return Idle(idle.outcome, printable(idle.reason))
 
@@ -51,14 +54,8 @@ def _why(slots: Slots, job: ClassAd) -> Idle:
     nonsense = Requests(slots, job).nonsense
     if nonsense:
         return Idle(Outcome.ERROR, nonsense)
-    found = slots.snapshot.match(job)
-    idle = _no_room(slots, job, found.row_array) if len(found) else _no_match(slots, job)
-    if found.error is None or found.error in idle.reason:
-        return idle
-    return Idle(
-        idle.outcome if len(found) else Outcome.ERROR,
-        f"{idle.reason}; not all could be evaluated: {found.error}",
-    )
+    matched = slots.snapshot.matches(job).row_array
+    return _no_room(slots, job, matched) if len(matched) else _no_match(slots, job)
 
 
 def _no_match(slots: Slots, job: ClassAd) -> Idle:

@@ -19,8 +19,10 @@ from matchmaker.matching.assignment import Assignment, Policy
 from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
-from matchmaker.matching.pair import shorten
+from matchmaker.matching.given import some_ads
+from matchmaker.matching.pair import an_ad, describe, shorten
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
 
@@ -41,13 +43,16 @@ class Pool:
     __slots__ = ("_cache", "_folded", "_store", "key")
 
     def __init__(self, ads: Iterable[ClassAd] = (), key: str = "Name") -> None:
-        """Raises ValueError for an ad without the key, and for two ads with the same one."""
+        """Raises ValueError for an ad without the key, and for two ads with the same one.
+
+        A key is a string or an integer.
+        """
         self.key = key
         self._cache = Cache()
         self._folded = ascii_fold(key)
         self._store = Store(self._folded)
         try:
-            self._store.extend((self._key_of(ad), ad) for ad in ads)
+            self._store.extend((self._key_of(ad), ad) for ad in some_ads(ads))
         except DuplicateKeyError as duplicate:
             raise ValueError(_told(key, duplicate.keys)) from None
 
@@ -160,13 +165,19 @@ class Pool:
             parquet.write_table(table, file)
 
     def _key_of(self, ad: ClassAd) -> str:
-        value = ad.content.get(self._folded)
+        value: Any = ad.content.get(self._folded)
         if isinstance(value, Expr):
             value = ad.eval(value)
-        if not isinstance(value, (str, int)):
-            # The ad is at fault, not the type of what the caller gave.
-            raise ValueError(f"an ad has no {self.key}: {shorten(str(ad), 60)}")  # noqa: TRY004
-        return str(value)
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            return str(value)
+        # The ad is at fault, not the type of what the caller gave.
+        shown = shorten(str(ad), 60)
+        if self._folded not in ad.content:
+            raise ValueError(f"an ad has no {self.key}: {shown}")
+        raise ValueError(
+            f"an ad has {self.key} = {shorten(describe(value), 60)}; "
+            f"a key is a string or an integer: {shown}"
+        )
 
     def __len__(self) -> int:
         return len(self._store)
@@ -189,7 +200,7 @@ class Pool:
 
         Raises ValueError for an ad without the key.
         """
-        self._store.put(self._key_of(ad), ad)
+        self._store.put(self._key_of(an_ad(ad)), ad)
 
     def remove(self, name: str) -> None:
         """Takes the ad with a key out. Raises KeyError where there is none."""
@@ -242,7 +253,9 @@ class Pool:
         """Evaluates an expression of a job on all ads, and tells which way each part went.
 
         ``once``, ``by value`` and ``by combination`` of columns apply the scalar form as often as
-        there are distinct contents; ``by column`` uses none; ``by row`` one for each ad.
+        there are distinct contents; ``by table`` is as if each distinct content of a column were an
+        ad; ``by lookup`` finds strings in an index of a column; ``by column`` works on whole
+        columns; ``by row`` applies the scalar form to each ad.
 
         >>> from matchmaker import parse_ads
         >>> pool = Pool(parse_ads("".join(f"[ Name = {n}; Cpus = {n % 2} ]" for n in range(99))))
@@ -264,9 +277,14 @@ class Pool:
 
         Raises KeyError where there is no ad with the key.
         """
+        an_ad(job)
         if key is not None:
             return explain_pair(key, job, self[key])
-        return explain(self.snapshot(), job)
+        now = self.snapshot()
+        try:
+            return explain(now, job)
+        except OverworkError as error:
+            return Explanation(len(now), (), 0, 0, error=str(error))
 
 
 def _told(key: str, again: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate, evaluate_attribute
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
@@ -27,13 +27,13 @@ from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Mask,
-    Objects,
     Same,
     Vector,
     is_true,
     numbers,
     values,
 )
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.pair import describe
 from matchmaker.matching.snapshot import Snapshot
 
@@ -93,15 +93,22 @@ class Slots:
         self.now: View = attrs.evolve(view, columns=Shown(columns))
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
-        ask = Evaluator(view, _NOBODY, (Side.ROW, ""))
-        self.free: Mask = alive & is_true(ask.vector(free, Side.ROW), view.size)
-        self.divisible: Mask = _own_truth(view, PARTITIONABLE)
+        self.problem: str | None = None
+        """Why nothing can be said of the slots, where that takes too much on all of them."""
+        self.free: Mask = np.zeros(view.size, np.bool_)
+        self.divisible: Mask = self.free
+        own = np.zeros(view.size, np.float64)
+        self.left: dict[str, npt.NDArray[np.float64]] = dict.fromkeys(self._folded, own)
+        """About how much of each resource is left: reals, where the ads may hold integers."""
+        try:
+            ask = Evaluator(view, _NOBODY, (Side.ROW, ""))
+            self.free = alive & is_true(ask.vector(free, Side.ROW), view.size)
+            self.divisible = _own_truth(view, PARTITIONABLE)
+            self.left |= {name: _own_numbers(view, folded) for name, folded in self._folded.items()}
+        except OverworkError as error:
+            self.problem = str(error)
         self.clean: Mask = self.free.copy()
         """Free slots that are as they were when the cycle began."""
-        self.left: dict[str, npt.NDArray[np.float64]] = {
-            name: _own_numbers(view, folded) for name, folded in self._folded.items()
-        }
-        """About how much of each resource is left: reals, where the ads may hold integers."""
         self.log: list[int] = []
         """The rows that have given a part, in the order in which they did."""
         self._touched = np.zeros(view.size, np.int64)
@@ -177,17 +184,10 @@ class Slots:
 
 def _own(view: View, folded: str) -> Vector:
     """The values of an attribute of the slots, each by itself."""
-    column = view.columns.get(folded)
-    if column is None:
+    if folded not in view.columns:
         return Same(UNDEFINED)
-    evaluator = Evaluator(view, _NOBODY, (Side.ROW, folded))
-    found = evaluator.follow(column, UNDEFINED, None)
-    if found is not None:
-        return found
-    each: list[Value] = [UNDEFINED] * view.size
-    for row in view.rows().tolist():
-        each[row] = evaluate_attribute(view.ad(row), folded, _NOBODY)
-    return Objects(each)
+    ask = Evaluator(view, _NOBODY, (Side.ROW, ""))
+    return ask.vector(Attr(None, folded, False), Side.ROW)
 
 
 def _own_truth(view: View, folded: str) -> Mask:

@@ -17,7 +17,6 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
@@ -26,9 +25,12 @@ from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.columns.work import OverworkError
+from matchmaker.matching.given import an_expression, some_ads
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad, shorten
-from matchmaker.matching.ranking import best_of_many, fuzzy
+from matchmaker.matching.ranking import best_of_many
+from matchmaker.matching.ranking import fuzzy as drawn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -55,7 +57,11 @@ class Matches:
     _names: Keys
     _unranked: npt.NDArray[np.bool_]
     error: str | None = None
-    """Why the job's requirements are ERROR for some ads, where their evaluation took too much."""
+    """Why requirements or ranks are ERROR where evaluating them took too much, else None.
+
+    For some ads, which do not match then or have no rank, or for all of them together: then nothing
+    matches. The reason says whose, and what.
+    """
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -167,37 +173,47 @@ class Snapshot:
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
-        masks = self.masks(an_ad(job))
+        try:
+            return self.matches(an_ad(job))
+        except OverworkError as error:
+            none = np.zeros(0, np.bool_)
+            nowhere, unranked = np.zeros(0, np.intp), np.zeros(0, np.float64)
+            return Matches(nowhere, unranked, self.view.keys, none, str(error))
+
+    def matches(self, job: ClassAd) -> Matches:
+        """As ``match``. Raises OverworkError where the job takes too much on all ads together."""
+        masks = self.masks(job)
         mask = masks.mine()
         if self.view.alive is not None:
             mask = mask & self.view.alive
         mask = mask & masks.theirs(mask)
         rows = np.flatnonzero(mask)
-        found = ranks(self.view, job, rows, self._cache)
+        found, problem = ranks(self.view, job, rows, self._cache)
         none = np.isnan(found)
         found[none] = 0.0
         if FOLDED_RANK not in job.content:
             none[:] = False
-        return Matches(rows, found, self.view.keys, none, masks.problem)
+        problems = [said for said in (masks.problem, problem) if said is not None]
+        return Matches(rows, found, self.view.keys, none, "; ".join(problems) or None)
 
     def top(
         self,
         job: ClassAd,
         count: int,
         tie: random.Random | None = None,
-        fuzzy_factor: float | None = None,
+        fuzzy: float | None = None,
     ) -> Matches:
         """See :meth:`Pool.top`."""
         if not isinstance(count, SupportsIndex):
             raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
         if count < 0:
             raise ValueError(f"the best {count} cannot be given")
-        if fuzzy_factor is not None and not isinstance(fuzzy_factor, SupportsFloat):
-            raise TypeError(f"fuzzy takes a number, not {type(fuzzy_factor).__name__}")
+        if fuzzy is not None and not isinstance(fuzzy, SupportsFloat):
+            raise TypeError(f"fuzzy takes a number, not {type(fuzzy).__name__}")
         found = self.match(job)
-        if fuzzy_factor is not None:
+        if fuzzy is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
-            return found.chosen(fuzzy(found.rank_array, count, chance, fuzzy_factor))
+            return found.chosen(drawn(found.rank_array, count, chance, fuzzy))
         return found.best(count, tie)
 
     def cluster(self, job: ClassAd) -> Hashable:
@@ -208,8 +224,8 @@ class Snapshot:
         """See :meth:`Pool.match_many`."""
         known: OrderedDict[Hashable, Matches] = OrderedDict()
         held = 0
-        for job in jobs:
-            cluster = self.cluster(an_ad(job))
+        for job in some_ads(jobs):
+            cluster = self.cluster(job)
             found = known.get(cluster)
             if found is None:
                 found = known[cluster] = self.match(job)
@@ -222,20 +238,20 @@ class Snapshot:
         """See :meth:`Pool.assign`."""
         from matchmaker.matching.assignment import assign
 
-        return assign(self, jobs, policy)
+        return assign(self, some_ads(jobs), policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""
-        node = parse_expr(expression) if isinstance(expression, str) else expression
+        node = an_expression(expression)
         steps: list[Step] = []
-        job = job if job is not None else ClassAd()
+        job = an_ad(job) if job is not None else ClassAd()
         Evaluator(self.view, job, (Side.JOB, ""), steps).vector(node, Side.JOB)
         return Plan(tuple(steps))
 
     def values(self, expression: Expr | str, job: ClassAd | None = None) -> list[object]:
         """The value of an expression of a job for each ad, in the order of the ads."""
-        node = parse_expr(expression) if isinstance(expression, str) else expression
-        job = job if job is not None else ClassAd()
+        node = an_expression(expression)
+        job = an_ad(job) if job is not None else ClassAd()
         rows = self.view.rows()
         vector = Evaluator(self.view, job, (Side.JOB, "")).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))

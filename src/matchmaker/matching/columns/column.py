@@ -80,15 +80,16 @@ class Column:
     """What the forms have in common.
 
     ``version`` changes with every change of a cell; ``shown`` notes that a view may show the
-    column, so that it must not be changed.
+    column, so that it must not be changed. ``lookup`` is what the module of that name keeps here.
     """
 
-    __slots__ = ("_lacks", "shown", "version")
+    __slots__ = ("_lacks", "lookup", "shown", "version")
 
     def __init__(self) -> None:
         self.version = stamp()
         self.shown = False
         self._lacks = (0, 0, False)
+        self.lookup: tuple[tuple[int, int], Any] | None = None
 
     def __len__(self) -> int:
         """How many rows there is room for."""
@@ -140,12 +141,13 @@ class Column:
 class Table(list[Any]):
     """Distinct contents by code. It only grows, so that columns copied from each other share it."""
 
-    __slots__ = ("_found", "known")
+    __slots__ = ("_found", "known", "lookup")
 
     def __init__(self, contents: Iterable[Any] = ()) -> None:
         super().__init__()
         self.known: dict[type, dict[Any, int]] = {}
         self._found: tuple[int, list[Expr]] = (0, [])
+        self.lookup: tuple[int, Any] | None = None
         for content in contents:
             self.code(content)
 
@@ -183,13 +185,14 @@ class Table(list[Any]):
 class Coded(Column):
     """A code a row and a table of distinct contents, of which the first is MISSING."""
 
-    __slots__ = ("_plain", "codes", "table")
+    __slots__ = ("_plain", "_used", "codes", "table")
 
     def __init__(self, codes: Codes | None = None, table: Table | None = None) -> None:
         super().__init__()
         self.codes: Codes = codes if codes is not None else np.zeros(0, np.uint8)
         self.table = table if table is not None else Table((MISSING,))
         self._plain: tuple[int, Kinds, Bits] | None = None
+        self._used: tuple[int, int, Rows] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -233,9 +236,16 @@ class Coded(Column):
         """Which of the first `size` rows lack the attribute."""
         return np.equal(self.codes[:size], 0)
 
-    def entries(self) -> Coded:
-        """A column that has each entry of the table once, MISSING first."""
-        return Coded(np.arange(len(self.table), dtype=narrowest(len(self.table))), self.table)
+    def content(self, name: str, code: int) -> dict[str, Any]:
+        """The content of an ad that has an entry of the table under a name, and nothing else."""
+        return {name: self.table[code]} if code else {}
+
+    def used(self, size: int) -> Rows:
+        """The codes that some of the first `size` rows have, in ascending order."""
+        used = self._used
+        if used is None or used[:2] != (self.version, size):
+            used = self._used = self.version, size, used_codes(self.codes[:size], len(self.table))
+        return used[2]
 
     def plain(self) -> tuple[Kinds, Bits]:
         """The kind and the bits of each entry of the table; OTHER where it is no plain value."""
@@ -244,6 +254,13 @@ class Coded(Column):
             table = self.table[:]
             plain = self._plain = (len(table), *encoded(table))
         return plain[1:]
+
+
+def used_codes(codes: Codes, size: int) -> Rows:
+    """Which of the codes below `size` occur, in ascending order."""
+    if len(codes) << 2 < size:
+        return np.unique(codes).astype(np.intp)
+    return np.flatnonzero(np.bincount(codes, minlength=size))
 
 
 class Numeric(Column):

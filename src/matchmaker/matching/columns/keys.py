@@ -74,14 +74,14 @@ class Keys(Sequence[str]):
 
 def said(key: str, content: Any) -> bool:
     """Whether a row that holds this content needs not say its key again."""
-    return content.__class__ in (str, int, bool) and str(content) == key
+    return content.__class__ in (str, int) and str(content) == key
 
 
 def unsaid(column: Column, size: int) -> list[int]:
-    """Which of the first `size` rows hold neither a string nor a whole number."""
+    """Which of the first `size` rows hold neither a string nor an integer."""
     rows = np.arange(size)
     if isinstance(column, Coded):
-        plain = np.array([isinstance(content, (str, int)) for content in column.table])
+        plain = np.array([content.__class__ in (str, int) for content in column.table])
         rows = rows[~plain[column.codes[:size]]]
     elif isinstance(column, Numeric):
         rows = rows[column.kinds[:size] != INTEGER]
@@ -89,7 +89,7 @@ def unsaid(column: Column, size: int) -> list[int]:
         rows = rows[column.other(size)]
     places = rows.tolist()
     contents = zip(places, column.contents(places), strict=True)
-    return [row for row, content in contents if not isinstance(content, (str, int))]
+    return [row for row, content in contents if content.__class__ not in (str, int)]
 
 
 class Index:

@@ -2,7 +2,8 @@
 
 A clause that says the same of a job's attributes as one before it has the same mask, as long as no
 column that it reaches has changed; and so has a rank. Both are kept between jobs: a mask is a byte
-a row, a rank eight.
+a row, a rank eight. What they took is kept with them, and counts each time: so an answer does not
+depend on what was asked before.
 """
 
 from __future__ import annotations
@@ -21,27 +22,44 @@ from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns.column import Coded, Column, Rows
-from matchmaker.matching.columns.contents import MISSING, identity
+from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers
-from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
+from matchmaker.matching.columns.work import Costly, Spent, Work
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 MOST_GROUPS: Final = 16
 """With more distinct requirements than this among the rows, each group is evaluated by itself."""
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
+_Some: TypeAlias = "tuple[str, Coded, Mask]"
+"""Rows that hold a content in a column: its name, itself, and which."""
 
 
 _SHARE: Final = 8
-"""A rank of more than one row in so many is found for all rows, to be kept."""
+"""A rank of more than one row in so many is found for all rows, to be kept. Requirements that fewer
+rows have are evaluated for these alone."""
 
 
 @attrs.frozen(slots=True, eq=False)
-class _Kept:
+class Kept:
+    """A mask or ranks, the versions of columns that it holds for, and what it took.
+
+    ``spent`` is that of each row, ``work`` that of all, ``problem`` why some are ERROR.
+    """
+
     stamps: Stamps
     array: npt.NDArray[Any]
+    spent: Spent
+    work: int
+    problem: str | None
+
+    @property
+    def bytes(self) -> int:
+        """How much room it takes."""
+        return self.array.nbytes + (self.spent.each.nbytes if self.spent.each is not None else 0)
 
 
 class Cache:
@@ -50,11 +68,13 @@ class Cache:
     def __init__(self, most: int = 1 << 28) -> None:
         self._most = most
         self._bytes = 0
-        self._kept: OrderedDict[Any, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Any, Kept] = OrderedDict()
         self._lock = Lock()
+        self.costly: Costly = {}
+        """What expressions of the ads came to that took much."""
 
-    def get(self, key: Any, stamps: Stamps, size: int) -> Any:
-        """The array under a key, if its columns have not changed, else None."""
+    def get(self, key: Any, stamps: Stamps, size: int) -> Kept | None:
+        """What is kept under a key, if its columns have not changed, else None."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -63,15 +83,15 @@ class Cache:
                 self._drop(key)
                 return None
             self._kept.move_to_end(key)
-            return kept.array
+            return kept
 
-    def put(self, key: Any, stamps: Stamps, array: npt.NDArray[Any]) -> None:
-        """Keeps an array, in the place of what has not been used for longest."""
+    def put(self, key: Any, kept: Kept) -> None:
+        """Keeps something, in the place of what has not been used for longest."""
         with self._lock:
             if key in self._kept:
                 self._drop(key)
-            self._kept[key] = _Kept(stamps, array)
-            self._bytes += array.nbytes
+            self._kept[key] = kept
+            self._bytes += kept.bytes
             while self._bytes > self._most and len(self._kept) > 1:
                 self._drop(next(iter(self._kept)))
 
@@ -79,7 +99,7 @@ class Cache:
         return len(self._kept)
 
     def _drop(self, key: Any) -> None:
-        self._bytes -= self._kept.pop(key).array.nbytes
+        self._bytes -= self._kept.pop(key).bytes
 
 
 class Masks:
@@ -90,15 +110,19 @@ class Masks:
     ) -> None:
         self.view = view
         self.job = job
+        self.work = Work(view.size, cache.costly)
+        """What may be done for the job; whatever is asked raises OverworkError beyond it."""
         self._cache = cache
         self._steps = steps
-        self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), steps)
-        self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), steps)
+        self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), steps, self.work)
+        self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), steps, self.work)
+        self._spent = Spent(view.size)
+        self._problems: dict[str, None] = {}
 
     @property
     def problem(self) -> str | None:
-        """Why a part of the job's requirements is ERROR that used up its steps, if one did."""
-        return self._mine.problem
+        """Why requirements are ERROR for some rows, where one evaluation took too much."""
+        return "; ".join(self._problems) or None
 
     def clause(self, node: Expr) -> Mask:
         """Where a part of the job's requirements is true."""
@@ -108,7 +132,9 @@ class Masks:
         """Where the job's requirements are true; everywhere if it has none."""
         if FOLDED_REQUIREMENTS not in self.job.content:
             return self._all(True)
-        return self._content(self._mine, self.job.content[FOLDED_REQUIREMENTS], Side.JOB)
+        self._spent = Spent(self.view.size)
+        mask = self._content(self._mine, self.job.content[FOLDED_REQUIREMENTS], Side.JOB)
+        return self._together(self._mine, mask)
 
     def theirs(self, among: Mask | None = None) -> Mask:
         """Where the requirements of the rows are true of the job, and those without any.
@@ -119,14 +145,41 @@ class Masks:
         if column is None:
             return self._all(True)
         if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
-            return self._groups(self._theirs, column, self._all(True))
+            self._spent = Spent(self.view.size)
+            return self._together(
+                self._theirs,
+                self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True)),
+            )
         rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
         mask = np.zeros(self.view.size, np.bool_)
         mask[rows] = self._accepting(column, rows)
         return mask
 
+    def _together(self, evaluator: Evaluator, mask: Mask) -> Mask:
+        """The mask of requirements without the rows for which their clauses took too much together.
+
+        Each clause has its own steps so far, while the scalar form has one budget for them all.
+        """
+        if not self._spent.much:
+            return mask
+        rows = np.flatnonzero(mask)
+        if self.view.alive is not None:
+            rows = rows[self.view.alive[rows]]
+        rows = rows[self._spent.beyond(rows)]
+        mask = mask.copy()
+        mask[rows] = evaluator.whole(rows)
+        self._note(evaluator)
+        return mask
+
+    def _note(self, evaluator: Evaluator, problem: str | None = None) -> None:
+        """Notes why something is ERROR."""
+        problem = problem or evaluator.problem
+        if problem is not None:
+            self._problems[f"{evaluator.whose}: {problem}"] = None
+
     def at(self, rows: Rows) -> Mask:
         """Which of some rows match, both ways. Nothing is kept, and nothing kept is used."""
+        self.work.renew()
         content = self.job.content.get(FOLDED_REQUIREMENTS, True)
         if isinstance(content, Expr):
             mask = is_true(self._mine.vector(content, Side.JOB, rows), len(rows)).copy()
@@ -142,12 +195,12 @@ class Masks:
         """Which of some rows have requirements that are true of the job, or none."""
         found = self._theirs.follow(column, True, rows)
         if found is not None:
+            self._note(self._theirs)
             return is_true(found, len(rows))
         # Too many distinct requirements to group: each row by itself.
-        whole = Evaluator(self.view, self.job, (Side.ROW, ""), self._steps)
-        node = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
-        found = whole.vector(node, Side.ROW, rows)
-        return is_true(found, len(rows)) | column.missing(self.view.size)[rows]
+        accepting = self._theirs.whole(rows, narrow=True)
+        self._note(self._theirs)
+        return accepting
 
     def _all(self, value: bool) -> Mask:
         return np.broadcast_to(np.bool_(value), (self.view.size,))
@@ -157,19 +210,29 @@ class Masks:
             return self._mask(evaluator, content, side)
         return self._all(truth(content) is True)
 
-    def _groups(self, evaluator: Evaluator, column: Coded, absent: Mask) -> Mask:
+    def _groups(self, evaluator: Evaluator, name: str, column: Coded, absent: Mask) -> Mask:
         """Where what the rows hold in a column is true, once for each distinct content."""
         codes = column.codes[: self.view.size]
         table = column.table[:]
-        present = np.bincount(codes, minlength=len(table)).tolist()
+        used = column.used(self.view.size).tolist()
         masks = []
-        for code, (content, rows) in enumerate(zip(table, present, strict=True)):
-            if not rows:
+        for code in used:
+            content = table[code]
+            if len(used) == 1:
+                return self._content(evaluator, content, Side.ROW) if code else absent
+            held = np.equal(codes, code)
+            if not code or not isinstance(content, Expr):
+                part = absent if not code else self._content(evaluator, content, Side.ROW)
+                masks.append(np.logical_and(part, held))
                 continue
-            part = absent if content is MISSING else self._content(evaluator, content, Side.ROW)
-            if rows == self.view.size:
-                return part
-            masks.append(np.logical_and(part, codes == code))
+            before, self._spent = self._spent, Spent(self.view.size)
+            if _SHARE * int(np.count_nonzero(held)) < self.view.size:
+                # What a stranger's few ads ask is not asked for all the others.
+                masks.append(self._kept(evaluator, content, Side.ROW, (name, column, held)))
+            else:
+                masks.append(np.logical_and(self._mask(evaluator, content, Side.ROW), held))
+            before.join(self._spent, held)
+            self._spent = before
         return _combined(np.logical_or, masks) if masks else self._all(False)
 
     def _mask(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
@@ -184,15 +247,29 @@ class Masks:
             named = self._named(evaluator, node, side)
             if named is not None:
                 return named
-        if reach.volatile:
-            return self._evaluated(evaluator, node, side)
+        return self._kept(evaluator, node, side)
+
+    def _kept(
+        self, evaluator: Evaluator, node: Expr, side: Side, some: _Some | None = None
+    ) -> Mask:
+        """The mask of an expression, which is kept; of some rows only, where these are said."""
+        reach = evaluator.reaches.of(node, side)
+        rows = np.flatnonzero(some[2]) if some is not None else None
+        if reach.opaque or reach.volatile:
+            return self._evaluated(evaluator, node, side, rows)
         key, stamps = _key(self.view, self.job, node, side, reach)
-        mask: Mask | None = self._cache.get(key, stamps, self.view.size)
-        if mask is None:
-            mask = self._evaluated(evaluator, node, side)
-            # What ran out of steps is to say so the next time too.
-            if evaluator.problem is None:
-                self._cache.put(key, stamps, mask)
+        if some is not None:
+            key, stamps = (some[0], key), ((some[0], some[1].version), *stamps)
+        kept = self._cache.get(key, stamps, self.view.size)
+        if kept is not None:
+            evaluator.count(node, kept.work)
+            self._spent.join(kept.spent)
+            self._note(evaluator, kept.problem)
+            return kept.array
+        before = self.work.left
+        mask = self._evaluated(evaluator, node, side, rows)
+        work = before - self.work.left
+        self._cache.put(key, Kept(stamps, mask, evaluator.spent, work, evaluator.problem))
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
@@ -214,10 +291,18 @@ class Masks:
         absent = self._all(False)
         if evaluator.reaches.falls_through(node, side) and column.lacks(self.view.size):
             absent = self._content(evaluator, self.job.content[node.folded], Side.JOB)
-        return self._groups(evaluator, column, absent)
+        return self._groups(evaluator, node.folded, column, absent)
 
-    def _evaluated(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
-        vector: Vector = evaluator.vector(node, side)
+    def _evaluated(
+        self, evaluator: Evaluator, node: Expr, side: Side, rows: Rows | None = None
+    ) -> Mask:
+        vector: Vector = evaluator.vector(node, side, rows)
+        self._spent.join(evaluator.spent)
+        self._note(evaluator)
+        if rows is not None:
+            mask = np.zeros(self.view.size, np.bool_)
+            mask[rows] = is_true(vector, len(rows))
+            return mask
         if isinstance(vector, Same):
             return self._all(truth(vector.value) is True)
         return is_true(vector, self.view.size)
@@ -244,25 +329,40 @@ def _key(view: View, job: ClassAd, node: Expr, side: Side, reach: Reach) -> tupl
     return key, stamps
 
 
-def ranks(view: View, job: ClassAd, rows: Rows, cache: Cache) -> npt.NDArray[np.float64]:
-    """How a job ranks some of the rows: a real each, NaN where its rank is not a number."""
+def ranks(
+    view: View, job: ClassAd, rows: Rows, cache: Cache
+) -> tuple[npt.NDArray[np.float64], str | None]:
+    """How a job ranks some of the rows: a real each, NaN where its rank is not a number.
+
+    And why it is ERROR for some, where one evaluation took too much. Raises OverworkError where it
+    takes too much on all together.
+    """
     content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
-        return _marked(Same(content), len(rows))
-    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK))
+        return _marked(Same(content), len(rows)), None
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), None, Work(view.size, cache.costly))
     reach = evaluator.reaches.of(content, Side.JOB)
+
+    def found(some: Rows | None = None) -> npt.NDArray[np.float64]:
+        vector = evaluator.vector(content, Side.JOB, some)
+        return _marked(vector, view.size if some is None else len(some))
+
+    def told(problem: str | None) -> str | None:
+        return f"{evaluator.whose}: {problem}" if problem is not None else None
+
     if reach.volatile:
-        return _marked(evaluator.vector(content, Side.JOB, rows), len(rows))
+        return found(rows), told(evaluator.problem)
     key, stamps = _key(view, job, content, Side.JOB, reach)
     key = FOLDED_RANK, key
-    known = cache.get(key, stamps, view.size)
-    if known is None and _SHARE * len(rows) < view.size:
-        return _marked(evaluator.vector(content, Side.JOB, rows), len(rows))
-    if known is None:
-        known = _marked(evaluator.vector(content, Side.JOB), view.size)
-        cache.put(key, stamps, known)
-    found: npt.NDArray[np.float64] = known[rows]
-    return found
+    kept = cache.get(key, stamps, view.size)
+    if kept is None and _SHARE * len(rows) < view.size:
+        return found(rows), told(evaluator.problem)
+    if kept is None:
+        # What all rows did not take too much for, some do not either: so it need not be counted.
+        kept = Kept(stamps, found(), Spent(view.size), 0, evaluator.problem)
+        cache.put(key, kept)
+    some: npt.NDArray[np.float64] = kept.array[rows]
+    return some, told(kept.problem)
 
 
 def _marked(vector: Vector, size: int) -> npt.NDArray[np.float64]:

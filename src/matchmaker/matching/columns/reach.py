@@ -27,7 +27,7 @@ from matchmaker.classad.nodes import (
     postorder,
     scope_of,
 )
-from matchmaker.matching.columns.column import Column
+from matchmaker.matching.columns.column import Column, Numeric
 
 
 class Side(Enum):
@@ -188,6 +188,11 @@ class Reaches:
         """Whether a row may lack an attribute."""
         column = self._columns.get(folded)
         return column is None or column.lacks(self._size)
+
+    def strings(self, folded: str) -> bool:
+        """Whether an attribute of the rows may be a string, as far as their column tells."""
+        column = self._columns.get(folded)
+        return column is not None and not isinstance(column, Numeric)
 
     def holder(self, node: Attr, side: Side) -> Side | None:
         """On which side a name is looked up first, or None where what it is of must be computed."""

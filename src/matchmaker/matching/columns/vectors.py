@@ -100,7 +100,7 @@ def gathered(table: Scalars, places: Any) -> Scalars:
     return Scalars(kinds, bits[places] if bits is not None and len(bits) > 1 else bits)
 
 
-def table_of(vector: Scalars | Objects | Chosen, size: int) -> Scalars | Objects:
+def table_of(vector: Vector, size: int) -> Scalars | Objects:
     """A vector of full length."""
     if not isinstance(vector, Scalars):
         return tabled(values(vector, size))
@@ -209,6 +209,61 @@ def where_undefined(vector: Vector, size: int) -> Mask:
         held = [vector.value] if isinstance(vector, Same) else vector.values
         found = np.array([value is UNDEFINED for value in held], np.bool_)
     return np.broadcast_to(found, (size,))
+
+
+def where_error(vector: Vector, size: int) -> Mask:
+    """Where the values are ERROR."""
+    found: Any
+    if isinstance(vector, Chosen):
+        found = where_error(vector.table, _length(vector.table))[vector.codes]
+    elif isinstance(vector, Scalars):
+        found = vector.kinds == ERROR_KIND
+    else:
+        held = [vector.value] if isinstance(vector, Same) else vector.values
+        found = np.array([is_error(value) for value in held], np.bool_)
+    return np.broadcast_to(found, (size,))
+
+
+def largest(size: Callable[[Value], int], vector: Vector) -> int:
+    """The greatest size that one of the values has, where truths and numbers have none."""
+    if isinstance(vector, Chosen):
+        vector = vector.table
+    if isinstance(vector, Scalars):
+        return 0
+    return max(map(size, [vector.value] if isinstance(vector, Same) else vector.values), default=0)
+
+
+def applied(function: Callable[[Value], Value], vector: Vector) -> Vector:
+    """The values of a function of one value that is no table of truths and numbers."""
+    if isinstance(vector, Same):
+        return Same(function(vector.value))
+    if isinstance(vector, Chosen):
+        held = values(vector.table, _length(vector.table))
+        return Chosen(vector.codes, tabled(list(map(function, held))))
+    if isinstance(vector, Objects):
+        return Objects(list(map(function, vector.values)))
+    return Objects(list(map(function, values(vector, len(vector.kinds)))))
+
+
+def paired(
+    function: Callable[[Value, Value], Value], left: Vector, right: Vector, size: int, few: int
+) -> Vector:
+    """The values of a function of two, once for each pair where that saves some."""
+    if isinstance(right, Same):
+        other = right.value
+        if isinstance(left, (Same, Chosen)):
+            return applied(lambda value: function(value, other), left)
+        return Objects([function(value, other) for value in values(left, size)])
+    if isinstance(left, Chosen) and isinstance(right, Chosen):
+        first, second = _length(left.table), _length(right.table)
+        if first * second <= max(few, size >> 1):
+            codes = left.codes.astype(np.uint32) * second + right.codes
+            found: list[Value] = [UNDEFINED] * (first * second)
+            a, b = values(left.table, first), values(right.table, second)
+            for code in np.flatnonzero(np.bincount(codes, minlength=len(found))).tolist():
+                found[code] = function(a[code // second], b[code % second])
+            return Chosen(codes, tabled(found))
+    return Objects(list(map(function, values(left, size), values(right, size))))
 
 
 def part(vector: Vector, places: Rows) -> Vector:

@@ -119,7 +119,7 @@ def _counts(explained: Explanation) -> list[str]:
         ]  # fmt: skip
         titles = ("", "alone", "so far", "near misses", *more, "", "clause")
         parts += ["<h2>What the job requires</h2>", _table(titles, rows, 4 + len(more))]
-    parts.append(_list("What is amiss", explained.remarks()))
+    parts.append(_list("What is amiss", explained.notes))
     parts.append(_list("What excludes everything", explained.conflicts))
     parts.append(_list("What would help", explained.suggestions))
     if explained.ad_clauses:

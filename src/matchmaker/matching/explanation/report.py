@@ -123,7 +123,8 @@ class Explanation:
     worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
     nothing matches. ``suggestions`` are changes that gain slots, the best first. ``notes`` say what
     is plainly amiss, such as a name that no slot has. ``error`` is the reason where something took
-    too long to evaluate, and counts as an error therefore.
+    too much to evaluate: for some slots, which count as an error, or for all of them together, and
+    then nothing else is known.
     """
 
     total: int
@@ -135,15 +136,6 @@ class Explanation:
     ad_clauses: tuple[AdClause, ...] = ()
     notes: tuple[str, ...] = ()
     error: str | None = None
-
-    def remarks(self) -> tuple[str, ...]:
-        """What is to be said first: that something took too long, and what is plainly amiss."""
-        if self.error is None:
-            return self.notes
-        return (
-            f"not all could be evaluated, the rest counts as an error: {self.error}",
-            *self.notes,
-        )
 
     def exceptional(self) -> dict[str, list[int]]:
         """For how many slots each clause is undefined or an error; without what none is."""
@@ -158,6 +150,8 @@ class Explanation:
         text = f"{self.matched:,} of {self.total:,} match"
         if self.refused_by_ads:
             text += f"; {self.refused_by_ads:,} satisfy it, but refuse the job"
+        if self.error is not None:
+            text += f"; not all could be evaluated: {self.error}"
         return text
 
     def worst(self) -> tuple[AdClause, ...]:
@@ -186,7 +180,7 @@ class Explanation:
             ]
             yield from _aligned(("", "alone", "so far", "near misses", *more, "clause"), rows)
         yield self.summary()
-        for part in (self.remarks(), self.conflicts, self.suggestions):
+        for part in (self.notes, self.conflicts, self.suggestions):
             if part:
                 yield from ("", *map(str, part))
         if self.ad_clauses:
