@@ -13,13 +13,13 @@ from matchmaker.batch.flags import Fit, Policy, Submission, flags
 from matchmaker.batch.inventory import Certificate
 from matchmaker.batch.mapping import (
     Mapping,
-    MappingError,
     Rule,
     known_lrms,
     load_mapping,
     same_system,
 )
 from matchmaker.batch.request import Resources
+from matchmaker.batch.templates import MappingError
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError
 
 __all__ = [
