@@ -131,9 +131,10 @@ def cluster(
 
 def subcluster(name: str, host: str, dn: str, cores: int, rnd: random.Random) -> str:
     """A set of like hosts, with some forty tags of software, as experiments left them."""
-    tags = [
-        f"VO-{rnd.choice(VOS)}-release_{rnd.randrange(1, 30)}_{rnd.randrange(9)}_{i}_x86_64_opt"
-        for i in range(40)
+    tags = [f"VO-cms-CMSSW_{rnd.randrange(3, 9)}_{rnd.randrange(9)}_{i}_patch1" for i in range(28)]
+    tags += [
+        f"VO-atlas-production-{rnd.randrange(15, 20)}.{rnd.randrange(9)}.{i}-x86_64-slc6-gcc47-opt"
+        for i in range(16)
     ]
     return entry(
         f"GlueSubClusterUniqueID={name},{dn}",

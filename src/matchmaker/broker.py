@@ -47,10 +47,12 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
 """What a job without requirements asks for: a queue in production, where one says what it is."""
 
 AUTHORISED: Final = """other.GlueCEAccessControlBaseRule is undefined
+    || member("ALL", other.GlueCEAccessControlBaseRule)
     || member(MY.CertificateSubject, other.GlueCEAccessControlBaseRule)
     || member(strcat("VO:", MY.VirtualOrganisation), other.GlueCEAccessControlBaseRule)
     || FQANmember(strcat("VOMS:", MY.FQAN), other.GlueCEAccessControlBaseRule)"""
-"""A rule of access covers the job's certificate, organisation, or VOMS group and role."""
+"""A rule of access covers everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
+or VOMS group and role."""
 
 NOT_DENIED: Final = """FQANmember(strcat("DENY:", MY.FQAN), other.GlueCEAccessControlBaseRule)
     isnt true"""

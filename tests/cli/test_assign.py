@@ -69,6 +69,27 @@ def test_terms_of_the_policy(classad: Run, files: list[object]) -> None:
     assert order("--group", '"all"', "--priority", "-(MY.RequestCpus ?: 0)") == [2, 3, 1]
 
 
+def test_what_groups_had_before_and_what_jobs_take(classad: Run, files: list[object]) -> None:
+    data = json.loads(classad("assign", *files, "--json", "--usage", "ana=7").out)
+    assert data["order"] == [3, 1, 2]
+    assert data["usage"] == {"ana": 11.0, "ben": 0.0}
+    words = ["--resources", "Cpus=MY.RequestCpus ?: 2", "--resources", "Memory=100 == 100 ? 8 : 9"]
+    data = json.loads(classad("assign", *files, "--json", *words).out)
+    assert [p.get("taken") for p in data["placements"][:2]] == [
+        {"Cpus": 3, "Memory": 8}, {"Cpus": 1, "Memory": 1000},
+    ]  # fmt: skip
+
+
+def test_keys_are_told_with_file_and_place(classad: Run, files: list[object]) -> None:
+    slots = files[-1]
+    done = classad("assign", *files, "--pool", slots)
+    said = f"{slots}, ad 1: Name = 'slot1@a', as {slots}, ad 1 has; and so 1 more"
+    more = "(--key NAME says which attribute tells ads apart)"
+    assert done.err == f"classad: {said} {more}\n"
+    done = classad("assign", *files, "--key", "PartitionableSlot")
+    assert done.err.startswith(f"classad: {slots}, ad 2: an ad has no PartitionableSlot: [ Name")
+
+
 def test_the_exit_status_says_whether_a_job_got_a_slot(classad: Run, files: list[object]) -> None:
     done = classad("assign", "-", *files[1:], stdin="[ Requirements = false ]")
     assert (done.status, done.err) == (1, "")
@@ -79,10 +100,22 @@ def test_the_exit_status_says_whether_a_job_got_a_slot(classad: Run, files: list
     ("words", "said"),
     [
         (["--share", "ana"], "--share ana: not like physics=2"),
+        (["--share", "=1"], "--share =1: not like physics=2"),
+        (["--share", "ana=x"], "--share ana=x: x is no number"),
+        (["--share", "ana=1", "--share", "ana=2"], "--share ana=2: ana was given before"),
+        (["--usage", "ana="], "--usage ana=: nothing is no number"),
+        (["--usage", "ana=-1"], "ana cannot have a share or usage of -1.0"),
+        (["--resources", "Cpus"], "--resources Cpus: not like Cpus=MY.RequestCpus"),
+        (["--resources", "Cpus=1 +"], "--resources Cpus=1 +: line 1, column 4: the text ends"),
+        (["--resources", "Cpus=1", "--resources", "cpus=2"], "a resource is named twice"),
+        (["--group", "a ="], "--group: line 1, column 3"),
+        (["--key", ""], "--key names no attribute"),
         (["--share", "ana=-1"], "ana cannot have a share or usage of -1.0"),
         (["--share", "ana=inf"], "ana cannot have a share or usage of inf"),
-        (["--priority", "1 +"], "line 1, column 4: the text ends too early; expected a value"),
-        (["--key", "Id"], "an ad has no Id"),
+        (
+            ["--priority", "1 +"],
+            "--priority: line 1, column 4: the text ends too early; expected a",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_a_line(

@@ -60,8 +60,10 @@ def test_as_data(classad: Run, pool: Path) -> None:
     data = json.loads(done.out)
     assert (data["total"], data["matched"], data["refused_by_ads"]) == (4, 0, 1)
     assert data["clauses"][1] == {
-        "text": "other.Memory >= RequestMemory", "matched": 2, "cumulative": 1, "near": 2,
+        "text": "other.Memory >= RequestMemory", "via": [], "matched": 2, "cumulative": 1,
+        "near": 2, "false": 2, "undefined": 0, "error": 0,
     }  # fmt: skip
+    assert (data["error"], data["notes"]) == (None, [])
     assert data["conflicts"] == [{"clauses": [1, 2], "ads": True}]
     assert data["suggestions"][0] == {
         "text": "RequestMemory 8192 -> 4096 gains 2 slots", "what": "RequestMemory",
@@ -69,7 +71,14 @@ def test_as_data(classad: Run, pool: Path) -> None:
     }  # fmt: skip
     assert data["suggestions"][1]["after"] is None
     assert data["ad_clauses"] == [
-        {"text": 'other.Owner == "ana"', "via": ["START"], "held": 1, "refused": 1, "suitable": 1}
+        {
+            "text": 'other.Owner == "ana"',
+            "via": ["START"],
+            "held": 1,
+            "refused": 1,
+            "suitable": 1,
+            "lumped": False,
+        }
     ]
 
 
@@ -96,6 +105,37 @@ def test_one_pair(classad: Run, pool: Path) -> None:
     assert classad("explain", "-", pool, "--with", "d", stdin='[ Owner = "ana" ]').status == 0
 
 
+def test_a_name_that_no_ad_has_and_one_of_the_jobs_own(classad: Run, pool: Path) -> None:
+    job = "[ Requirements = Fits; Fits = other.Cpus >= 4 && other.Memroy > 1 ]"
+    done = classad("explain", "-", pool, stdin=job)
+    note = "no slot has Memroy (clause 2); did you mean Memory?"
+    assert done.out.splitlines()[:5] == [
+        "   alone  so far  near misses  undefined                   clause",
+        "1      3       3            0          0  ███████████████  Fits: other.Cpus >= 4",
+        "2      0       0            2          4                   Fits: other.Memroy > 1",
+        "0 of 4 match",
+        "",
+    ]
+    assert note in done.out.splitlines()
+    data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
+    assert data["notes"] == [note]
+    assert data["clauses"][1]["via"] == ["Fits"]
+    assert [data["clauses"][1][fate] for fate in ("false", "undefined", "error")] == [0, 4, 0]
+    page = classad("explain", "-", pool, "--html", "-", stdin=job).out
+    assert note in page
+    assert '<th class="n">undefined</th>' in page
+
+
+def test_a_page_is_in_utf_8_whatever_the_terminal_has(pool: Path) -> None:
+    job = '[ Requirements = other.Name != "Zürich" && other.Cpus > 99 ]'
+    done = subprocess.run(
+        [*COMMAND, "explain", "-", str(pool), "--html", "-"], input=job.encode(),
+        capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert "Zürich" in done.stdout.decode()
+
+
 def test_status_is_zero_where_something_matches(classad: Run, pool: Path) -> None:
     assert classad("explain", "-", pool, stdin="[ Requirements = other.Cpus > 8 ]").status == 0
 
@@ -118,6 +158,8 @@ def test_by_another_key(classad: Run, tmp_path: Path) -> None:
         (["--key", "Memory"], "no Memory"),
         (["--html", "nowhere/page.html"], "nowhere/page.html: No such file"),
         (["--html", "-", "--json"], "standard output"),
+        (["--html", ""], "--html names no file"),
+        (["--key", ""], "--key names no attribute"),
     ],
 )
 def test_bad_input(classad: Run, tmp_path: Path, words: list[str], said: str) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from matchmaker import ClassAd
+from matchmaker.classad import bounds, evaluate
 from matchmaker.cli import match_
+from matchmaker.matching.snapshot import Matches, Snapshot
 from tests.cli.conftest import Run
 
 JOB = '[ Owner = "ben"; Requirements = other.Cpus >= 2; Rank = other.Score ]'
@@ -76,15 +79,67 @@ def test_of_many_some_are_shown_without_reasons(
     assert len(lines) == 3 + match_.SHOWN
     assert "refuse" not in " ".join(lines)
     done = classad("match", "-", pool, stdin="[ Requirements = false ]")
-    assert (done.status, done.out) == (1, "0 of 60 match\n")
+    assert (done.status, done.out) == (1, f"0 of 60 match\n\n{HINT}\n")
+
+
+HINT = "classad explain says which clauses exclude them, and what would help"
+
+
+def test_where_nothing_matches_explain_is_named(classad: Run, pool: Path) -> None:
+    few = classad("match", "-", pool, stdin="[ Requirements = false ]").out
+    assert few.splitlines()[:3] == ["0 of 60 match", "", HINT]
+    assert HINT not in classad("match", "-", pool, stdin=JOB).out
+
+
+@pytest.mark.parametrize("many", [10, 1000])
+def test_a_job_past_its_budget_is_told(
+    classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(match_, "MANY", many)
+    monkeypatch.setattr(bounds, "MAX_STEPS", 50)
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 50)
+    hungry = " + ".join(["size(TARGET.Name)"] * 100)
+    job = f"[ Requirements = {hungry} > 0 ]"
+    done = classad("match", "-", pool, stdin=job)
+    said = f"the job's requirements are an error for some ads: {bounds.TOO_MANY_STEPS}"
+    assert (done.status, done.err) == (1, f"classad: {said}\n")
+    data = json.loads(classad("match", "-", pool, "--json", stdin=job).out)
+    assert (data["matched"], data["error"]) == (0, bounds.TOO_MANY_STEPS)
+    done = classad("explain", "-", pool, stdin=job)
+    told = "not all could be evaluated, the rest counts as an error"
+    assert f"{told}: {bounds.TOO_MANY_STEPS}" in done.out.splitlines()
+    data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
+    assert data["error"] == bounds.TOO_MANY_STEPS
+    assert data["clauses"][0]["error"] == 60
+    assert told in classad("explain", "-", pool, "--html", "-", stdin=job).out
+    data = json.loads(classad("assign", "-", "--pool", pool, "--json", stdin=job).out)
+    assert data["placements"][0]["outcome"] == "error"
+    assert bounds.TOO_MANY_STEPS in data["placements"][0]["reason"]
+
+
+def test_a_large_pool_is_matched_once(
+    classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match_, "MANY", 10)
+    asked = []
+    real = Snapshot.match
+
+    def counted(self: Snapshot, job: ClassAd) -> Matches:
+        asked.append(job)
+        return real(self, job)
+
+    monkeypatch.setattr(Snapshot, "match", counted)
+    assert classad("match", "-", pool, stdin=JOB).status == 0
+    assert len(asked) == 1
 
 
 def test_a_key_that_does_not_tell_apart_is_bad_input(
     classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words, said in (
-        (["--key", "Cpus"], "several ads have the same Cpus: '0', '1'"),
-        (["--key", "Nonesuch"], "no Nonesuch"),
+        (["--key", "Cpus"], f"{pool}, ad 6: Cpus = '0', as {pool}, ad 1 has; and so 54 more ("),
+        (["--key", "Nonesuch"], f"{pool}, ad 1: an ad has no Nonesuch"),
+        (["--key", ""], "--key names no attribute"),
         (["--top", "-1"], "--top"),
     ):
         done = classad("match", "-", pool, *words, stdin=JOB)
@@ -93,4 +148,4 @@ def test_a_key_that_does_not_tell_apart_is_bad_input(
     monkeypatch.setattr(match_, "MANY", 10)
     done = classad("match", "-", pool, pool, stdin=JOB)
     assert (done.status, done.out) == (2, "")
-    assert "several ads have the same Name: 'n000', 'n001'" in done.err
+    assert f"{pool}, ad 1: Name = 'n000', as {pool}, ad 1 has; and so 59 more (" in done.err

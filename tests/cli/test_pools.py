@@ -71,7 +71,8 @@ def test_pools_of_different_kinds_are_one(classad: Run, files: dict[str, Path]) 
     assert "3 of 4 match" in done.out
     done = classad("explain", "-", *files.values(), stdin=JOB)
     assert done.status == 2
-    assert "several ads have the same Name: 'a', 'b', 'c'" in done.err
+    again = f"{files['saved']}, ad 1: Name = 'a', as {files['ads']}, ad 1 has; and so 5 more"
+    assert again in done.err
 
 
 def test_a_saved_pool_may_be_taken_by_another_key(classad: Run, files: dict[str, Path]) -> None:
@@ -108,3 +109,64 @@ def test_without_pyarrow_parquet_is_told(
     done = classad("explain", "-", files["parquet"], stdin=JOB)
     assert done.status == 2
     assert "pip install 'classad-matchmaker[arrow]'" in done.err
+
+
+# --- made by the command --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["pool", "parquet"])
+def test_ads_are_converted_to_a_pool_and_back(
+    classad: Run, files: dict[str, Path], to: str
+) -> None:
+    out = files["ads"].parent / "out"
+    done = classad("convert", files["ads"], "--to", to, "--key", "Id", out)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    pool = Pool.load(out) if to == "pool" else Pool.read_parquet(out)
+    assert (pool.key, pool.keys()) == ("Id", ["1", "2", "3"])
+    assert list(pool) == list(parse_ads(ADS))
+    assert list(parse_ads(classad("convert", out).out)) == list(parse_ads(ADS))
+    more = files["ads"].parent / "more"
+    more.write_text('[ Name = "z" ]')
+    assert classad("convert", out, more, "--to", to, "--output", out).status == 0
+    assert "2 of 4 match" in classad("match", "-", out, stdin=JOB).out
+
+
+def test_a_pool_that_cannot_be_made_leaves_what_was_there(
+    classad: Run, files: dict[str, Path]
+) -> None:
+    out = files["ads"].parent / "out"
+    out.write_text("as it was")
+    for words, said in (
+        (["--key", "Cups"], f"{files['ads']}, ad 1: an ad has no Cups"),
+        (["-o", out, files["ads"]], f"{files['ads']}, ad 1: Name = 'a', as {files['ads']}, ad 1"),
+        (["-o", "-"], "--to pool is no text: say where to with --output OUT"),
+    ):
+        place = [] if "-o" in words else ["-o", out]
+        done = classad("convert", files["ads"], "--to", "pool", *place, *words)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.startswith(f"classad: {said}")
+    assert out.read_text() == "as it was"
+
+
+def test_bad_ads_are_left_out_of_a_pool_on_request(classad: Run, tmp_path: Path) -> None:
+    ads, out = tmp_path / "ads", tmp_path / "out"
+    ads.write_text('Name = "a"\nCpus = (\n\nName = "b"\nCpus = 2\n')
+    done = classad("convert", ads, "--to", "pool", "--report", out)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert Pool.load(out).keys() == ["a", "b"]
+
+
+def test_text_of_a_parquet_file_that_is_expressions(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    ads = parse_ads('[ Name = "a"; Requirements = "other.Cpus > 1"; START = "1 +" ] [ Name = "b" ]')
+    Pool(ads).write_parquet(path)
+    job = "[ Cpus = 1 ]"
+    assert "1 of 2 match" in classad("match", "-", path, stdin="[ Cpus = 2 ]").out
+    words = ["--expressions", "Requirements"]
+    assert "2 of 2 match" in classad("match", "-", path, *words, stdin="[ Cpus = 2 ]").out
+    assert "1 of 2 match" in classad("explain", "-", path, *words, stdin=job).out
+    assert classad("assign", "-", "--pool", path, *words, stdin=job).status == 0
+    done = classad("match", "-", path, *words, "--expressions", "START", stdin=job)
+    said = f"classad: {path}: START: row 1: line 1, column 4: the text ends too early"
+    assert (done.status, done.err[: len(said)]) == (2, said)
+    assert "other.Cpus > 1;" in classad("convert", path, *words).out

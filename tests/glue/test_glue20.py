@@ -201,3 +201,10 @@ def test_provenance_goes_with_a_queue(old: glue.Glue, new: glue.Glue, version: s
     assert "GlueCEStateWaitingJobs" not in view
     with pytest.raises(KeyError):
         found.provenance("elsewhere")
+
+
+def test_everybody_is_admitted_where_all_are() -> None:
+    text = GLUE20.replace("GLUE2PolicyRule: VO:dteam\n", "").replace("VO:lhcb", "ALL")
+    text = text.replace("GLUE2PolicyRule: VO:cms\nGLUE2AccessPolicy", "GLUE2AccessPolicy", 1)
+    job = parse_ad('[ VirtualOrganisation = "xyz"; Requirements = true; Rank = 1 ]')
+    assert [c.name for c in broker.choose(job, read(text)).ranked] == [SHORT]

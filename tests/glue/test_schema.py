@@ -124,6 +124,7 @@ def test_a_unit_becomes_that_of_the_other_version() -> None:
     assert convert(1, "MB", "seconds") is None
 
 
+@pytest.mark.service
 @pytest.mark.skipif(not (LDAP / "GLUE20.schema").exists(), reason="glue-schema is not installed")
 @pytest.mark.parametrize("version", ["1.3", "2.0"])
 def test_facts_are_those_of_the_published_schema(version: str) -> None:

@@ -263,7 +263,7 @@ def test_the_clause_at_which_the_last_slots_fall_away_is_named() -> None:
     job = "[ Requirements = TARGET.Memory >= 1500 && TARGET.Cpus > 8 && TARGET.Memory > 0 ]"
     found = assign(STATIC, job)
     assert found.idle[0].outcome is Outcome.NO_MATCH
-    said = "the job refuses the 2 of 3 slots that come as far: on b TARGET.Cpus > 8 is false"
+    said = "the job refuses the last 2 of 3 slots: on b TARGET.Cpus > 8 is false"
     assert reasons(found) == [f"{said} (Cpus = 4)"]
     found = assign(STATIC, '[ Requirements = TARGET.Arch == "x" ]')
     assert reasons(found) == [
@@ -277,7 +277,7 @@ def test_slots_that_refuse_the_job_are_named() -> None:
     slots = '[ Name = "a"; START = TARGET.Want > 1; Requirements = START ][ Name = "b"; M = 1 ]'
     found = assign(slots, "[ Requirements = TARGET.M is undefined; Want = 1 ]")
     assert found.idle[0].outcome is Outcome.NO_MATCH
-    said = "the job is refused by the 1 of 2 slots that come as far"
+    said = "the job is refused by the last of 2 slots"
     assert reasons(found) == [f"{said}: on a START is false: TARGET.Want > 1 (Want = 1)"]
 
 
@@ -308,22 +308,6 @@ def test_jobs_that_are_alike_are_told_anew_once_one_of_them_was_placed() -> None
         "1 slot matches: 1 no longer a match with what is left",
         "1 slot matches: 1 with too little Cpus",
     ]
-
-
-def test_a_request_that_is_no_amount_is_an_error_whatever_else_is_short() -> None:
-    full = '[ Name = "p"; PartitionableSlot = true; Cpus = 0; Memory = 1000 ]'
-    busy = '[ Name = "q"; PartitionableSlot = true; Cpus = 8; State = "Claimed"; Memory = 1000 ]'
-    said = '; MY.RequestMemory ?: 0 is "8 GB", which is no amount of Memory'
-    for slots, why in (
-        (full, "1 slot matches: 1 with too little Cpus"),
-        (busy, "1 slot matches: 1 not free"),
-        (full + busy, "2 slots match: 1 with too little Cpus, 1 not free"),
-    ):
-        [idle] = assign(slots, '[ RequestMemory = "8 GB" ]').idle
-        assert (idle.outcome, idle.reason) == (Outcome.ERROR, why + said)
-    # Static slots are not asked for amounts.
-    [idle] = assign('[ Name = "s"; State = "Claimed" ]', '[ RequestMemory = "8 GB" ]').idle
-    assert idle.outcome is Outcome.NO_ROOM
 
 
 @pytest.mark.parametrize(
@@ -360,9 +344,46 @@ def test_a_request_that_is_no_amount_is_the_jobs_error(request_: str, value: str
     assert slots_of(found) == [None, "p"]
     assert found.idle[0].outcome is Outcome.ERROR
     said = f"MY.RequestMemory ?: 0 is {value}, which is no amount of Memory"
-    assert reasons(found) == [f"2 slots match: 2 of which the job asks no amount; {said}"]
-    # A static slot is taken whole, whatever is asked.
-    assert slots_of(assign(STATIC, f"[ RequestMemory = {request_} ]")) == ["a"]
+    assert reasons(found) == [said]
+    # A static slot is taken whole, but only by a job that makes sense; nor does a match matter.
+    for slots in (STATIC, STATIC + DIVISIBLE, '[ Name = "a"; State = "Claimed" ]', ""):
+        for more in ("", "; Requirements = false"):
+            found = assign(slots, f"[ RequestMemory = {request_}{more} ]")
+            assert found.idle[0].outcome is Outcome.ERROR
+            assert reasons(found) == [said]
+
+
+def test_a_request_that_is_no_amount_for_some_slots_does_not_get_those() -> None:
+    slots = """[ Name = "a"; n = -1 ] [ Name = "b"; n = 1 ] [ Name = "c"; State = "Claimed" ]
+               [ Name = "d"; n = -1; PartitionableSlot = true; Cpus = 9 ]"""
+    found = assign(slots, "[ RequestCpus = TARGET.n ]" * 2)
+    assert slots_of(found) == ["b", None]
+    said = "MY.RequestCpus ?: 1 is -1, which is no amount of Cpus"
+    counts = "1 taken, 2 where the request is no amount, 1 not free"
+    assert reasons(found) == [f"4 slots match: {counts}; {said}"]
+    assert found.idle[0].outcome is Outcome.NO_ROOM
+    found = assign('[ Name = "a"; n = -1 ]', "[ RequestCpus = TARGET.n ]")
+    assert found.idle[0].outcome is Outcome.ERROR
+
+
+def test_no_key_steers_who_reads_a_reason() -> None:
+    pool = Pool([ClassAd({"Name": "a\x1b[31m\u202e", "Cpus": 1})])
+    found = pool.assign([parse_ad("[ Requirements = TARGET.Cpus > 1 ]")])
+    [reason] = reasons(found)
+    assert reason == "the job refuses the only slot: on a?[31m? TARGET.Cpus > 1 is false (Cpus = 1)"
+
+
+def test_what_took_too_long_is_told_beside_what_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_STEPS", 200)
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 200)
+    hungry = " + ".join(["size(TARGET.Name)"] * 100)
+    pool = Pool(ClassAd({"Name": str(n), "State": "Claimed", "Few": n < 3}) for n in range(40))
+    job = parse_ad(f"[ Requirements = TARGET.Few || {hungry} > 0 ]")
+    assert len(pool.match(job)) == 3
+    [placement] = pool.assign([job]).idle
+    assert placement.outcome is Outcome.NO_ROOM
+    more = f"not all could be evaluated: {bounds.TOO_MANY_STEPS}"
+    assert placement.reason == f"3 slots match: 3 not free; {more}"
 
 
 def test_undefined_requests_and_requests_of_nothing_take_nothing() -> None:

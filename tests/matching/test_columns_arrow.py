@@ -3,10 +3,12 @@ from __future__ import annotations
 import builtins
 import math
 from datetime import UTC, datetime, timedelta, timezone
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads, parse_expr
@@ -137,7 +139,7 @@ def test_expressions() -> None:
     found = read(["a + 1", "true", None, '"text"', "undefined"], pa.string(), mark)
     assert found == [parse_expr("a + 1"), True, None, "text", UNDEFINED]
     assert read(["a + 1"], pa.string()) == ["a + 1"]
-    with pytest.raises(ValueError, match=r"x: line 1, column 4: the text ends too early"):
+    with pytest.raises(ValueError, match=r"x: row 1: line 1, column 4: the text ends too early"):
         read(["1 +"], pa.string(), mark)
     with pytest.raises(ValueError, match="x: is said to hold expressions, but is of type int64"):
         read([1], pa.int64(), mark)
@@ -164,6 +166,144 @@ def test_broken_strings_are_told() -> None:
     broken = pa.Array.from_buffers(pa.string(), 1, [None, offsets, data])
     with pytest.raises(ValueError, match=r"^x: .*UTF8"):
         read(broken)
+
+
+STRUCT = pa.struct([("ns", pa.timestamp("ns")), ("s", pa.timestamp("s"))])
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (2**62, pa.timestamp("s")),
+        ({"ns": 5, "s": 2**62}, STRUCT),
+        ({"at[ns": 2**62}, pa.struct([("at[ns", pa.timestamp("s"))])),
+        ([{"ns": 5, "s": 2**62}], pa.list_(STRUCT)),
+        ([{"ns": 5, "s": 2**62}], pa.large_list(STRUCT)),
+        ([{"ns": 5, "s": 2**62}], pa.list_(STRUCT, 1)),
+        ({"ns": 5, "d": 2**62}, pa.struct([("ns", pa.duration("ns")), ("d", pa.duration("s"))])),
+    ],
+)
+def test_no_time_overflows_beside_one_that_is_cut(value: Any, kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"^x: .*out of bounds"):
+        read([value], kind)
+
+
+def test_nanoseconds_are_cut_wherever_they_are() -> None:
+    micro = timedelta(microseconds=1)
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    [ad] = read([{"ns": 5999, "s": 2}], STRUCT)
+    assert ad is literal(ClassAd({"ns": start + 5 * micro, "s": start + timedelta(seconds=2)}))
+    for kind in (pa.list_, pa.large_list, lambda one: pa.list_(one, 2)):
+        assert read([[1999, None]], kind(pa.duration("ns"))) == [literal([micro, UNDEFINED])]
+    words = pa.array([5999, 5999], pa.timestamp("ns")).dictionary_encode()
+    assert read(words) == [start + 5 * micro] * 2
+    nested = pa.StructArray.from_arrays([words], ["t"])
+    assert read(nested) == [literal(ClassAd({"t": start + 5 * micro}))] * 2
+
+
+def test_fields_that_differ_in_case_alone_are_told() -> None:
+    for kind in (
+        pa.struct([("A", pa.int8()), ("b", pa.int8()), ("a", pa.int8())]),
+        pa.struct([("a", pa.int8()), ("a", pa.int8())]),
+    ):
+        array = pa.StructArray.from_arrays(
+            [pa.array([1], pa.int8())] * kind.num_fields, fields=list(kind)
+        )
+        for one in (array, pa.ListArray.from_arrays(pa.array([0, 1]), array)):
+            with pytest.raises(ValueError, match=r"^x: two fields are [Aa] and a to a ClassAd$"):
+                read(one)
+
+
+def test_nesting_has_the_depth_that_text_may_have() -> None:
+    def nested(depth: int) -> Any:
+        array = pa.array([1])
+        for _ in range(depth):
+            array = pa.ListArray.from_arrays(pa.array([0, 1]), array)
+        return array
+
+    [held] = read(nested(199))
+    assert parse_expr(str(held)) is held
+    for depth in (200, 1000, 5000):
+        with pytest.raises(ValueError, match=r"^x: is nested more than 200 levels deep$"):
+            read(nested(depth))
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Atall", "+27:00", "../etc"])
+def test_a_zone_that_nobody_knows_is_told(zone: str) -> None:
+    for kind in (pa.timestamp("s", zone), pa.list_(pa.timestamp("s", zone))):
+        with pytest.raises(ValueError, match="is no time zone that is known here") as told:
+            read([[0] if pa.types.is_list(kind) else 0], kind)
+        assert str(told.value).startswith(f"x: {zone} ")
+
+
+def test_record_batches_are_tables_and_nothing_else_is() -> None:
+    batch = pa.record_batch({"Name": ["a", "b"], "Cpus": [1, 2]})
+    assert list(Pool.from_arrow(batch)) == list(Pool.from_arrow(pa.table(batch)))
+    for given in (5, {"Name": ["a"]}, [batch], None, pa.array(["a"])):
+        with pytest.raises(TypeError, match=r"a pyarrow.Table or RecordBatch was expected, not"):
+            Pool.from_arrow(given)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), "str")])
+def test_columns_of_text_that_hold_expressions_by_name(kind: Any, tmp_path: Path) -> None:
+    texts = ["TARGET.Cpus > 1", None, "true", "TARGET.Cpus > 1"]
+    table = pa.table({
+        "Name": ["a", "b", "c", "d"], "Requirements": pa.array(texts, kind), "START": texts,
+    })  # fmt: skip
+    pool = Pool.from_arrow(table, expressions=["requirements"])
+    assert pool["a"]["Requirements"] is parse_expr("TARGET.Cpus > 1")
+    assert pool["a"]["START"] is literal("TARGET.Cpus > 1")
+    assert "Requirements" not in pool["b"]
+    assert pool.match(parse_ad("[ Cpus = 2 ]")).keys == ("a", "b", "c", "d")
+    assert pool.match(parse_ad("[ Cpus = 1 ]")).keys == ("b", "c")
+    # As strings they are true of nothing.
+    assert Pool.from_arrow(table).match(parse_ad("[ Cpus = 2 ]")).keys == ("b",)
+    path = tmp_path / "pool.parquet"
+    pa.parquet.write_table(table, path)
+    assert list(Pool.read_parquet(path, expressions=("Requirements",))) == list(pool)
+
+
+def test_text_that_is_no_expression_is_told_with_its_row() -> None:
+    def made(*texts: str | None, names: Any = ("x",)) -> Pool:
+        table = pa.table({"Name": list(range(len(texts))), "x": pa.array(texts, pa.string())})
+        return Pool.from_arrow(table, expressions=names)
+
+    with pytest.raises(ValueError, match=r"^x: row 3: line 1, column 4: the text ends too early"):
+        made("1", None, "1 +", "1 +")
+    with pytest.raises(ValueError, match=r"^no column is named Rank, which is to hold expressions"):
+        made("1", names=["x", "Rank"])
+    with pytest.raises(TypeError, match=r"not one string: \['x'\]"):
+        made("1", names="x")
+    with pytest.raises(ValueError, match=r"^x: is said to hold expressions, but is of type int64"):
+        Pool.from_arrow(pa.table({"Name": ["a"], "x": [1]}), expressions=["x"])
+    # Of what no row has nothing is said.
+    unused = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["1", "1 +"]))
+    table = pa.table({"Name": ["a"], "x": unused})
+    assert Pool.from_arrow(table, expressions=["x"])["a"]["x"] is literal(1)
+
+
+@pytest.mark.parametrize("data", [b"", b"[ a = 1 ]", b"PAR1" + b"x" * 40 + b"PAR1"])
+def test_a_file_that_is_no_parquet_is_told(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "pool.parquet"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"/pool\.parquet: not a Parquet file, or only a part"):
+        Pool.read_parquet(path)
+    with path.open("rb") as file, pytest.raises(ValueError, match="not a Parquet file"):
+        Pool.read_parquet(file)
+    with pytest.raises(ValueError, match=r"^not a Parquet file"):
+        Pool.read_parquet(BytesIO(data))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Pool.read_parquet(tmp_path / "nowhere")
+
+
+def test_a_damaged_parquet_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "pool.parquet"
+    Pool([ClassAd({"Name": f"slot{n}", "x": n}) for n in range(500)]).write_parquet(path)
+    data = bytearray(path.read_bytes())
+    data[8:200] = b"\xff" * 192
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"pool\.parquet: not a Parquet file, or only a part"):
+        Pool.read_parquet(path)
 
 
 def test_columns_of_nulls_hold_nothing() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 from itertools import combinations
 
 import numpy as np
@@ -8,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
+from matchmaker.classad import bounds
+from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Expr, conjuncts
 from matchmaker.classad.operators import truth
+from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.matching.explanation import Explanation
 from matchmaker.matching.explanation.conflicts import LARGEST, minimal_conflicts
 from matchmaker.matching.explanation.tally import Tally
@@ -20,6 +24,8 @@ from tests.property.test_columns import jobs, pools
 def explained(job: str, ads: str) -> Explanation:
     return Pool(parse_ads(ads)).explain(parse_ad(job))
 
+
+AMISS = "is a string, which is true of no slot: write the expression without quotes"
 
 MACHINES = """
 [ Name = "a"; Cpus = 2; Memory = 2048; Arch = "X86_64" ]
@@ -132,13 +138,21 @@ def test_one_change_may_turn_clauses_of_both_sides() -> None:
         ("TARGET.Memory <= 200 - Want", "Memory = 150", "Want 100 -> 50 gains 1 slot"),
         ("Fits", "Memory = 4", "Want 100 -> 4 gains 1 slot"),
         ("Fixed", "Memory = 4", "TARGET.Memory >= 50 -> 4 gains 1 slot"),
+        ("TARGET.Memory - MY.Want > 0", "Memory = 4", "Want 100 -> 3 gains 1 slot"),
+        ("2 * MY.Want <= TARGET.Memory", "Memory = 9", "Want 100 -> 4 gains 1 slot"),
+        ("0 <= TARGET.Memory - (Want - 5)", "Memory = 4", "Want 100 -> 9 gains 1 slot"),
+        ("3 * (TARGET.A - Want) > TARGET.A", "A = 9", "Want 100 -> 5 gains 1 slot"),
+        ("TARGET.A + Want == TARGET.B - 2", "A = 1; B = 9", "Want 100 -> 6 gains 1 slot"),
+        ("-(MY.Want - TARGET.A) * 2 >= 0.5", "A = 9", "Want 100 -> 8 gains 1 slot"),
+        ("TARGET.A * MY.Two - Want >= 0", "A = 9", "Want 100 -> 18 gains 1 slot"),
+        ("true", "A = 9; Requirements = MY.A - TARGET.Want > 2", "Want 100 -> 6 gains 1 slot"),
         ("TARGET.A || TARGET.Memory >= Want", "Memory = 4", "Want 100 -> 4 gains 1 slot"),
         ("TARGET.Want > MY.Missing", "Want = 4", "Missing undefined -> 3 gains 1 slot"),
         ("true", 'Requirements = TARGET.Team == "x"', 'Team undefined -> "x" gains 1 slot'),
     ],
 )  # fmt: skip
 def test_what_is_suggested(job: str, ads: str, expected: str) -> None:
-    held = "Want = 100; Fits = TARGET.Memory >= Want; Fixed = TARGET.Memory >= 50"
+    held = "Want = 100; Two = 2; Fits = TARGET.Memory >= Want; Fixed = TARGET.Memory >= 50"
     found = explained(f"[ {held}; Requirements = {job} ]", f"[ Name = 1; {ads} ]")
     assert expected in [str(one) for one in found.suggestions]
 
@@ -189,11 +203,145 @@ def test_a_notebook_gets_a_piece_of_a_page() -> None:
         assert shown in found.html()
 
 
+# --- what is plainly amiss ------------------------------------------------------------------------
+
+
+def test_what_a_clause_is_where_it_is_not_true() -> None:
+    found = explained(
+        "[ Requirements = TARGET.a > 1 && (TARGET.a < 9 || TARGET.b) ]",
+        """[ Name = 1; a = 0 ] [ Name = 2 ] [ Name = 3; a = "x" ] [ Name = 4; a = 9; b = 7 ]""",
+    )
+    assert [(c.matched, c.false, c.undefined, c.error) for c in found.clauses] == [
+        (1, 1, 1, 1),
+        (2, 0, 1, 1),
+    ]
+    assert str(found).splitlines()[:3] == [
+        "   alone  so far  near misses  undefined  error  clause",
+        "1      1       1            1          1      1  TARGET.a > 1",
+        "2      2       1            0          1      1  TARGET.a < 9 || TARGET.b",
+    ]
+    assert found.exceptional() == {"undefined": [1, 1], "error": [1, 1]}
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "note"),
+    [
+        ("TARGET.Memroy > 1", "no slot has Memroy (clause 1); did you mean Memory?"),
+        ("Memroy > 1", "neither the job nor any slot has Memroy (clause 1); did you mean Memory?"),
+        ("1 > Wantd", "neither the job nor any slot has Wantd (clause 1); did you mean Wanted?"),
+        ("TARGET.Cpus > MY.Wantd", "the job has no Wantd (clause 1); did you mean Wanted?"),
+        ("TARGET.Wholly > 1", "no slot has Wholly (clause 1)"),
+        # The job's names are no candidates for the slots' and the other way round.
+        ("TARGET.Wantd > 1", "no slot has Wantd (clause 1)"),
+        ("TARGET.Wholly > 1 && true && TARGET.WHOLLY < 9", "no slot has Wholly (clauses 1, 3)"),
+        ("Through", "no slot has Memroy (clause 1); did you mean Memory?"),
+        ("TARGET.Gone > 1", "no slot has Gone (clause 1)"),
+        # Undefined in some slots only, asked whether it is there, or with a clause that holds.
+        ("TARGET.Some > 1", ""),
+        ("TARGET.Memroy is undefined", ""),
+        ("TARGET.Memroy =!= undefined", ""),
+        ("TARGET.Memroy > 1 || TARGET.Cpus > 0", ""),
+        ('"TARGET.Cpus > 1"', f"the job's Requirements {AMISS}"),
+        ('"TARGET.Cpus > 1" && true', f"clause 1 {AMISS}"),
+        ("TARGET.Cpus > 0 && MY.Text", f"the job's Text (clause 2) {AMISS}"),
+    ],
+)  # fmt: skip
+def test_names_that_nothing_has_and_strings(job: str, note: str) -> None:
+    pool = Pool(
+        parse_ads("""[ Name = 1; Cpus = 4; Memory = 9; Some = 4 ]
+        [ Name = 2; Cpus = 4; memory = 9 ] [ Name = 3; Gone = 1; Cpus = 9 ]""")
+    )
+    pool.remove("3")
+    found = pool.explain(parse_ad(
+        f"""[ Wanted = 1; Through = Deep > 2; Deep = TARGET.Memroy;
+        Text = "TARGET.Cpus > 1"; Requirements = {job} ]"""
+    ))  # fmt: skip
+    assert found.notes == ((note,) if note else ())
+    assert note in str(found)
+    assert html.escape(note) in found.html()
+
+
+def test_many_names_that_nothing_has() -> None:
+    clauses = " && ".join(f"TARGET.Missing{n * n} > 1" for n in range(30))
+    found = explained(f"[ Requirements = {clauses} ]", "[ Name = 1 ]")
+    assert found.notes[0] == "no slot has Missing0 (clause 1)"
+    assert len(found.notes) == 9
+    assert found.notes[-1] == "and 22 more of the kind"
+
+
+def test_slots_that_say_in_a_string_what_they_require() -> None:
+    found = explained(
+        "[]",
+        """[ Name = 1; Requirements = "TARGET.a" ] [ Name = 2; Requirements = "TARGET.b" ]
+           [ Name = 3; Requirements = START; START = "TARGET.c" ] [ Name = 4 ]""",
+    )
+    assert found.notes == (
+        "2 slots refuse every job: Requirements is a string there, and no expression",
+        "1 slot refuse every job: START is a string there, and no expression",
+    )
+
+
+def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_STEPS", 50)
+    monkeypatch.setattr(evaluation, "MAX_STEPS", 50)
+    pool = Pool(ClassAd({"Name": str(n), "Cpus": n}) for n in range(40))
+    hungry = " + ".join(["size(TARGET.Name)"] * 100)
+    for clauses in (f"{hungry} > 0", f"TARGET.Cpus >= 0 && {hungry} > 0"):
+        job = parse_ad(f"[ Requirements = {clauses} ]")
+        found = pool.explain(job)
+        assert (found.matched, found.error) == (0, bounds.TOO_MANY_STEPS)
+        said = f"not all could be evaluated, the rest counts as an error: {found.error}"
+        assert found.remarks() == (said,)
+        assert said in str(found).splitlines()
+        assert said in found.html()
+        assert found.clauses[-1].error == 40
+    assert pool.explain(parse_ad("[ Requirements = TARGET.Cpus > 0 ]")).error is None
+
+
+# --- a job's own names ----------------------------------------------------------------------------
+
+
+def test_what_the_job_requires_is_followed_through_its_own_names() -> None:
+    job = """[ Want = 8; Requirements = MY.Fits && TARGET.Cpus > 1 && Here;
+        Fits = TARGET.Memory >= Want && Base; Base = TARGET.Cpus >= 4; Here = true ]"""
+    found = explained(job, "[ Name = 1; Memory = 4; Cpus = 3 ] [ Name = 2; Memory = 9; Cpus = 2 ]")
+    assert [(str(c), c.via, c.text, c.matched, c.near) for c in found.clauses] == [
+        ("Fits: TARGET.Memory >= Want", ("Fits",), "TARGET.Memory >= Want", 1, 0),
+        ("Fits: Base: TARGET.Cpus >= 4", ("Fits", "Base"), "TARGET.Cpus >= 4", 0, 1),
+        ("TARGET.Cpus > 1", (), "TARGET.Cpus > 1", 2, 0),
+        ("Here", (), "Here", 2, 0),
+    ]
+    assert [str(one) for one in found.suggestions] == [
+        "TARGET.Cpus >= 4 -> 2 gains 1 slot",
+        "dropping clause 2, TARGET.Cpus >= 4, gains 1 slot",
+    ]
+    changed, dropped = (one.job for one in found.suggestions)
+    assert str(changed["Base"]) == "TARGET.Cpus >= 2"
+    assert "Base" not in str(dropped["Requirements"])
+    assert "<code>Fits: Base: TARGET.Cpus &gt;= 4</code>" in found.html()
+
+
+def test_names_of_the_job_that_lead_in_a_circle_or_to_ever_more_are_left_whole() -> None:
+    found = explained("[ Requirements = A; A = MY.B; B = MY.A ]", "[ Name = 1 ]")
+    assert [str(c) for c in found.clauses] == ["A"]
+    found = explained("[ Requirements = A; A = TARGET.b && MY.Requirements ]", "[ Name = 1 ]")
+    assert [str(c) for c in found.clauses] == ["A"]
+    ever = "; ".join(f"A{n} = A{n + 1} && A{n + 1} && true" for n in range(10))
+    found = explained(f"[ Requirements = A0; {ever}; A10 = TARGET.x ]", "[ Name = 1; x = true ]")
+    assert found.matched == 1
+    assert 100 < len(found.clauses) <= 256
+
+
 # --- against each pair ----------------------------------------------------------------------------
 
 
+def condition(clause: Expr, job: ClassAd, ad: ClassAd) -> Value:
+    return truth(evaluate(clause, job, ad, "requirements"))
+
+
 def value_of(clause: Expr, job: ClassAd, ad: ClassAd) -> bool:
-    return truth(evaluate(clause, job, ad, "requirements")) is True
+    return condition(clause, job, ad) is True
 
 
 @given(jobs, pools())
@@ -202,8 +350,19 @@ def test_counts_are_those_of_the_pairs(job: ClassAd, ads: list[ClassAd]) -> None
     pool = keyed(ads)
     ads = list(pool)
     found = pool.explain(job)
-    clauses = conjuncts(job["Requirements"]) if "Requirements" in job else []
-    holds = [[value_of(clause, job, ad) for clause in clauses] for ad in ads]
+    # Those of the requirements, or of what they name: together they are true where these are.
+    clauses = [parse_expr(clause.text) for clause in found.clauses]
+    values = [[condition(clause, job, ad) for clause in clauses] for ad in ads]
+    holds = [[value is True for value in row] for row in values]
+    assert [all(row) for row in holds] == [match(job, ad).left is True for ad in ads]
+    assert [(c.false, c.undefined, c.error) for c in found.clauses] == [
+        (
+            sum(row[place] is False for row in values),
+            sum(row[place] is UNDEFINED for row in values),
+            sum(is_error(row[place]) for row in values),
+        )
+        for place in range(len(clauses))
+    ]
     accepts = [match(job, ad).right is True for ad in ads]
     assert found.total == len(ads)
     assert found.matched == sum(match(job, ad).matched for ad in ads) == len(pool.match(job))
@@ -376,6 +535,14 @@ def test_more_kinds_of_requirements_than_are_told_apart() -> None:
     assert (found.matched, found.refused_by_ads) == (1, 399)
     assert sum(c.held for c in found.ad_clauses) == 600
     assert sum(c.refused for c in found.ad_clauses) == 399
+    lumped = [c for c in found.ad_clauses if c.lumped]
+    assert [(c.text, c.via, c.held) for c in lumped] == [
+        ("MY.Requirements", (), 137), ("START", (), 136),
+    ]  # fmt: skip
+    said = "MY.Requirements (others than the 64 most frequent, together)"
+    assert str(lumped[0]) == said
+    assert said in str(found)
+    assert said in found.html()
 
 
 def test_requirements_that_lead_in_a_circle_are_left_whole() -> None:
@@ -409,6 +576,17 @@ def test_a_pair_in_full() -> None:
         '1     START is false: TARGET.Owner != "ben" (Owner = "ben")',
         "2     TARGET.Want < 9 is false (Want = 10)",
     ]
+
+
+def test_no_key_steers_who_reads_about_it() -> None:
+    key = "a\x1b[31m\u202e\n\x9b"
+    pool = Pool([ClassAd({"Name": key, "Cpus": 1})])
+    job = parse_ad('[ Requirements = TARGET.Cpus == 1 && TARGET.Name != "x\u202e" ]')
+    for found in (pool.explain(job, key), pool.explain(parse_ad("[]"), key), pool.explain(job)):
+        assert all(line.isprintable() for line in str(found).split("\n"))
+    assert str(pool.explain(job, key)).startswith("a?[31m??? matches;")
+    assert pool.explain(job, key).key == key
+    assert repr(pool.match(job)) == "<Matches of 1: a?[31m???: 0>"
 
 
 def test_a_pair_that_matches_has_its_rank() -> None:

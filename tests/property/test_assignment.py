@@ -58,16 +58,24 @@ def number(value: Value) -> float | None:
     return float(value) if plain else None  # type: ignore[arg-type]
 
 
-def part(job: ClassAd, slot: ClassAd) -> dict[str, int | float] | None:
-    """What a job would take of a partitionable slot, or None where that cannot be."""
-    taken = {}
+def asked(job: ClassAd, slot: ClassAd) -> dict[str, int | float] | None:
+    """What a job asks of a slot, or None where that is no amount."""
+    found = {}
     for name, default in REQUESTS.items():
         value = parse_expr(f"MY.Request{name}").eval(job, slot)
         wanted = amount(default if value is UNDEFINED else value)
-        if wanted is None or (wanted and wanted > (amount(slot.eval(name)) or 0)):
+        if wanted is None:
             return None
         if wanted:
-            taken[name] = wanted
+            found[name] = wanted
+    return found
+
+
+def part(job: ClassAd, slot: ClassAd) -> dict[str, int | float] | None:
+    """What a job would take of a partitionable slot, or None where that cannot be."""
+    taken = asked(job, slot)
+    if taken is None or any(n > (amount(slot.eval(name)) or 0) for name, n in taken.items()):
+        return None
     return taken
 
 
@@ -103,7 +111,8 @@ def tried(slots: dict[str, ClassAd], jobs: list[ClassAd], shares: dict[str, floa
         for key in free:
             ad = found.ads[key]
             outcome = match(job, ad)
-            if outcome.matched and (key in static or part(job, ad) is not None):
+            fits = asked(job, ad) is not None if key in static else part(job, ad) is not None
+            if outcome.matched and fits:
                 options.append((-(number(outcome.rank) or 0.0), key))
         if not options:
             continue

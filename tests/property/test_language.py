@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from collections import OrderedDict
 from datetime import datetime, timedelta
+from enum import IntEnum
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +81,58 @@ def test_text_reads_back_as_the_same_object(tree: Expr) -> None:
 def test_ad_reads_back_equal(ad: ClassAd) -> None:
     assert parse_ad(str(ad)) == ad
     assert parse_ad(str(ad)).expression() is ad.expression()
+
+
+class Kind(IntEnum):
+    """An integer that is not of the type itself."""
+
+    ONE = 1
+
+
+held = st.one_of(
+    values(),
+    ads(),
+    ads().map(lambda ad: ad.expression()),
+    st.sampled_from([
+        Kind.ONE, (1, (2,)), {"x": 1}, 2**63, -(2**63) - 1, datetime(2024, 1, 1),  # noqa: DTZ001 - refused
+        b"x", None,
+        ErrorType("why"),
+    ]),
+)  # fmt: skip
+spellings = st.sampled_from(["a", "A", "b", "Requirements", "REQUIREMENTS", "\u212a", "k", "", 7])
+
+
+@given(st.dictionaries(spellings, held, max_size=6), st.dictionaries(st.sampled_from("aAbc"), held))
+def test_an_ad_of_a_mapping_is_that_of_its_items_one_by_one(
+    given_: dict[str, Value], more: dict[str, Value]
+) -> None:
+    def state(ad: ClassAd) -> object:
+        contents = [(n, type(c), repr(c)) for n, c in ad.content.items()]
+        return list(ad), contents, [repr(e) for e in ad.values()]
+
+    expected = ClassAd()
+    try:
+        for name, value in [*given_.items(), *more.items()]:
+            expected[name] = value
+    except (TypeError, ValueError):
+        with pytest.raises((TypeError, ValueError)):
+            ClassAd(given_, **more)
+        return
+    for made in (
+        ClassAd(given_, **more),
+        ClassAd(list(given_.items()), **more),
+        ClassAd(OrderedDict(given_), **more),
+    ):
+        assert made == expected
+        assert state(made) == state(expected)
+        assert made.parent is None
+    # Ads of one shape share nothing that one of them could change.
+    one, other = ClassAd(given_, **more), ClassAd(given_, **more)
+    one["Fresh"] = 1
+    for name in list(expected):
+        del one[name]
+    assert other == expected
+    assert state(other) == state(expected)
 
 
 @given(values())

@@ -109,28 +109,6 @@ class Mapping:
     metadata: str = ""
 
 
-PUBLISHED: Final[MappingType[str, tuple[str, ...]]] = {
-    "pbs": ("pbspro", "torque"),
-    "openpbs": ("pbspro",),
-    "condor": ("htcondor",),
-    "gridengine": ("sge",),
-    "ge": ("sge",),
-    "uge": ("sge",),
-    "ogs": ("sge",),
-}
-"""By which other names information systems publish batch systems."""
-
-
-def same_system(published: str, lrms: str) -> bool:
-    """Whether a queue's published type may be a batch system that there is a table for.
-
-    >>> same_system("PBS", "torque"), same_system("slurm", "slurm"), same_system("lsf", "slurm")
-    (True, True, False)
-    """
-    told, ours = published.lower(), lrms.lower()
-    return told == ours or ours in PUBLISHED.get(told, ())
-
-
 def known_lrms() -> tuple[str, ...]:
     """The batch systems that there is a table for.
 

@@ -13,7 +13,7 @@ from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import MAX_INT, MIN_INT, UndefinedType, Value
 
 if TYPE_CHECKING:
     from matchmaker.classad.nodes import References
@@ -46,11 +46,18 @@ class ClassAd(MutableMapping[str, Expr]):
     def __init__(
         self, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
+        self.parent = None
+        if not attributes:
+            attributes, more = more, {}
+        if type(attributes) is dict:
+            held = [_held(value) for value in (*attributes.values(), *more.values())]
+            folded, spelled = _shape((*attributes, *more))
+            self.content = dict(zip(folded, held, strict=True))
+            self._names = spelled.copy() if spelled is not None else None
+            return
         self.content = {}
         self._names = None
-        self.parent = None
-        if attributes or more:
-            self.update(attributes, **more)
+        self.update(attributes, **more)
 
     @classmethod
     def of(cls, content: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
@@ -137,14 +144,13 @@ class ClassAd(MutableMapping[str, Expr]):
         return held if isinstance(held, Expr) else Literal(held)
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
-        expression = value if isinstance(value, Expr) else literal(value)
+        _check(name)
+        held = _held(value)
         folded = ascii_fold(name)
         if folded not in self.content:
             folded = intern(folded)
             self._spell(folded, name)
-        self.content[folded] = expression.value if type(expression) is Literal else expression
+        self.content[folded] = held
 
     def __delitem__(self, name: str) -> None:
         folded = ascii_fold(name)
@@ -207,6 +213,25 @@ class ClassAd(MutableMapping[str, Expr]):
 
 _new: Final = object.__new__
 
+
+def _check(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
+
+
+# These are held as they are; all else is asked of `literal`.
+_PLAIN: Final = frozenset({bool, str, float, UndefinedType})
+
+
+def _held(value: Any) -> Any:
+    """What an ad holds for a value or an expression."""
+    kind = type(value)
+    if kind in _PLAIN or (kind is int and MIN_INT <= value <= MAX_INT):
+        return value
+    expression = value if isinstance(value, Expr) else literal(value)
+    return expression.value if type(expression) is Literal else expression
+
+
 HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
 """The attributes that may name a machine, the first that it has."""
 
@@ -255,6 +280,8 @@ _LARGEST_SHAPE: Final = 500
 def _shape(names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str] | None]:
     shape = _shapes.get(names)
     if shape is None:
+        for name in names:
+            _check(name)
         folded = tuple(intern(ascii_fold(name)) for name in names)
         # Of a name that comes twice, the first spelling.
         spelled = dict(zip(reversed(folded), reversed(names), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from matchmaker.classad.quoting import printable
+
 
 class ParseError(ValueError):
     r"""Text that cannot be read as an expression or an ad.
@@ -76,7 +78,7 @@ class ParseError(ValueError):
         # A window of the line, so that the caret is seen however long the line is.
         start = max(0, self.column - 1 - _WINDOW // 2)
         shown = line[start : start + _WINDOW].replace("\t", " ")
-        shown = "".join(char if char.isprintable() else "?" for char in shown)
+        shown = printable(shown)
         indent = "  "
         pointer = " " * (self.column - 1 - start)
         return f"{self.summary()}\n{indent}{shown}\n{indent}{pointer}^"

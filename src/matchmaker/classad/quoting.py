@@ -36,6 +36,17 @@ def quote(text: str, mark: str) -> str:
     return mark + _SPECIAL.sub(escaped, text) + mark
 
 
+def printable(text: str) -> str:
+    r"""Text with every character that shows nothing as ``?``, so that no ad steers who reads it.
+
+    >>> printable("a\x1b[31m\u202eb\n")
+    'a?[31m?b?'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def unescape(body: str) -> str:
     r"""A string's text from what stands between its quotes.
 

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
-from matchmaker import Assignment, Placement, Policy
+from matchmaker import Assignment, Expr, ParseError, Placement, Policy, parse_expr
 from matchmaker.cli import pools, sources
 from matchmaker.cli.output import count, number, plain, print_json, table
 from matchmaker.cli.reports import Page
 
+_T = TypeVar("_T")
+
 
 @click.command()
 @click.argument("job_files", metavar="JOBS…", nargs=-1, required=True)
-@click.option("--pool", "pool_files", multiple=True, required=True, metavar="FILE", help="Slots.")
 @click.option(
-    "--key", help="The attribute that tells slots apart. [default: Name, or a saved pool's own]"
+    "--pool",
+    "pool_files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="Slots. May be given again: the files are one pool.",
 )
+@pools.options
 @click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
 @click.option("--group", metavar="EXPR", help="Of a job. [default: AccountingGroup, or else Owner]")
 @click.option(
-    "--share", "shares", multiple=True, metavar="GROUP=NUMBER", help="How much a group is to get."
+    "--share",
+    "shares",
+    multiple=True,
+    metavar="GROUP=NUMBER",
+    help="How much a group is to get. May be given again. [default: 1]",
+)
+@click.option(
+    "--usage",
+    "usages",
+    multiple=True,
+    metavar="GROUP=NUMBER",
+    help="What a group has had before. May be given again. [default: 0]",
+)
+@click.option(
+    "--resources",
+    multiple=True,
+    metavar="NAME=EXPR",
+    help="What a job takes of a partitionable slot's attribute NAME. May be given again; then only"
+    " those given are taken. [default: Cpus=MY.RequestCpus ?: 1, Memory, Disk, GPUs]",
 )
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
@@ -33,16 +58,25 @@ def command(
     priority: str | None,
     group: str | None,
     shares: tuple[str, ...],
+    usages: tuple[str, ...],
+    resources: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Give each of the JOBS its best free slot, in an order that is fair to accounting groups.
 
-    Partitionable slots give each job the part that it asks for. Exit status 0 where a job got a
-    slot, 1 where none did.
+    Partitionable slots give each job the part that it asks for. Jobs are counted from 1, as they
+    stand in the files; the library counts them from 0. Exit status 0 where a job got a slot, 1
+    where none did.
     """
-    terms: dict[str, Any] = {"share": dict(map(_share, shares))}
-    terms |= {} if priority is None else {"priority": priority}
-    terms |= {} if group is None else {"group": group}
+    terms: dict[str, Any] = {
+        "share": _by_name("--share", shares, _number),
+        "usage": _by_name("--usage", usages, _number),
+    }
+    if resources:
+        terms["resources"] = _by_name("--resources", resources, _expression)
+    for name, text in (("priority", priority), ("group", group)):
+        if text is not None:
+            terms[name] = _expression(f"--{name}", text)
     policy = Policy(**terms)
     jobs = [ad for path in job_files for ad in sources.ads(path)]
     pool = pools.read(pool_files, key)
@@ -54,12 +88,33 @@ def command(
     return 0 if found.placed else 1
 
 
-def _share(text: str) -> tuple[str, float]:
-    group, _, share = text.rpartition("=")
+def _by_name(option: str, given: tuple[str, ...], read: Callable[[str, str], _T]) -> dict[str, _T]:
+    """What is given as NAME=VALUE, once for each name."""
+    found: dict[str, _T] = {}
+    for text in given:
+        # A group may have a = in its name, an expression too.
+        name, equals, value = text.rpartition("=") if read is _number else text.partition("=")
+        if not equals or not name:
+            like = "physics=2" if read is _number else "Cpus=MY.RequestCpus"
+            raise click.UsageError(f"{option} {text}: not like {like}")
+        if name in found:
+            raise click.UsageError(f"{option} {text}: {name} was given before")
+        found[name] = read(f"{option} {text}", value)
+    return found
+
+
+def _number(where: str, text: str) -> float:
     try:
-        return group, float(share)
+        return float(text)
     except ValueError:
-        raise click.UsageError(f"--share {text}: not like physics=2") from None
+        raise click.UsageError(f"{where}: {text or 'nothing'} is no number") from None
+
+
+def _expression(where: str, text: str) -> Expr:
+    try:
+        return parse_expr(text)
+    except ParseError as error:
+        raise click.UsageError(f"{where}: {error.summary()}") from None
 
 
 def _data(found: Assignment) -> dict[str, Any]:

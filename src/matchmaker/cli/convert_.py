@@ -6,29 +6,42 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Final, Literal
 
 import click
 
-from matchmaker import ClassAd, ParseError, read_ads, write_ads
+from matchmaker import ClassAd, ParseError, Pool, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
-from matchmaker.cli import sources
+from matchmaker.cli import pools, sources
 from matchmaker.cli.output import printable
+
+POOLS: Final = ("pool", "parquet")
+"""What is written of a pool of all the ads."""
 
 
 @click.command()
 @click.argument("files", metavar="FILE... [OUT]", nargs=-1, required=True)
 @click.option("--from", "from_", type=click.Choice(("auto", *FORMATS)), default="auto",
               show_default=True, help="The format of the files.")  # fmt: skip
-@click.option("--to", type=click.Choice(FORMATS), default="new", show_default=True,
-              help="The format to write.")  # fmt: skip
+@click.option("--to", type=click.Choice((*FORMATS, *POOLS)), default="new", show_default=True,
+              help="The format to write; a saved pool is read fastest.")  # fmt: skip
 @click.option("-o", "--output", metavar="OUT", help="Where to write; then every FILE is read.")
 @click.option("--report", is_flag=True,
               help="Leave out what cannot be read, a line on standard error for each.")  # fmt: skip
-def command(files: tuple[str, ...], from_: str, to: str, output: str | None, report: bool) -> int:
+@pools.options
+def command(
+    *,
+    files: tuple[str, ...],
+    from_: str,
+    to: str,
+    output: str | None,
+    report: bool,
+    key: str | None,
+) -> int:
     """Read the ads of FILE, in any format, and write them in another, to OUT or standard output.
 
     Several files are written one after the other: say where to with --output OUT. Files of any size
-    take the same little memory.
+    take the same little memory; a pool is held as a whole. Saved pools and Parquet are read too.
 
     OUT is written only when all has been read without an error, and standard output too. With
     --report bad lines of the old format and bad ads of the others are left out instead; the exit
@@ -46,8 +59,14 @@ def command(files: tuple[str, ...], from_: str, to: str, output: str | None, rep
         left_out += 1
         print(f"classad: {printable(error.summary())}", file=sys.stderr)
 
-    ads = _ads(files, from_, note if report else None)
-    if output != "-":
+    if to in POOLS and output == "-":
+        raise click.UsageError(f"--to {to} is no text: say where to with --output OUT")
+    heed = note if report else None
+    ads = (ad for path in files for ad in _ads(path, from_, heed))
+    if to in POOLS:
+        held = [(path, list(_ads(path, from_, heed))) for path in files]
+        _write_pool(pools.made(held, key), to, output)
+    elif output != "-":
         write_ads(ads, output, to)
     else:
         # Nothing comes out if the last ad is bad; on disk, however much it is.
@@ -58,12 +77,24 @@ def command(files: tuple[str, ...], from_: str, to: str, output: str | None, rep
     return 1 if left_out else 0
 
 
+def _write_pool(pool: Pool, to: str, output: str) -> None:
+    if to == "pool":
+        pool.save(output)
+        return
+    try:
+        pool.write_parquet(output)
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+
+
 def _ads(
-    files: tuple[str, ...], format_: str, report: Callable[[ParseError], object] | None
+    path: str, format_: str, report: Callable[[ParseError], object] | None
 ) -> Iterator[ClassAd]:
-    for path in files:
-        with sources.opened(path) as file:
-            sources.refuse_ldif(path, file)
-            yield from read_ads(
-                file, format_, errors="report" if report else "strict", report=report
-            )
+    with sources.opened(path) as file:
+        sources.refuse_ldif(path, file)
+        found = sources.held(path, file) if format_ == "auto" else None
+        if isinstance(found, Pool):
+            yield from found
+            return
+        errors: Literal["report", "strict"] = "report" if report else "strict"
+        yield from read_ads(file, format_, errors=errors, report=report)

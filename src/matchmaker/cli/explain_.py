@@ -20,9 +20,7 @@ BAR = 20
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
-@click.option(
-    "--key", help="The attribute that tells ads apart. [default: Name, or a saved pool's own]"
-)
+@pools.options
 @click.option("--with", "name", metavar="KEY", help="All about one ad of the pool, with values.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 @click.option("--html", "html_file", metavar="FILE", help="As a page of its own, with a picture.")
@@ -42,6 +40,8 @@ def command(
     clauses that exclude everything, the changes that gain most, and which clauses of the ads' own
     requirements refuse the job.
     """
+    if html_file == "":
+        raise click.UsageError("--html names no file; - is standard output")
     if html_file == "-" and as_json:
         raise click.UsageError("--json and --html - cannot both have standard output")
     job = sources.one_ad(job_file)
@@ -63,7 +63,10 @@ def command(
 
 def _write(path: str, page: str) -> None:
     if path == "-":
-        sys.stdout.write(page)
+        # In UTF-8, as it says of itself, whatever the terminal has.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(page.encode())
+        sys.stdout.buffer.flush()
     else:
         with replacing(path) as file:
             file.write(page)
@@ -77,18 +80,28 @@ def _page(explained: Explanation) -> list[RenderableType]:
     rows: list[tuple[object, ...]]
     titles: tuple[str, ...]
     if explained.clauses:
+        more = explained.exceptional()
         rows = [
             (number, f"{c.matched:,}", f"{c.cumulative:,}", f"{c.near:,}",
-             _bar(c.cumulative, explained), shorten(c.text))
-            for number, c in enumerate(explained.clauses, 1)
+             *(f"{n:,}" for n in others), _bar(c.cumulative, explained), shorten(str(c)))
+            for number, (c, *others) in enumerate(
+                zip(explained.clauses, *more.values(), strict=True), 1
+            )
         ]  # fmt: skip
-        titles = ("", "alone", "so far", "near misses", "", "clause")
-        parts.append(table(titles, rows, right=(0, 1, 2, 3), whole=(0, 1, 2, 4)))
+        titles = ("", "alone", "so far", "near misses", *more, "", "clause")
+        last = 4 + len(more)
+        parts.append(table(titles, rows, right=range(last), whole=(0, 1, 2, *range(4, last + 1))))
     parts.append(explained.summary())
-    for some in (explained.conflicts, explained.suggestions):
+    for some in (explained.remarks(), explained.conflicts, explained.suggestions):
         parts += ["", *map(str, some)] if some else []
     rows = [
-        (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}", _bar(c.refused, explained), c)
+        (
+            f"{c.held:,}",
+            f"{c.refused:,}",
+            f"{c.suitable:,}",
+            _bar(c.refused, explained),
+            shorten(str(c)),
+        )
         for c in explained.worst()
     ]
     if rows:
@@ -147,9 +160,13 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         "matched": explained.matched,
         "refused_by_ads": explained.refused_by_ads,
         "clauses": [
-            {"text": c.text, "matched": c.matched, "cumulative": c.cumulative, "near": c.near}
+            {"text": c.text, "via": list(c.via), "matched": c.matched,
+             "cumulative": c.cumulative, "near": c.near,
+             "false": c.false, "undefined": c.undefined, "error": c.error}
             for c in explained.clauses
         ],
+        "error": explained.error,
+        "notes": list(explained.notes),
         "conflicts": [{"clauses": list(c.clauses), "ads": c.ads} for c in explained.conflicts],
         "suggestions": [
             {"text": str(s), "what": s.what, "before": s.before, "after": s.after,
@@ -158,7 +175,7 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         ],
         "ad_clauses": [
             {"text": c.text, "via": list(c.via), "held": c.held, "refused": c.refused,
-             "suitable": c.suitable}
+             "suitable": c.suitable, "lumped": c.lumped}
             for c in explained.ad_clauses
         ],
     }  # fmt: skip

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from matchmaker import ClassAd, Pool, nodes
+from matchmaker.classad.bounds import exhausted
+from matchmaker.classad.values import is_error
 from matchmaker.cli import pools, reports, sources
-from matchmaker.cli.output import number, plain, print_json, table
-from matchmaker.matching.selection import Selection, select
+from matchmaker.cli.output import number, plain, print_json, printable, table
+from matchmaker.matching.selection import Refusal, Selection, select
 
 MANY = 1000
 """With more ads than this they are matched as a pool, and no refusal is given its reason."""
@@ -22,7 +25,7 @@ SHOWN = 20
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option("--top", type=click.IntRange(min=0), metavar="N", help="Show the best N only.")
-@click.option("--key", metavar="NAME", help="The attribute that tells ads apart, such as Name.")
+@pools.options
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *, job_file: str, pool_files: tuple[str, ...], top: int | None, key: str | None, as_json: bool
@@ -35,22 +38,48 @@ def command(
     """
     job = sources.one_ad(job_file)
     held = pools.held(pool_files, key)
-    if len(held) > MANY:
-        pool = held if isinstance(held, Pool) else pools.keyed(held, key or "Name")
+    files = [("", list(held))] if isinstance(held, Pool) and len(held) <= MANY else held
+    if isinstance(files, Pool) or sum(len(ads) for _, ads in files) > MANY:
+        pool = files if isinstance(files, Pool) else pools.made(files, key)
         return _among_many(job, pool, top, as_json)
-    ads = list(held)
-    named = nodes.named(ads) if key is None else zip(pools.keyed(ads, key).keys(), ads, strict=True)
-    found = select(job, named, default_rank=0.0)
+    ads = [ad for _, some in files for ad in some]
+    keys = None if key is None else pools.made(files, key).keys()
+    found = select(
+        job, nodes.named(ads) if keys is None else zip(keys, ads, strict=True), default_rank=0.0
+    )
     shown = Selection(found.ranked[:top], found.refused)
+    error = next(filter(None, map(_exhausted, found.refused)), None)
     if as_json:
         data = reports.selection_data(shown)
         chosen = found.chosen.name if found.chosen else None
-        print_json(_data(chosen, data["ranked"], len(found.ranked), len(ads), data["refused"]))
+        matched, refused = len(found.ranked), data["refused"]
+        print_json(_data(chosen, data["ranked"], matched, len(ads), refused, error=error))
     else:
-        page = reports.Page(f"{len(found.ranked):,} of {len(ads):,} match")
+        page = _page(len(found.ranked), len(ads))
         page.selection(shown, "ad")
         page.print()
+    _warn(error)
     return 0 if found.chosen else 1
+
+
+def _exhausted(refusal: Refusal) -> str | None:
+    """Why what the job requires of an ad could not be evaluated, if it took too much."""
+    value = refusal.clause.value if refusal.clause is not None and refusal.by == "job" else None
+    return value.reason if is_error(value) and exhausted(value) else None
+
+
+def _warn(error: str | None) -> None:
+    """Says on standard error that a refusal may be none of the job's making."""
+    if error is not None:
+        said = f"the job's requirements are an error for some ads: {error}"
+        print(f"classad: {printable(said)}", file=sys.stderr)
+
+
+def _page(matched: int, total: int) -> reports.Page:
+    page = reports.Page(f"{matched:,} of {total:,} match")
+    if not matched and total:
+        page.show("classad explain says which clauses exclude them, and what would help")
+    return page
 
 
 def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int:
@@ -58,16 +87,16 @@ def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int
     matched = len(found)
     if top is None:
         top = matched if as_json else SHOWN
-    best = pool.top(job, max(top, 1))
+    best = found.best(max(top, 1))
     chosen = best.keys[0] if best else None
     if as_json:
         ranked = [
             {"name": name, "rank": plain(rank)}
             for name, rank in zip(best.keys[:top], best.ranks, strict=False)
         ]
-        print_json(_data(chosen, ranked, matched, len(pool), None))
+        print_json(_data(chosen, ranked, matched, len(pool), None, error=found.error))
     else:
-        page = reports.Page(f"{matched:,} of {len(pool):,} match")
+        page = _page(matched, len(pool))
         rows = [
             (place, name, number(rank))
             for place, (name, rank) in enumerate(zip(best.keys[:top], best.ranks, strict=False), 1)
@@ -75,6 +104,7 @@ def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int
         if rows:
             page.show(table(("", "ad", "rank"), rows, right=(0, 2), whole=(1,)))
         page.print()
+    _warn(found.error)
     return 0 if matched else 1
 
 
@@ -84,12 +114,15 @@ def _data(
     matched: int,
     total: int,
     refused: list[dict[str, Any]] | None,
+    *,
+    error: str | None,
 ) -> dict[str, Any]:
-    """``refused`` is null where nobody was asked why."""
+    """``refused`` is null where nobody was asked why, ``error`` where nothing took too much."""
     return {
         "chosen": chosen,
         "ranked": ranked,
         "refused": refused,
         "matched": matched,
         "total": total,
+        "error": error,
     }

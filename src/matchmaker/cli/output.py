@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from matchmaker import ClassAd, Value
+from matchmaker.classad.quoting import printable as printable  # noqa: PLC0414 - given on
 from matchmaker.classad.values import UNDEFINED, is_error
 
 
@@ -34,11 +35,6 @@ def show(part: RenderableType) -> None:
         out.print(part)
     # Tables fill their last column with spaces, which no file needs.
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-def printable(text: str) -> str:
-    """Text with every control character shown as ``?``, so that no ad steers a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def table(

@@ -2,33 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import click
+
 from matchmaker import ClassAd, Pool
 from matchmaker.cli import sources
+from matchmaker.matching.pair import shorten
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def options(command: _F) -> _F:
+    """The options that say which attribute tells ads apart, and what a Parquet file holds."""
+    for option in (
+        click.option(
+            "--expressions", metavar="NAME", multiple=True, callback=_noted, expose_value=False,
+            help="A column of Parquet files whose text is expressions. May be given again.",
+        ),
+        click.option(
+            "--key", metavar="NAME", callback=_named,
+            help="The attribute that tells ads apart. [default: Name, or a saved pool's own]",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _noted(context: click.Context, _option: object, names: tuple[str, ...]) -> None:
+    context.meta[sources.EXPRESSIONS] = names
+
+
+def _named(_context: object, _option: object, name: str | None) -> str | None:
+    if name is not None and not name.strip():
+        raise click.UsageError("--key names no attribute")
+    return name
 
 
 def read(paths: tuple[str, ...], key: str | None) -> Pool:
     """The ads of some files together as a pool, by `key`.
 
     Without one it is Name, or the key of the pool that the only file is. Raises ValueError where
-    the key does not tell the ads apart.
+    the key does not tell the ads apart, with the files and the places of the ads there.
     """
     found = held(paths, key)
-    return found if isinstance(found, Pool) else keyed(found, key or "Name")
+    return found if isinstance(found, Pool) else made(found, key)
 
 
-def keyed(ads: list[ClassAd], key: str) -> Pool:
-    """Ads as a pool. ValueError, in words of the command, where `key` does not tell them apart."""
-    try:
-        return Pool(ads, key)
-    except ValueError as error:
-        raise ValueError(f"{error} (--key NAME says which attribute tells ads apart)") from None
-
-
-def held(paths: tuple[str, ...], key: str | None) -> Pool | list[ClassAd]:
-    """The ads of some files, or the pool that the only file is, if its key is the one asked for."""
+def held(paths: tuple[str, ...], key: str | None) -> Pool | list[tuple[str, list[ClassAd]]]:
+    """The ads of each file, or the pool that the only one is, if its key is the one asked for."""
     if len(paths) != 1:
-        return [ad for path in paths for ad in sources.ads(path)]
+        return [(path, sources.ads(path)) for path in paths]
     with sources.opened(paths[0]) as file:
         found = sources.held(paths[0], file)
         whole = isinstance(found, Pool) and key in (None, found.key)
-        return found if isinstance(found, Pool) and whole else list(found)
+        return found if isinstance(found, Pool) and whole else [(paths[0], list(found))]
+
+
+def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> Pool:
+    """The pool of the ads of some files. Raises ValueError as ``read`` does."""
+    files = list(files)
+    key = key or "Name"
+    try:
+        return Pool((ad for _, ads in files for ad in ads), key)
+    except ValueError as error:
+        said = _placed(files, key) or str(error)
+        raise ValueError(f"{said} (--key NAME says which attribute tells ads apart)") from None
+
+
+def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
+    """Which ad has no key, or the key of another: the first, by file and number."""
+    places: dict[str, str] = {}
+    again: list[str] = []
+    for path, ads in files:
+        for number, ad in enumerate(ads, 1):
+            value, place = ad.eval(key), f"{path}, ad {number}"
+            if not isinstance(value, (str, int)):
+                return f"{place}: an ad has no {key}: {shorten(str(ad), 60)}"
+            before = places.setdefault(str(value), place)
+            if before is not place:
+                again.append(f"{place}: {key} = {shorten(repr(str(value)), 60)}, as {before} has")
+    more = f"; and so {len(again) - 1} more" if len(again) > 1 else ""
+    return f"{again[0]}{more}" if again else ""

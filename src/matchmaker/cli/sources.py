@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
+EXPRESSIONS: Final = "expressions"
+"""Where a context notes the columns of Parquet files whose text is expressions."""
+
 LARGE = 4 << 20
 """The size in bytes from which reading a file shows its progress on a terminal."""
 
@@ -70,7 +73,8 @@ def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
         from matchmaker import Pool
 
         try:
-            return Pool.read_parquet(BytesIO(file.read()))
+            names = click.get_current_context().meta.get(EXPRESSIONS, ())
+            return Pool.read_parquet(BytesIO(file.read()), expressions=names)
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
@@ -159,12 +163,26 @@ def _ldap(url: str, at: datetime | None) -> Glue:
     from matchmaker.glue import read_ldap
 
     said = click.get_current_context().meta
-    return read_ldap(
-        None if url == ENVIRONMENT else url,
-        start_tls=said.get("ldap start_tls", False),
-        ca_file=said.get("ldap ca_file"),
-        at=at,
-    )
+    with _waiting(f"reading {url}"):
+        return read_ldap(
+            None if url == ENVIRONMENT else url,
+            start_tls=said.get("ldap start_tls", False),
+            ca_file=said.get("ldap ca_file"),
+            at=at,
+        )
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """Shows on a terminal that something takes its time."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(what)):
+        yield
 
 
 def queue_options(command: _F) -> _F:

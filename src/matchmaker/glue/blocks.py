@@ -1,8 +1,9 @@
 """The fast half of reading LDIF: a file in blocks between empty lines, clean ones taken in one go.
 
-Most of a dump is clean: ASCII lines of ``name: value``. Such a block is split at C speed, with a
-few exact checks that it is what it seems; any other goes line by line through `ldif`, which mends
-and reports. Both give equal entries, which a property test holds them to.
+Most of a dump is clean: ASCII lines of ``name: value``. A regular expression says so of a whole
+block at once, and its values are taken apart when they are asked for; any other block goes line by
+line through `ldif`, which mends and reports. Both give equal entries, to which a property holds
+them.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-import attrs
-
 LINE_LIMIT: Final = 1 << 20
 """Bytes of an unfolded line; a longer one is skipped. Real ones stay below a few kB."""
 
 _CHUNK: Final = 1 << 20
 _START: Final = b"\n\ndn: "
-_NAME: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\Z")
-# What may be an attribute behind a lost newline; `ldif` asks the schema whether it is.
-_SUSPECT: Final = (re.compile(r"Glue[A-Z]\w{0,80}:"), re.compile(r"GLUE2[A-Z]\w{0,80}:"))
-_APART: Final = frozenset({"changetype", "dn", "version"})
-_MOST_NAMES: Final = 4096
-_BAD_ENDS: Final = frozenset(("", ",", " ", "\\"))
-_marked: set[str] = set()  # names with their marks, see `clean_block`
-_spellings: dict[str, str] = {}  # the one spelling of each that is taken here, by lower case
+# Possessive quantifiers: a block is walked once, whatever it holds.
+_FOLDS = rb"(?:\n [^\n]*+)*+"
+_NAME = rb"\n(?:G[A-Za-z0-9-]*+|objectClass|o|Mds[A-Za-z0-9-]*+): "  # those of these directories
+_CLEAN = re.compile(rb"dn: ([^ \n][^\n]*+%s)(?:%s[^ \n][^\n]*+%s)*+\n*" % (_FOLDS, _NAME, _FOLDS))
+# What may be an attribute behind a lost newline; `ldif` asks the schema whether it is. Each begins
+# with plain letters, which are searched for fast.
+_SUSPECTS = (
+    re.compile(rb"Glue(?<=[^\n]Glue)[A-Z]\w{0,80}:"),
+    re.compile(rb"GLUE2(?<=[^\n]GLUE2)[A-Z]\w{0,80}:"),
+    re.compile(rb"objectClass(?<=[^\n]objectClass):"),
+)
+_BAD_ENDS: Final = frozenset((b"", b",", b" ", b"\\"))
 
 
 class Readable(Protocol):
@@ -39,87 +42,58 @@ Line: TypeAlias = bytes | None
 """A line without its end; None for one that is too long to hold."""
 
 
-@attrs.frozen(slots=True)
-class Clean:
-    """A clean entry: its name, its names and values in turn, and how many lines it took.
+def clean_block(block: bytes) -> tuple[str, int] | None:
+    r"""The name of the entry that a block is where it is clean, and the number of its newlines.
 
-    A name has a mark behind it, which `name_of` takes away. The first pair is the entry's own name.
-    """
+    None for anything else. `gathered` gives the attributes of a clean one.
 
-    dn: str
-    parts: list[str]
-    lines: int
-
-
-def clean_block(block: bytes) -> Clean | None:
-    r"""The entry that a block is where it is clean; None for anything else.
-
-    >>> clean_block(b"dn: o=grid\nobjectClass: organization\no: gr\n id").parts[2:]
-    ['objectClass\x00', 'organization', 'o\x00', 'grid']
+    >>> clean_block(b"dn: o=gr\n id\nobjectClass: organization\no: grid")
+    ('o=grid', 3)
     >>> clean_block(b"dn: o=grid\no:: Z3JpZA==") is None
     True
     """
-    if not block.isascii() or b"\0" in block or len(block) > LINE_LIMIT:
+    if not block.isascii() or len(block) > LINE_LIMIT:
         return None
-    text = block.decode("ascii")
-    folds = 0
-    end = text.find("\n")
-    while text[end + 1 : end + 2] == " " and end > 0:  # names of entries are long
-        text = text[:end] + text[end + 2 :]
-        folds += 1
-        end = text.find("\n", end)
-    # A mark and a newline for each ": ". With as many marks as lines, and all marks on names, each
-    # line was one name, ": ", and a value without another.
-    marked = text.replace(": ", "\0\n")
-    if "\n " in marked:
-        pieces = text.split("\n ")
-        folds += len(pieces) - 1
-        text = "".join(pieces)
-        marked = text.replace(": ", "\0\n")
-        if "\n " in marked:  # a value begins with a space
-            return None
-    parts = marked.split("\n")
-    count = marked.count("\0")
-    if len(parts) != 2 * count or parts[0] != "dn\0":
+    found = _CLEAN.fullmatch(block)
+    if found is None:
         return None
-    if not (_marked.issuperset(parts[2::2]) or _learn(parts[2::2])):
-        return None
-    if parts[1][-1:] in _BAD_ENDS:
-        return None
-    if text.count(":") != count and _suspect("\n".join(parts[1::2])):
-        return None
-    return Clean(parts[1], parts, count + folds)
+    newlines = block.count(b"\n")
+    dn, folds = found[1], 0
+    if b"\n" in dn:
+        folds = dn.count(b"\n")
+        dn = dn.replace(b"\n ", b"")
+    colons = block.count(b":")
+    if colons != newlines + 1 - folds and colons != newlines + 1 - block.count(b"\n "):
+        unfolded = block.replace(b"\n ", b"")  # a value has a colon: which may stand behind a name
+        for suspect in _SUSPECTS:
+            if suspect.search(unfolded):
+                return None
+    return None if dn[-1:] in _BAD_ENDS else (dn.decode("ascii"), newlines)
 
 
-def name_of(marked: str) -> str:
-    """The name of an attribute, as `clean_block` gives it."""
-    return marked[:-1]
+def gathered(block: bytes) -> dict[str, list[str]]:
+    r"""The values of a clean block by name, as each is spelt where it comes first.
 
-
-def _suspect(joined: str) -> bool:
-    """Whether a value may hold another attribute, whose newline was lost."""
-    return "objectClass:" in joined or any(pattern.search(joined) for pattern in _SUSPECT)
-
-
-def _learn(marked: Iterable[str]) -> bool:
-    """Whether all are names of attributes with a mark behind; those are kept, up to a number.
-
-    One spelling of a name is kept, so that an entry with two is left to the slower half, which
-    gathers their values.
+    >>> gathered(b"dn: o=grid\no: a\nx: b\nO: c")
+    {'o': ['a', 'c'], 'x': ['b']}
     """
-    for key in set(marked) - _marked:
-        name, lower = key[:-1], key[:-1].lower()
-        if (
-            key[-1:] != "\0"
-            or not _NAME.match(name)
-            or lower in _APART
-            or len(_marked) > _MOST_NAMES
-        ):
-            return False
-        if _spellings.setdefault(lower, name) != name:
-            return False
-        _marked.add(key)
-    return True
+    text = block.decode("ascii").rstrip("\n")
+    lines = (text.replace("\n ", "") if "\n " in text else text).split("\n")
+    found: dict[str, list[str]] = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(": ")
+        if name in found:
+            found[name].append(value)
+        else:
+            found[name] = [value]
+    if len({name.lower() for name in found}) == len(found):
+        return found
+    spelt: dict[str, str] = {}
+    merged: dict[str, list[str]] = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(": ")
+        merged.setdefault(spelt.setdefault(name.lower(), name), []).append(value)
+    return merged
 
 
 class Blocks:

@@ -233,6 +233,8 @@ def _finished(
     ad: ClassAd, ce: ComputingElement, ce_id: str, rules: Sequence[str], shared: _Shared
 ) -> ClassAd:
     ad["CEid"] = ce_id
+    if "ALL" in (rule.upper() for rule in rules):  # GLUE 2.0 has a word for everybody
+        ad["AuthorizationCheck"] = _expression("true")
     if ce.binds:
         ad["storage"] = _storage(ce.binds, _vos(rules), shared)
     return ad

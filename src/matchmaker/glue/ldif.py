@@ -13,14 +13,13 @@ import base64
 import binascii
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeAlias
 
 import attrs
 
-from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, clean_block, lines_of, name_of
+from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, clean_block, gathered, lines_of
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.schema import attribute
 
@@ -47,16 +46,14 @@ class Attributes(Mapping[str, tuple[str, ...]]):
     (('long', 'short'), ['GlueCEName'])
     """
 
-    __slots__ = ("_lower", "_parts", "_values")
+    __slots__ = ("_block", "_lower", "_values")
 
-    def __init__(
-        self, pairs: Iterable[tuple[str, str]] = (), parts: Sequence[str] | None = None
-    ) -> None:
-        """Of pairs, or of `parts`: names and values in turn as `clean_block` gives them."""
+    def __init__(self, pairs: Iterable[tuple[str, str]] = (), block: bytes | None = None) -> None:
+        """Of pairs, or of a clean block of LDIF, which is taken apart when it is asked for."""
         self._values: Mapping[str, Sequence[str]] | None = None
         self._lower: Mapping[str, str] | None = None
-        self._parts = parts  # gathered when they are asked for
-        if parts is None:
+        self._block = block
+        if block is None:
             spelt: dict[str, str] = {}
             values: dict[str, list[str]] = {}
             for name, value in pairs:
@@ -67,11 +64,8 @@ class Attributes(Mapping[str, tuple[str, ...]]):
     def values_by_name(self) -> Mapping[str, Sequence[str]]:
         """The values by the name as it is spelt; faster than the mapping itself for all of them."""
         if self._values is None:
-            parts, self._parts = self._parts or (), None
-            gathered: defaultdict[str, list[str]] = defaultdict(list)
-            for name, value in zip(parts[2::2], parts[3::2], strict=True):
-                gathered[name].append(value)
-            self._values = {name_of(name): values for name, values in gathered.items()}
+            self._values = gathered(self._block or b"")
+            self._block = None
         return self._values
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
@@ -151,9 +145,10 @@ def _read(blocks: Blocks, report: Report) -> Iterator[Entry]:
     number = 1
     for block in blocks:
         if isinstance(block, bytes):
-            if (found := clean_block(block)) is not None:
-                yield Entry(found.dn, Attributes(parts=found.parts), number)
-                number += found.lines + 1
+            if (clean := clean_block(block)) is not None:
+                dn, newlines = clean
+                yield Entry(dn, Attributes(block=block), number)
+                number += newlines + 2
                 continue
             lines: Iterable[bytes | None] = [*block.split(b"\n"), b""]
         else:

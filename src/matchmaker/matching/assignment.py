@@ -30,6 +30,7 @@ from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
@@ -104,8 +105,8 @@ class Policy:
     - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
       expression of the job, with the slot as TARGET.
 
-    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or a
-    resource that is named twice, and TypeError for what is of another type.
+    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or
+    infinite and for a resource that is named twice, and TypeError for what is of another type.
     """
 
     priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=_expression)
@@ -273,7 +274,7 @@ class _Cycle:
         )
         for what, value in (("group", group), ("priority", priority), ("share", share)):
             if is_error(value):
-                reason = f"the job's {what} is {describe(value)}"
+                reason = printable(f"the job's {what} is {describe(value)}")
                 self._placements[number] = Placement(number, name, Outcome.ERROR, reason=reason)
                 return None
         submitted = rank_number(job.eval("QDate"))

@@ -143,17 +143,20 @@ class Candidates:
         self._width *= 4
 
     def _room(self, rows: Rows) -> Mask:
-        """Which slots have room for what the job asks, as far as reals can tell."""
+        """Which slots have room for what the job asks, as far as reals can tell.
+
+        A static slot has it, whatever its size, if what is asked are amounts.
+        """
         divisible = self._slots.divisible[rows]
         room: Mask = np.ones(len(rows), np.bool_)
-        if divisible.any():
+        if divisible.any() or not self._requests.plain:
             for _, short, amiss in self._requests.shortages(rows):
-                room &= ~(short | amiss)
-        return room | ~divisible
+                room &= ~(short & divisible | amiss)
+        return room
 
 
 class Requests:
-    """What a job asks of partitionable slots."""
+    """What a job asks of slots."""
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
@@ -169,6 +172,12 @@ class Requests:
                 self._same[name] = amount(value)
                 if self._same[name] is None and not self.nonsense:
                     self.nonsense = no_amount(name, expression, value)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all requests are amounts that are the same for all slots."""
+        amounts = self._same.values()
+        return len(self._same) == len(self._slots.resources) and None not in amounts
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.

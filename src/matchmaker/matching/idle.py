@@ -10,6 +10,7 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import conjuncts
+from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import is_error
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.column import Rows
@@ -42,8 +43,22 @@ class Idle:
 
 def why_idle(slots: Slots, job: ClassAd) -> Idle:
     """Why no slot could be given to a job, as the slots are by now."""
-    matched = slots.snapshot.match(job).row_array
-    return _no_room(slots, job, matched) if len(matched) else _no_match(slots, job)
+    idle = _why(slots, job)
+    return Idle(idle.outcome, printable(idle.reason))
+
+
+def _why(slots: Slots, job: ClassAd) -> Idle:
+    nonsense = Requests(slots, job).nonsense
+    if nonsense:
+        return Idle(Outcome.ERROR, nonsense)
+    found = slots.snapshot.match(job)
+    idle = _no_room(slots, job, found.row_array) if len(found) else _no_match(slots, job)
+    if found.error is None or found.error in idle.reason:
+        return idle
+    return Idle(
+        idle.outcome if len(found) else Outcome.ERROR,
+        f"{idle.reason}; not all could be evaluated: {found.error}",
+    )
 
 
 def _no_match(slots: Slots, job: ClassAd) -> Idle:
@@ -73,7 +88,7 @@ def _no_match(slots: Slots, job: ClassAd) -> Idle:
 def _all(left: int, total: int) -> str:
     if left == total:
         return f"all {total} slots" if total > 1 else "the only slot"
-    return f"the {left} of {total} slots that come as far"
+    return f"the last {left} of {total} slots" if left > 1 else f"the last of {total} slots"
 
 
 def _on(slots: Slots, left: Rows, found: Clause | None) -> str:
@@ -82,20 +97,21 @@ def _on(slots: Slots, left: Rows, found: Clause | None) -> str:
 
 def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:
     """How many of the slots that match are not to be had for which reason."""
-    free, divisible = slots.free[matched], slots.divisible[matched]
-    rows = matched[free & divisible]
-    counts = Counter({"taken": int((free & ~divisible).sum())})
+    free = slots.free[matched]
+    rows = matched[free]
+    divisible = slots.divisible[rows]
+    counts = Counter({"taken": 0})
     unsaid = np.ones(len(rows), np.bool_)
     said = ""
-    requests = Requests(slots, job)
-    for name, short, wrong in requests.shortages(rows):
+    for name, short, wrong in Requests(slots, job).shortages(rows):
         amiss = wrong & unsaid
         if amiss.any() and not said:
             said = _answer(slots, job, rows[amiss])
-        counts["of which the job asks no amount"] += int(amiss.sum())
-        counts[f"with too little {name}"] += int((short & unsaid & ~amiss).sum())
-        unsaid &= ~(short | amiss)
-    rest = rows[unsaid]
+        counts["where the request is no amount"] += int(amiss.sum())
+        counts[f"with too little {name}"] += int((short & divisible & unsaid & ~amiss).sum())
+        unsaid &= ~(short & divisible | amiss)
+    counts["taken"] = int((unsaid & ~divisible).sum())
+    rest = rows[unsaid & divisible]
     matches = Masks(slots.now, job, Cache(0)).at(rest)
     counts["no longer a match with what is left"] = int((~matches).sum())
     for row in rest[matches].tolist():
@@ -104,11 +120,9 @@ def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:
     counts["not free"] = int((~free).sum())
     parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     text = f"{len(matched)} {'slot matches' if len(matched) == 1 else 'slots match'}: {parts}"
-    if requests.nonsense and slots.divisible[matched].any():
-        return Idle(Outcome.ERROR, f"{text}; {requests.nonsense}")
     if not said:
         return Idle(Outcome.NO_ROOM, text)
-    alone = counts["of which the job asks no amount"] == int(free.sum())
+    alone = counts["where the request is no amount"] == int(free.sum())
     return Idle(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {said}")
 
 

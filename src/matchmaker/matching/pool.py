@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, overload
 
@@ -93,22 +93,33 @@ class Pool:
             saved.save(self._store, self.key, file)
 
     @classmethod
-    def from_arrow(cls, table: Any, key: str | None = None) -> Pool:
+    def from_arrow(
+        cls, table: Any, key: str | None = None, expressions: Collection[str] = ()
+    ) -> Pool:
         """The pool of the rows of a ``pyarrow.Table``: a column an attribute, null for none.
 
-        Without `key` it is the one that ``to_arrow`` noted in the table, or else Name. Raises
-        ValueError, naming the column, for what no ad can hold, and for rows without the key or with
-        the same one; ImportError where pyarrow is not installed. Which type becomes which is listed
-        in docs/pools.md.
+        A record batch will do as well. Without `key` it is the one that ``to_arrow`` noted in the
+        table, or else Name. Text is a string; in the columns that `expressions` names it is read as
+        an expression. Raises ValueError, naming the column, for what no ad can hold, for text that
+        is no expression, and for rows without the key or with the same one; TypeError for what is
+        no table; ImportError where pyarrow is not installed. Which type becomes which is listed in
+        docs/pools.md.
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"Name": ["a"], "Requirements": ["TARGET.Cpus < 8"]})
+        >>> print(*Pool.from_arrow(table, expressions=["Requirements"]))
+        [ Name = "a"; Requirements = TARGET.Cpus < 8 ]
         """
         from matchmaker.matching.columns import arrow
 
-        arrow.pyarrow()
+        table = arrow.table_from(table)
+        if isinstance(expressions, str):
+            raise TypeError(f"names of columns were expected, not one string: [{expressions!r}]")
         if key is None:
             noted = dict(table.schema.metadata or {}).get(arrow.KEY, b"Name")
             key = noted.decode("utf-8", "replace")
         try:
-            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key))
+            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
         except DuplicateKeyError as duplicate:
             raise ValueError(_told(key, duplicate.keys)) from None
         return cls._around(store, key)
@@ -125,17 +136,20 @@ class Pool:
         return arrow.table_of(self._store.parts(), self.key)
 
     @classmethod
-    def read_parquet(cls, path: str | os.PathLike[str] | IO[bytes], key: str | None = None) -> Pool:
+    def read_parquet(
+        cls,
+        path: str | os.PathLike[str] | IO[bytes],
+        key: str | None = None,
+        expressions: Collection[str] = (),
+    ) -> Pool:
         """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
 
-        Raises OSError where it cannot be read.
+        Raises ValueError where it is no Parquet, or no longer a whole one, and OSError where it
+        cannot be read.
         """
         from matchmaker.matching.columns import arrow
 
-        arrow.pyarrow()
-        from pyarrow import parquet
-
-        return cls.from_arrow(parquet.read_table(path), key)
+        return cls.from_arrow(arrow.parquet_table(path), key, expressions)
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
         """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""

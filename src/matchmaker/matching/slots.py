@@ -126,20 +126,21 @@ class Slots:
     def ask(self, job: ClassAd, row: int) -> Amounts | Short:
         """What a job would take of a slot as it is by now, or what the slot cannot give."""
         ad = self.now.ad(row)
-        if not self.divisible[row]:
-            return {name: has for name in self.resources if (has := self._own(ad, name))}
+        divisible = self.divisible[row]
         taken: Amounts = {}
         for name, expression in self.resources.items():
             value = evaluate(expression, job, ad)
             wanted = amount(value)
             if wanted is None:
                 return Short(name, no_amount(name, expression, value))
-            if not wanted:
+            if not wanted or not divisible:
                 continue
             has = self._own(ad, name) or 0
             if wanted > has:
                 return Short(name, f"{wanted} {name} are more than the {has} left")
             taken[name] = wanted
+        if not divisible:
+            return {name: own for name in self.resources if (own := self._own(ad, name))}
         return taken
 
     def _own(self, ad: ClassAd, name: str) -> int | float | None:

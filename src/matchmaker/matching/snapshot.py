@@ -18,6 +18,7 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import printable
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
@@ -26,7 +27,7 @@ from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import values
 from matchmaker.matching.names import FOLDED_RANK
-from matchmaker.matching.pair import an_ad
+from matchmaker.matching.pair import an_ad, shorten
 from matchmaker.matching.ranking import best_of_many, fuzzy
 
 if TYPE_CHECKING:
@@ -87,8 +88,17 @@ class Matches:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}: {r:g}" for k, r in zip(self.keys[:5], self.ranks, strict=False))
+        first = zip(self._names.of(self.row_array[:5].tolist()), self.rank_array, strict=False)
+        shown = ", ".join(f"{printable(shorten(key, 60))}: {rank:g}" for key, rank in first)
         return f"<Matches of {len(self)}: {shown}{', ...' if len(self) > 5 else ''}>"
+
+    def best(self, count: int, tie: random.Random | None = None) -> Matches:
+        """The best of them, best first; equal ranks by key, or by chance with `tie`."""
+
+        def keys(places: list[int]) -> list[str]:
+            return self._names.of(self.row_array[places].tolist())
+
+        return self.chosen(best_of_many(self.rank_array, keys, count, tie))
 
     def chosen(self, places: Sequence[int]) -> Matches:
         """Some of the matches, in the order of their places."""
@@ -188,11 +198,7 @@ class Snapshot:
         if fuzzy_factor is not None:
             chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
             return found.chosen(fuzzy(found.rank_array, count, chance, fuzzy_factor))
-
-        def keys(places: list[int]) -> list[str]:
-            return self.view.keys.of(found.row_array[places].tolist())
-
-        return found.chosen(best_of_many(found.rank_array, keys, count, tie))
+        return found.best(count, tie)
 
     def cluster(self, job: ClassAd) -> Hashable:
         """The autocluster of a job: equal for jobs that this pool cannot tell apart."""

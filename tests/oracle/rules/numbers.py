@@ -235,7 +235,7 @@ BITS: Final = Rules(
         "matchmaker.classad.evaluate:subscript": _subscript,
         "matchmaker.classad.functions.conversions:whole_seconds": _whole,
         "matchmaker.classad.functions.times:whole_seconds": _whole,
-        "matchmaker.classad.functions.conversions:relative_text": _relative_text,
+        "matchmaker.classad.functions.conversions:_relative_text": _relative_text,
     },
 )
 
@@ -306,6 +306,6 @@ OUR_BITS: Final = Rules(
     },
     places={
         "matchmaker.classad.evaluate:subscript": _element,
-        "matchmaker.classad.functions.conversions:relative_text": _wide_text,
+        "matchmaker.classad.functions.conversions:_relative_text": _wide_text,
     },
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Columns from Arrow tables and back, array by array: pyarrow is loaded here, when it is asked for.
+"""Columns from Arrow tables and back, array by array.
 
 What Arrow has no type for, expressions above all, travels as text in a column whose field says so.
 Which type becomes which is listed in docs/pools.md.
@@ -6,10 +6,12 @@ Which type becomes which is listed in docs/pools.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -21,6 +23,15 @@ from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal, literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
+from matchmaker.matching.columns.arrow_types import (
+    Type,
+    check,
+    check_names,
+    is_text,
+    pyarrow,
+    readable,
+    whole,
+)
 from matchmaker.matching.columns.cells import content_of, node_of, text_of
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
@@ -32,7 +43,6 @@ from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
 # Types of pyarrow, which carries none that a checker could read.
 Array: TypeAlias = Any
 ArrowTable: TypeAlias = Any
-Type: TypeAlias = Any
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 MARK: Final = {b"classad": b"expression"}
@@ -42,33 +52,55 @@ KEY: Final = b"classad.key"
 """The metadata of a table that names the key attribute."""
 
 
-def pyarrow() -> ModuleType:
-    """The module. Raises ImportError, saying what to install."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise ImportError(
-            "Arrow and Parquet need pyarrow: pip install 'classad-matchmaker[arrow]'"
-        ) from None
-    module: ModuleType = pa
-    return module
-
-
 # --- from Arrow -----------------------------------------------------------------------------------
 
 
-def parts_of(table: ArrowTable, key: str) -> Parts:
-    """A table as what a store is made of. Raises ValueError, naming the column."""
+def table_from(given: object) -> ArrowTable:
+    """A table, or one around a record batch. Raises TypeError for anything else."""
+    pa = pyarrow()
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, pa.Table):
+        return given
+    raise TypeError(f"a pyarrow.Table or RecordBatch was expected, not {type(given).__name__}")
+
+
+def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
+    """The table of a Parquet file. Raises ValueError where it is none, or only a part of one."""
+    pyarrow()
+    from pyarrow import parquet
+
+    if isinstance(path, (str, os.PathLike)) and not Path(path).is_dir():
+        with Path(path).open("rb") as file:
+            return parquet_table(file)
+    try:
+        return parquet.read_table(path)
+    except (ValueError, NotImplementedError, OSError) as error:
+        # What the system says of a file has a number; what pyarrow finds in it has none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        name = path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "")
+        text = f"not a Parquet file, or only a part of one ({' '.join(str(error).split())})"
+        raise ValueError(f"{name}: {text}" if name else text) from None
+
+
+def parts_of(table: ArrowTable, key: str, expressions: Collection[str] = ()) -> Parts:
+    """A table as what a store is made of. Raises ValueError, naming the column.
+
+    `expressions` names columns of text that hold expressions, beside those whose fields say so.
+    """
     size = table.num_rows
     columns: dict[str, Column] = {}
-    names: dict[str, str] = {}
+    names = check_names("columns", table.schema.names)
+    for name in expressions:
+        if ascii_fold(name) not in names:
+            raise ValueError(f"no column is named {name}, which is to hold expressions")
+    parsed = set(map(ascii_fold, expressions))
     for field, chunked in zip(table.schema, table.columns, strict=True):
         folded = ascii_fold(field.name)
-        if folded in names:
-            raise ValueError(f"two columns are {names[folded]} and {field.name} to a ClassAd")
-        names[folded] = field.name
+        marked = dict(field.metadata or {}).get(b"classad") == MARK[b"classad"]
         try:
-            column = _column(field, chunked)
+            column = _column(chunked, marked or folded in parsed)
         except (ValueError, NotImplementedError, OverflowError) as error:
             raise ValueError(f"{field.name}: {error}") from None
         if column is not None:
@@ -107,9 +139,10 @@ def _computed(parts: Parts, key: str) -> dict[int, str]:
     return computed
 
 
-def _column(field: Any, chunked: Any) -> Column | None:
+def _column(chunked: Any, expressions: bool) -> Column | None:
     """The column of an array, or None where all of it is null."""
     pa = pyarrow()
+    check(chunked.type)
     chunked.validate(full=True)
     array = chunked.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
@@ -118,54 +151,25 @@ def _column(field: Any, chunked: Any) -> Column | None:
         array = array.storage
     if array.null_count == len(array):
         return None
-    expressions = dict(field.metadata or {}).get(b"classad") == MARK[b"classad"]
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    if expressions and not _is_text(kind):
+    if expressions and not is_text(kind):
         raise ValueError(f"is said to hold expressions, but is of type {kind}")
-    contents = _expressions if expressions else _contents
     if pa.types.is_nested(kind) and not pa.types.is_dictionary(array.type):
-        return _coded(np.arange(len(array)), contents(array))
+        return _coded(np.arange(len(array)), _contents(array))
     if not pa.types.is_dictionary(array.type):
         array = _cast(array)
         distinct = array.dictionary_encode()
         if len(distinct.dictionary) > max(forms.MANY, len(array) // 4) and not expressions:
-            if _is_text(kind):
+            if is_text(kind):
                 return _texts(array)
             if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
                 return _numeric(array)
         array = distinct
     indices = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
-    return _coded(indices, [*contents(array.dictionary), MISSING])
-
-
-def _is_text(kind: Type) -> bool:
-    types = pyarrow().types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _readable(kind: Type) -> Type:
-    """The type to cast to before values are taken. Raises ValueError where there is none."""
-    pa = pyarrow()
-    types = pa.types
-    if types.is_boolean(kind) or types.is_uint64(kind) or types.is_null(kind):
-        return kind
-    if types.is_integer(kind):
-        return pa.int64()
-    if types.is_floating(kind):
-        return pa.float64()
-    if _is_text(kind):
-        return pa.large_string()
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return pa.timestamp("us", getattr(kind, "tz", None))
-    if types.is_duration(kind):
-        return pa.duration("us")
-    if types.is_dictionary(kind):
-        return _readable(kind.value_type)
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(_readable(field.type)) for field in kind])
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return pa.large_list(_readable(kind.value_type))
-    raise ValueError(f"Arrow's {kind} is no type of ClassAds; cast the column, or leave it out")
+    contents = (
+        _expressions(array.dictionary, indices) if expressions else _contents(array.dictionary)
+    )
+    return _coded(indices, [*contents, MISSING])
 
 
 def _contents(array: Array) -> list[Any]:
@@ -183,8 +187,13 @@ def _contents(array: Array) -> list[Any]:
 
 
 def _cast(array: Array) -> Array:
-    """The array with values that can be taken. Parts of microseconds are cut off."""
-    return array.cast(_readable(array.type), safe="[ns" not in str(array.type))
+    """The array with values that can be taken. Parts of microseconds are cut off.
+
+    That is done first and by itself: all else is checked, so that nothing overflows in silence.
+    """
+    if whole(array.type) != array.type:
+        array = array.cast(whole(array.type), safe=False)
+    return array.cast(readable(array.type))
 
 
 def _content(value: Any) -> Any:
@@ -201,12 +210,19 @@ def _content(value: Any) -> Any:
     return value
 
 
-def _expressions(array: Array) -> list[Any]:
-    """What the texts of an array are in ads."""
-    try:
-        return [MISSING if text is None else content_of(text) for text in array.to_pylist()]
-    except ParseError as error:
-        raise ValueError(error.summary()) from None
+def _expressions(texts: Array, codes: npt.NDArray[np.int64]) -> list[Any]:
+    """What texts are in ads. Raises ValueError, naming the row, for what is no expression."""
+    contents: list[Any] = [MISSING] * len(texts)
+    used = set(np.unique(codes).tolist())
+    for code, text in enumerate(texts.to_pylist()):
+        if text is None or code not in used:
+            continue
+        try:
+            contents[code] = content_of(text)
+        except ParseError as error:
+            row = int(np.argmax(codes == code)) + 1
+            raise ValueError(f"row {row}: {error.summary()}") from None
+    return contents
 
 
 def _coded(codes: npt.NDArray[Any], contents: list[Any]) -> Coded:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (
     AdClause,
@@ -39,12 +40,15 @@ def explain(pool: Snapshot, job: ClassAd) -> Explanation:
     does not satisfy.
     """
     tally = Tally(pool, job)
+    found = suggestions(tally)
     return Explanation(
         total=tally.total,
         clauses=tally.counts(),
         refused_by_ads=int(tally.suitable.sum()) - tally.matched,
         matched=tally.matched,
-        suggestions=suggestions(tally),
+        suggestions=found,
         conflicts=tally.conflicts(),
         ad_clauses=tally.ad_clauses(),
+        notes=notes(tally),
+        error=tally.error,
     )

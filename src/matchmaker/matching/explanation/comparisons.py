@@ -21,7 +21,8 @@ from matchmaker.classad.nodes import (
     Attr,
     Binary,
     Expr,
-    conjuncts,
+    Literal,
+    Unary,
     fold,
     literal,
     postorder,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "is": "is"}
 EQUALITIES: Final = frozenset({"==", "is"})
-_MOST_FOLLOWED: Final = 16
+MOST_TERMS: Final = 64
 
 FACTS: Final = frozenset({
     "owner", "user", "ntdomain", "osuser", "clusterid", "procid", "globaljobid", "qdate",
@@ -51,8 +52,9 @@ FACTS: Final = frozenset({
 class Comparison:
     """A comparison with what rests on the slot on its left, wherever that was written.
 
-    ``side`` is the ad that it stands in and ``attribute`` the attribute of that ad, folded.
-    ``whole`` says that its clause is true exactly where it is.
+    Of sums whose terms rest on both, those that rest on the slot are brought to the left, the
+    others to the right. ``side`` is the ad that it stands in and ``attribute`` the attribute of
+    that ad, folded. ``whole`` says that its clause is true exactly where it is.
     """
 
     node: Binary
@@ -75,31 +77,29 @@ class Comparison:
 def comparisons(
     evaluator: Evaluator, clause: Expr, side: Side, attribute: str
 ) -> Iterator[Comparison]:
-    """The comparisons in a clause, those of job attributes that it is the name of included."""
-    pending = [(clause, attribute)]
-    for _ in range(_MOST_FOLLOWED):
-        if not pending:
-            return
-        root, attribute = pending.pop()
-        if evaluator.reaches.of(root, side).opaque:
-            continue
-        if isinstance(root, Attr):
-            if evaluator.reaches.holder(root, side) is Side.JOB and side is Side.JOB:
-                content = evaluator.job.content.get(root.folded)
-                if isinstance(content, Expr):
-                    pending += ((part, root.folded) for part in conjuncts(content))
-            continue
-        for node in postorder(root):
-            if isinstance(node, Binary) and node.operator in _TURNED:
-                found = _compared(evaluator, node, side, attribute, node is root)
-                if found is not None:
-                    yield found
+    """The comparisons in a clause, which stands in an attribute of the ad on its side."""
+    if evaluator.reaches.of(clause, side).opaque:
+        return
+    for node in postorder(clause):
+        if isinstance(node, Binary) and node.operator in _TURNED:
+            found = _compared(evaluator, node, side, attribute, node is clause)
+            if found is not None:
+                yield found
 
 
 def _compared(
     evaluator: Evaluator, node: Binary, side: Side, attribute: str, whole: bool
 ) -> Comparison | None:
     left, right = _on_slots(evaluator, node.left, side), _on_slots(evaluator, node.right, side)
+    mixed = [
+        part
+        for part, slot in ((node.left, left), (node.right, right))
+        if slot and job_attributes(evaluator, part, side)
+    ]
+    if mixed:
+        found = _parted(evaluator, node, side, attribute, whole)
+        if found is not None:
+            return found
     if left and right:
         return None
     if not left and not right:
@@ -111,6 +111,58 @@ def _compared(
         return Comparison(node, side, attribute, node.operator, node.left, node.right, whole)
     turned = _TURNED[node.operator]
     return Comparison(node, side, attribute, turned, node.right, node.left, whole)
+
+
+def _parted(
+    evaluator: Evaluator, node: Binary, side: Side, attribute: str, whole: bool
+) -> Comparison | None:
+    """A comparison of sums with the terms that rest on the slot brought to its left.
+
+    None where no term rests on the job alone.
+    """
+    terms = _terms(node.left, False) + _terms(node.right, True)
+    slot = [(term, minus) for term, minus in terms if _on_slots(evaluator, term, side)]
+    job = [(term, not minus) for term, minus in terms if not _on_slots(evaluator, term, side)]
+    if not slot or not any(job_attributes(evaluator, term, side) for term, _ in job):
+        return None
+    return Comparison(node, side, attribute, node.operator, _sum(slot), _sum(job), whole)
+
+
+def _terms(root: Expr, minus: bool) -> list[tuple[Expr, bool]]:
+    """The terms of a sum, each with whether it is subtracted; itself, where it has too many.
+
+    A number before a sum in parentheses is multiplied into it.
+    """
+    found: list[tuple[Expr, bool]] = []
+    pending: list[tuple[Expr, bool, list[Expr]]] = [(root, minus, [])]
+    while pending:
+        node, minus, factors = pending.pop()
+        if isinstance(node, Binary) and node.operator in "+-":
+            pending.append((node.right, minus ^ (node.operator == "-"), factors))
+            pending.append((node.left, minus, factors))
+        elif isinstance(node, Unary) and node.operator in "+-":
+            pending.append((node.operand, minus ^ (node.operator == "-"), factors))
+        elif isinstance(node, Binary) and node.operator == "*" and isinstance(node.left, Literal):
+            pending.append((node.right, minus, [*factors, node.left]))
+        elif isinstance(node, Binary) and node.operator == "*" and isinstance(node.right, Literal):
+            pending.append((node.left, minus, [*factors, node.right]))
+        else:
+            for factor in reversed(factors):
+                node = Binary("*", factor, node)
+            found.append((node, minus))
+        if len(found) + len(pending) > MOST_TERMS:
+            return [(root, minus)]
+    return found
+
+
+def _sum(terms: list[tuple[Expr, bool]]) -> Expr:
+    joined: Expr | None = None
+    for term, minus in terms:
+        if joined is None:
+            joined = Unary("-", term) if minus else term
+        else:
+            joined = Binary("-" if minus else "+", joined, term)
+    return joined if joined is not None else literal(0)
 
 
 def _on_slots(evaluator: Evaluator, node: Expr, side: Side) -> bool:

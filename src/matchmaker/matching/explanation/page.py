@@ -107,21 +107,26 @@ def _counts(explained: Explanation) -> list[str]:
     titles: tuple[str, ...]
     total = explained.total or 1
     if explained.clauses:
+        more = explained.exceptional()
         rows = [
             (str(number), f"{c.matched:,}", f"{c.cumulative:,}", f"{c.near:,}",
+             *(f"{n:,}" for n in others),
              f'<span class="bar" style="width: {9 * c.matched / total:.2f}em"></span>',
-             _code(c.text))
-            for number, c in enumerate(explained.clauses, 1)
+             _code(str(c)))
+            for number, (c, *others) in enumerate(
+                zip(explained.clauses, *more.values(), strict=True), 1
+            )
         ]  # fmt: skip
-        titles = ("", "alone", "so far", "near misses", "", "clause")
-        parts += ["<h2>What the job requires</h2>", _table(titles, rows, 4)]
+        titles = ("", "alone", "so far", "near misses", *more, "", "clause")
+        parts += ["<h2>What the job requires</h2>", _table(titles, rows, 4 + len(more))]
+    parts.append(_list("What is amiss", explained.remarks()))
     parts.append(_list("What excludes everything", explained.conflicts))
     parts.append(_list("What would help", explained.suggestions))
     if explained.ad_clauses:
         rows = [
             (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}",
              f'<span class="bar" style="width: {9 * c.refused / total:.2f}em"></span>',
-             _code(": ".join((*c.via, c.text))))
+             _code(str(c)))
             for c in explained.worst()
         ]  # fmt: skip
         titles = ("held by", "refuses", "suitable", "", "clause")
@@ -150,7 +155,7 @@ def stages(explained: Explanation) -> list[Stage]:
     for number, clause in enumerate(explained.clauses, 1):
         some = len(explained.clauses) <= MOST_STAGES
         if some or (clause.cumulative < found[-1].left and len(found) <= MOST_STAGES):
-            found.append(Stage(clause.cumulative, f"{number}  {clause.text}"))
+            found.append(Stage(clause.cumulative, f"{number}  {clause}"))
     return [*found, Stage(explained.matched, "accept the job")]
 
 

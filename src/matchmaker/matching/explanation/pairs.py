@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.quoting import printable
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, describe, match
 
 MOST_DEEP = 8
@@ -61,7 +62,7 @@ class PairExplanation:
         lines = [self.summary()]
         for title, found in self.sides():
             lines += ["", title, *(map(str, found) if found else ("nothing",))]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
         from matchmaker.matching.explanation.page import fragment

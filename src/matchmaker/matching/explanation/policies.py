@@ -20,10 +20,8 @@ from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true
+from matchmaker.matching.explanation.report import MOST_GROUPS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
-
-MOST_GROUPS: Final = 64
-"""Of so many distinct contents the clauses are told apart, those that most slots hold."""
 
 _WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
 
@@ -33,7 +31,8 @@ class Held:
     """A clause of some slots' requirements.
 
     ``via`` are the names that lead to it, ``rows`` the slots that hold it, and ``accepts`` says for
-    each of them whether it is true of the job. ``reach`` is what it rests on.
+    each of them whether it is true of the job. ``reach`` is what it rests on. Where it is
+    ``lumped``, it is a name that stands for another clause in many of the rows.
     """
 
     node: Expr
@@ -41,6 +40,7 @@ class Held:
     rows: Rows
     accepts: Mask
     reach: Reach
+    lumped: bool
 
 
 class Policies:
@@ -54,7 +54,7 @@ class Policies:
         self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS))
         # Requirements as a whole are asked for by their name, which would else lead in a circle.
         self._outside = Evaluator(view, job, (Side.ROW, ""))
-        self._leaves: dict[tuple[Expr, tuple[str, ...]], list[Rows]] = {}
+        self._leaves: dict[tuple[Expr, tuple[str, ...], bool], list[Rows]] = {}
 
     def held(self) -> list[Held]:
         """The clauses, in no particular order."""
@@ -68,12 +68,12 @@ class Policies:
                     for key, some in self._followed(clause, rows, via):
                         further.setdefault(key, []).append(some)
             pending = further
-        return [self._held(node, via, _joined(rows)) for (node, via), rows in self._leaves.items()]
+        return [self._held(*key, _joined(rows)) for key, rows in self._leaves.items()]
 
-    def _held(self, node: Expr, via: tuple[str, ...], rows: Rows) -> Held:
+    def _held(self, node: Expr, via: tuple[str, ...], lumped: bool, rows: Rows) -> Held:
         evaluator = self._outside if node is _WHOLE else self.evaluator
         accepts = is_true(evaluator.vector(node, Side.ROW, rows), len(rows))
-        return Held(node, via, rows, accepts, evaluator.reaches.of(node, Side.ROW))
+        return Held(node, via, rows, accepts, evaluator.reaches.of(node, Side.ROW), lumped)
 
     def _followed(
         self, clause: Expr, rows: Rows, via: tuple[str, ...]
@@ -91,8 +91,8 @@ class Policies:
         else:
             self._leaf(clause, rows, via)
 
-    def _leaf(self, node: Expr, rows: Rows, via: tuple[str, ...]) -> None:
-        self._leaves.setdefault((node, via), []).append(rows)
+    def _leaf(self, node: Expr, rows: Rows, via: tuple[str, ...], lumped: bool = False) -> None:
+        self._leaves.setdefault((node, via, lumped), []).append(rows)
 
     def _named(
         self, folded: str, name: Attr, rows: Rows, via: tuple[str, ...]
@@ -111,7 +111,7 @@ class Policies:
                 if name is not _WHOLE:
                     self._leaf(name, some, via)
             elif content is _MANY:
-                self._leaf(name, some, via)
+                self._leaf(name, some, via, lumped=True)
             else:
                 self._leaf(literal(content), some, path)
         return found

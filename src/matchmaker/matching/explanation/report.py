@@ -10,7 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.quoting import printable
 from matchmaker.matching.pair import shorten
+
+MOST_GROUPS = 64
+"""Of so many distinct requirements of slots the clauses are told apart, those that most hold."""
 
 MOST_SHOWN = 20
 """How many clauses of the slots' own requirements are shown to people; the data holds all."""
@@ -21,13 +25,22 @@ class ClauseCount:
     """A clause of the job's requirements, and how many slots satisfy it.
 
     ``matched`` satisfy it alone, ``cumulative`` it and all before it. ``near`` are refused by it
-    and by nothing else: without this clause they would match.
+    and by nothing else: without this clause they would match. Of those that do not satisfy it, it
+    is ``false`` for so many, ``undefined`` or an ``error`` for the others. ``via`` are the names of
+    the job that lead to it from ``Requirements``.
     """
 
     text: str
     matched: int
     cumulative: int
     near: int = 0
+    false: int = 0
+    undefined: int = 0
+    error: int = 0
+    via: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ": ".join((*self.via, self.text))
 
 
 @attrs.frozen(slots=True)
@@ -36,7 +49,8 @@ class AdClause:
 
     ``via`` are the names that lead to it from ``Requirements``, such as ``START``. ``held`` slots
     have it; for ``refused`` of them it is not true of the job, and ``suitable`` of these satisfy
-    all that the job requires.
+    all that the job requires. Where it is ``lumped``, it stands for what those slots require that
+    are told apart no further: there are too many distinct requirements.
     """
 
     text: str
@@ -44,9 +58,11 @@ class AdClause:
     held: int
     refused: int
     suitable: int
+    lumped: bool = False
 
     def __str__(self) -> str:
-        return shorten(": ".join((*self.via, self.text)))
+        more = f" (others than the {MOST_GROUPS} most frequent, together)" if self.lumped else ""
+        return ": ".join((*self.via, self.text)) + more
 
 
 @attrs.frozen(slots=True)
@@ -105,7 +121,9 @@ class Explanation:
     ``clauses`` are those of the job's requirements, in order: their numbers begin with 1.
     ``refused_by_ads`` slots satisfy them all, but refuse the job; ``ad_clauses`` says by what, the
     worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
-    nothing matches. ``suggestions`` are changes that gain slots, the best first.
+    nothing matches. ``suggestions`` are changes that gain slots, the best first. ``notes`` say what
+    is plainly amiss, such as a name that no slot has. ``error`` is the reason where something took
+    too long to evaluate, and counts as an error therefore.
     """
 
     total: int
@@ -115,6 +133,25 @@ class Explanation:
     suggestions: tuple[Suggestion, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     ad_clauses: tuple[AdClause, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said first: that something took too long, and what is plainly amiss."""
+        if self.error is None:
+            return self.notes
+        return (
+            f"not all could be evaluated, the rest counts as an error: {self.error}",
+            *self.notes,
+        )
+
+    def exceptional(self) -> dict[str, list[int]]:
+        """For how many slots each clause is undefined or an error; without what none is."""
+        counts = {
+            "undefined": [clause.undefined for clause in self.clauses],
+            "error": [clause.error for clause in self.clauses],
+        }
+        return {title: numbers for title, numbers in counts.items() if any(numbers)}
 
     def summary(self) -> str:
         """How many match, on one line."""
@@ -136,22 +173,25 @@ class Explanation:
         return f"clauses not shown: {', '.join(said)}" if said else ""
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(printable, self._lines()))
 
     def _lines(self) -> Iterator[str]:
         if self.clauses:
+            more = self.exceptional()
             rows = [
-                (number, c.matched, c.cumulative, c.near, shorten(c.text))
-                for number, c in enumerate(self.clauses, 1)
+                (number, c.matched, c.cumulative, c.near, *others, shorten(str(c)))
+                for number, (c, *others) in enumerate(
+                    zip(self.clauses, *more.values(), strict=True), 1
+                )
             ]
-            yield from _aligned(("", "alone", "so far", "near misses", "clause"), rows)
+            yield from _aligned(("", "alone", "so far", "near misses", *more, "clause"), rows)
         yield self.summary()
-        for part in (self.conflicts, self.suggestions):
+        for part in (self.remarks(), self.conflicts, self.suggestions):
             if part:
                 yield from ("", *map(str, part))
         if self.ad_clauses:
             yield ""
-            shown = [(c.held, c.refused, c.suitable, c) for c in self.worst()]
+            shown = [(c.held, c.refused, c.suitable, shorten(str(c))) for c in self.worst()]
             if shown:
                 yield from _aligned(
                     ("held by", "refuses", "suitable", "clause of the slots"), shown

@@ -36,7 +36,7 @@ from matchmaker.matching.explanation.comparisons import (
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.explanation.tally import Tally
-from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
+from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import describe
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ def levers(tally: Tally) -> list[Lever]:
 
 def _comparisons(tally: Tally) -> Iterator[tuple[Comparison, Expr | Held]]:
     room = MOST_COMPARISONS
-    for clause in tally.clauses:
+    for clause in tally.wanted:
         evaluator = tally.evaluator
-        for comparison in comparisons(evaluator, clause, Side.JOB, FOLDED_REQUIREMENTS):
-            yield comparison, clause
+        for comparison in comparisons(evaluator, clause.node, Side.JOB, clause.attribute):
+            yield comparison, clause.node
             room -= 1
             if not room:
                 return

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Expr, conjuncts
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Side
-from matchmaker.matching.columns.vectors import Mask
+from matchmaker.matching.columns.vectors import Mask, truths
 from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
-from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
+from matchmaker.matching.explanation.wanted import wanted
+from matchmaker.matching.names import FOLDED_REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -44,9 +46,9 @@ class Tally:
         self.masks = pool.masks(job)
         self.evaluator = Evaluator(self.view, job, (Side.JOB, FOLDED_REQUIREMENTS))
         self.policies = Policies(self.view, job)
-        self.clauses: list[Expr] = []
-        if REQUIREMENTS in job:
-            self.clauses = conjuncts(job[REQUIREMENTS])
+        self.wanted = wanted(self.evaluator)
+        self.clauses: list[Expr] = [clause.node for clause in self.wanted]
+        self._fates: list[tuple[int, int, int]] = []
         self._alone: list[int] = []
         self._cumulative: list[int] = []
         # Which clause a row fails, where it fails only one.
@@ -70,6 +72,7 @@ class Tally:
             fails = self.fails(clause)
             alone = self.total - int(np.count_nonzero(fails))
             self._alone.append(alone)
+            self._fates.append(self._fate(clause, fails, self.total - alone))
             if alone < self.total:
                 self.failing += fails
                 self._culprit += np.multiply(fails, number, dtype=np.int32)
@@ -80,6 +83,26 @@ class Tally:
                     ~fails, np.uint64(len(self._bits)), dtype=np.uint64
                 )
                 self._bits.append(number)
+
+    def _fate(self, clause: Expr, fails: Mask, failing: int) -> tuple[int, int, int]:
+        """Of how many of the slots that fail a clause it is false, undefined and an error."""
+        if not failing:
+            return 0, 0, 0
+        rows = np.flatnonzero(fails)
+        kinds = np.broadcast_to(truths(self.evaluator.vector(clause, Side.JOB, rows)), rows.shape)
+        undefined = self._count_of(kinds == UNDEFINED_KIND)
+        error = self._count_of(kinds == ERROR_KIND)
+        return failing - undefined - error, undefined, error
+
+    @property
+    def error(self) -> str | None:
+        """Why something is ERROR that took too long to evaluate, if something is."""
+        return self.masks.problem or self.evaluator.problem or self.policies.evaluator.problem
+
+    def has(self, folded: str) -> bool:
+        """Whether any slot has an attribute."""
+        column = self.view.columns.get(folded)
+        return column is not None and not column.missing(self.view.size)[self.view.rows()].all()
 
     @staticmethod
     def _count_of(mask: Mask) -> int:
@@ -118,9 +141,9 @@ class Tally:
             self._culprit[(self.failing == 1) & (self.objecting == 0)], minlength=len(self.clauses)
         )
         return tuple(
-            ClauseCount(unparse(clause), alone, cumulative, misses)
-            for clause, alone, cumulative, misses in zip(
-                self.clauses, self._alone, self._cumulative, near.tolist(), strict=False
+            ClauseCount(unparse(clause.node), alone, cumulative, misses, *fate, clause.via)
+            for clause, alone, cumulative, misses, fate in zip(
+                self.wanted, self._alone, self._cumulative, near.tolist(), self._fates, strict=False
             )
         )
 
@@ -130,9 +153,8 @@ class Tally:
         for one in self.held:
             refusing = one.rows[~one.accepts]
             suitable = self._count_of(self.suitable[refusing])
-            found.append(
-                AdClause(unparse(one.node), one.via, len(one.rows), len(refusing), suitable)
-            )
+            text, held = unparse(one.node), len(one.rows)
+            found.append(AdClause(text, one.via, held, len(refusing), suitable, one.lumped))
         found.sort(key=lambda c: (-c.suitable, -c.refused, -c.held, c.via, c.text))
         return tuple(found)
 

@@ -1,0 +1,118 @@
+"""Which types of Arrow ads can hold, and as what they are read. pyarrow is loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.parser import MAX_NESTING
+
+# A type of pyarrow, which carries none that a checker could read.
+Type: TypeAlias = Any
+
+
+def pyarrow() -> ModuleType:
+    """The module. Raises ImportError, saying what to install."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(
+            "Arrow and Parquet need pyarrow: pip install 'classad-matchmaker[arrow]'"
+        ) from None
+    module: ModuleType = pa
+    return module
+
+
+def is_text(kind: Type) -> bool:
+    """Whether it holds strings, of any width."""
+    types = pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def check_names(kind: str, names: Iterable[str]) -> dict[str, str]:
+    """Names by their folded forms. Raises ValueError for two that are one to a ClassAd."""
+    found: dict[str, str] = {}
+    for name in names:
+        folded = ascii_fold(name)
+        if folded in found:
+            raise ValueError(f"two {kind} are {found[folded]} and {name} to a ClassAd")
+        found[folded] = name
+    return found
+
+
+def check(root: Type) -> None:
+    """Raises ValueError for a type of which no value can be taken, wherever it is nested."""
+    types = pyarrow().types
+    pending: list[tuple[Type, int]] = [(root, 1)]
+    while pending:
+        kind, depth = pending.pop()
+        if depth > MAX_NESTING:
+            raise ValueError(f"is nested more than {MAX_NESTING} levels deep")
+        if types.is_timestamp(kind) and kind.tz is not None:
+            _check_zone(kind)
+        if types.is_struct(kind):
+            check_names("fields", (field.name for field in kind))
+        pending += ((part, depth + 1) for part in _parts(kind))
+
+
+def _parts(kind: Type) -> Iterator[Type]:
+    """The types that a nested one is made of."""
+    if pyarrow().types.is_dictionary(kind):
+        yield kind.value_type
+    else:
+        yield from (kind.field(place).type for place in range(kind.num_fields))
+
+
+def _check_zone(kind: Type) -> None:
+    try:
+        pyarrow().scalar(0, kind).as_py()
+    except (ValueError, LookupError, OSError):
+        raise ValueError(f"{kind.tz} is no time zone that is known here") from None
+
+
+def readable(kind: Type) -> Type:
+    """The type to cast to before values are taken. Raises ValueError where there is none."""
+    pa = pyarrow()
+    types = pa.types
+    if types.is_boolean(kind) or types.is_uint64(kind) or types.is_null(kind):
+        return kind
+    if types.is_integer(kind):
+        return pa.int64()
+    if types.is_floating(kind):
+        return pa.float64()
+    if is_text(kind):
+        return pa.large_string()
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return pa.timestamp("us", getattr(kind, "tz", None))
+    if types.is_duration(kind):
+        return pa.duration("us")
+    if types.is_dictionary(kind):
+        return readable(kind.value_type)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(readable(field.type)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.large_list(readable(kind.value_type))
+    raise ValueError(f"Arrow's {kind} is no type of ClassAds; cast the column, or leave it out")
+
+
+def whole(kind: Type) -> Type:
+    """The type with microseconds in the place of nanoseconds, and otherwise as it is."""
+    pa = pyarrow()
+    types = pa.types
+    if types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if types.is_duration(kind) and kind.unit == "ns":
+        return pa.duration("us")
+    if types.is_dictionary(kind) and whole(kind.value_type) != kind.value_type:
+        return whole(kind.value_type)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(whole(field.type)) for field in kind])
+    if types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(whole(kind.value_type)))
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(whole(kind.value_type)))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(whole(kind.value_type)), kind.list_size)
+    return kind
