@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker.batch import Mapping, MappingError, known_lrms, load_mapping
-from matchmaker.batch.mapping import safe
+from matchmaker.batch.templates import safe
 
 
 @pytest.fixture

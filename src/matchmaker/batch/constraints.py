@@ -18,7 +18,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.mapping import Mapping, MappingError
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.templates import MappingError
 from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
 
 SECONDS: Final = 10.0

@@ -20,8 +20,9 @@ from matchmaker.batch import constraints, expression, request
 from matchmaker.batch.asks import Ask, Group
 from matchmaker.batch.blah import ce_requirements, submit_text
 from matchmaker.batch.inventory import Certificate, Inventory, NodeClass, survey
-from matchmaker.batch.mapping import Mapping, load_mapping, safe
+from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.request import Resources
+from matchmaker.batch.templates import safe
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
 from matchmaker.batch.words import Flag, TooManyError, admits, directive, hosts, options
 from matchmaker.classad import ClassAd, Expr

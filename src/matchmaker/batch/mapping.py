@@ -20,29 +20,16 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.batch.templates import MappingError, Templates, safe, template
 from matchmaker.classad.values import MAX_INT
 
 KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
 
 STYLES: Final = ("flags", "classad", "blah")
 
-# What may stand in a flag: no space, no quote, nothing that a shell or a batch system acts on.
-_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@-]*")
-
-# A word of a template: no space, quote, backslash, dollar or semicolon, and nothing beyond ASCII.
-_WORD: Final = re.compile(r"[A-Za-z0-9._:,=+@%&|!()\[\]<>*/{}-]+")
-_OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]*(=.*|\{[a-z]+\}.*)?")
-_SLOT: Final = re.compile(r"\{[a-z]+\}")
-
-_DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+ \{flag\}")
-_REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
 _ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
-
-
-class MappingError(ValueError):
-    """A mapping file that is not one; the message names the file, the entry and what is wrong."""
 
 
 @attrs.frozen(slots=True)
@@ -162,24 +149,6 @@ def _packaged(lrms: str) -> Mapping:
     return _merged(None, tomllib.loads(text), lrms)
 
 
-def safe(text: str) -> bool:
-    """Whether a text may stand in a flag as it is.
-
-    >>> safe("wn001.cnaf.grid"), safe("--wrap=rm"), safe("a b"), safe("x;y")
-    (True, False, False, False)
-    """
-    return _SAFE.fullmatch(text) is not None
-
-
-def filled(template: str, value: str) -> tuple[str, ...]:
-    """A template as words, with a value in its slot.
-
-    >>> filled("-l mem={value}mb", "5")
-    ('-l', 'mem=5mb')
-    """
-    return tuple(_SLOT.sub(lambda _: value, word) for word in template.split(" "))
-
-
 # --- reading --------------------------------------------------------------------------------------
 
 _EMPTY: Final = Mapping("", "", "", "", "", {})
@@ -212,7 +181,7 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
     style = _one_of(table, "style", STYLES, before.style, where)
     if not isinstance(submit, str) or not (safe(submit) or (style == "blah" and not submit)):
         raise MappingError(f"{where}: submit must be the name of a command, not {submit!r}")
-    reader = _Templates(table, where, complete=style == "flags")
+    reader = Templates(table, where, complete=style == "flags")
     return Mapping(
         lrms=lrms,
         submit=submit,
@@ -236,10 +205,10 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
 def _check_options(rules: MappingType[str, Rule], where: str) -> None:
     options: dict[str, str] = {}
     for rule in rules.values():
-        for template in filter(None, (rule.flag, rule.greatest)):
-            option = re.split(r"[={<>]", template, maxsplit=1)[0]
-            same = options.setdefault(option, template) == template
-            if template.startswith("-") and not same:
+        for flag in filter(None, (rule.flag, rule.greatest)):
+            option = re.split(r"[={<>]", flag, maxsplit=1)[0]
+            same = options.setdefault(option, flag) == flag
+            if flag.startswith("-") and not same:
                 raise MappingError(
                     f"{where}: {option} is asked for in two ways; one would undo the other"
                 )
@@ -255,7 +224,7 @@ def _one_of(
     return found
 
 
-def _metadata(table: MappingType[str, Any], default: str, reader: _Templates) -> str:
+def _metadata(table: MappingType[str, Any], default: str, reader: Templates) -> str:
     """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
     found = table.get("metadata", default)
     if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
@@ -268,63 +237,6 @@ def _shell(table: MappingType[str, Any], default: str, where: str) -> str:
     if not isinstance(path, str) or (path and not path.startswith("/")):
         raise MappingError(f"{where}: shell must be the full path of a program, not {path!r}")
     return path
-
-
-@attrs.frozen(slots=True)
-class _Templates:
-    """Reads templates of one table."""
-
-    table: MappingType[str, Any]
-    where: str
-    complete: bool
-
-    def directive(self, name: str, default: str) -> str:
-        found = self.table.get(name, default)
-        if not self.complete and not found:
-            return ""
-        plain = not self.complete and found == "{flag}"
-        if not isinstance(found, str) or not (plain or _DIRECTIVE.fullmatch(found)):
-            raise MappingError(
-                f"{self.where}: {name} must be a comment such as #SBATCH with {{flag}}, "
-                f"not {found!r}"
-            )
-        return found
-
-    def flag(self, name: str, slot: str, default: str, *, needed: bool = False) -> str:
-        if name not in self.table and default:
-            return default
-        found = template(self.table.get(name, default))
-        if found == "" and not (self.complete and needed):
-            return ""
-        if found is None or slot not in found or not found.startswith("-"):
-            raise MappingError(
-                f"{self.where}: {name} must be a flag without spaces, or a list of words, "
-                f"with {slot}, not {self.table.get(name, default)!r}"
-            )
-        return found
-
-    def requirements(self, default: str) -> str:
-        found = self.table.get("requirements", default)
-        if not isinstance(found, str) or (found and not _REQUIREMENTS.fullmatch(found)):
-            raise MappingError(
-                f"{self.where}: requirements must be like 'requirements = {{expression}}'"
-            )
-        return found
-
-
-def template(found: Any) -> str | None:
-    """A template as text: one word, or a list of words, with one slot; None for anything else."""
-    words = [found] if isinstance(found, str) else found
-    if found == "":
-        return ""
-    if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
-        return None
-    if not all(_WORD.fullmatch(word) for word in words):
-        return None
-    if words[0].startswith("-") and not _OPTION.fullmatch(words[0]):
-        return None
-    text = " ".join(words)
-    return text if len(_SLOT.findall(text)) == 1 else None
 
 
 def _terms(table: MappingType[str, Any], default: Terms, where: str) -> Terms:

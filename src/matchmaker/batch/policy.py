@@ -19,7 +19,8 @@ from typing import Final
 import attrs
 
 from matchmaker.batch.flags import Submission
-from matchmaker.batch.mapping import Mapping, filled
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.templates import filled
 from matchmaker.batch.told import NoFlagsError
 from matchmaker.batch.words import directive
 from matchmaker.classad import ClassAd, Expr, parse_expr

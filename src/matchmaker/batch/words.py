@@ -8,7 +8,8 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from matchmaker.batch.asks import Ask, Group
-from matchmaker.batch.mapping import Mapping, Terms, filled
+from matchmaker.batch.mapping import Mapping, Terms
+from matchmaker.batch.templates import filled
 
 MOST_TERMS: Final = 64
 """So many alternatives are written out where parentheses do not nest."""
