@@ -9,6 +9,7 @@ import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads
 from matchmaker.classad import bounds, evaluate
+from matchmaker.matching.columns.masks import MOST_NAMED
 
 MACHINES = """
 [ Name = "a"; Cpus = 2; Memory = 100 ]
@@ -236,3 +237,13 @@ def test_top_tells_what_it_takes() -> None:
     with pytest.raises(TypeError, match="an integer, not str"):
         pool.top(job, odd)
     assert pool.top(job, 1, fuzzy=2).keys == ("a",)
+
+
+def test_names_that_double_take_no_time() -> None:
+    """Each name stands twice in what the one before it means."""
+    chain = "; ".join(f"A{n} = A{n + 1} && A{n + 1} && true" for n in range(15))
+    job = parse_ad(f"[ {chain}; A15 = TARGET.x > 1; Requirements = A0 ]")
+    pool = Pool([parse_ad('[ Name = "a"; x = 2 ]'), parse_ad('[ Name = "b"; x = 1 ]')])
+    masks = pool.snapshot().masks(job)
+    assert masks.mine().tolist() == [True, False]
+    assert masks._named_yet <= MOST_NAMED

@@ -38,6 +38,9 @@ _Some: TypeAlias = "tuple[str, Coded, Mask]"
 """Rows that hold a content in a column: its name, itself, and which."""
 
 
+MOST_NAMED: Final = 64
+"""How many names are followed clause by clause for one job: each may stand twice in the next."""
+
 _SHARE: Final = 8
 """A rank of more than one row in so many is found for all rows, to be kept. Requirements that fewer
 rows have are evaluated for these alone."""
@@ -118,6 +121,7 @@ class Masks:
         self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), steps, self.work)
         self._spent = Spent(view.size)
         self._problems: dict[str, None] = {}
+        self._named_yet = 0
 
     @property
     def problem(self) -> str | None:
@@ -243,7 +247,8 @@ class Masks:
             # True exactly where both sides are.
             masks = [self._mask(evaluator, clause, side) for clause in conjuncts(node)]
             return _combined(np.logical_and, masks)
-        if isinstance(node, Attr):
+        if isinstance(node, Attr) and self._named_yet < MOST_NAMED:
+            self._named_yet += 1
             named = self._named(evaluator, node, side)
             if named is not None:
                 return named
