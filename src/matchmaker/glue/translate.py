@@ -286,7 +286,8 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made.take(told(share, ("GlueCE", "GlueInformationService")))
-    made[RULES] = list(admitted(_rules(mapping), _rules(access)))
+    if any("GLUE2PolicyRule" in policy.values for policy in (*mapping, *access)):
+        made[RULES] = list(admitted(_rules(mapping), _rules(access)))
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
     if created is not None and isinstance(valid, int):
