@@ -151,11 +151,11 @@ def test_slurm_in_lines() -> None:
 
 WRONG = {
     "pbspro": ["", "{}", "[]", '{"nodes": [1]}', "{", "x" * 100],
-    "torque": ["<Data>", "<x/>", "<!DOCTYPE Data><Data/>"],
+    "torque": ["<Data>", "<x/>", "[ Name = 1 ]\n[ Name = 2 ]", "<!DOCTYPE Data><Data/>"],
     "sge": ["<qhost>", "<Data/>", '<!DOCTYPE q [<!ENTITY a "b">]><qhost>&a;</qhost>'],
     "lsf": ["", "[]", '{"COMMAND": "rm"}', '{"COMMAND": "bhosts", "RECORDS": 5}'],
     "htcondor": ["{}", "x", "[" * 100_000],
-    "slurm": ["{", '{"nodes": 7}'],
+    "slurm": ["<Data><Node><name>n</name></Node></Data>", "{", '{"nodes": 7}'],
 }
 
 
