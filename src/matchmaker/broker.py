@@ -19,6 +19,7 @@ from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.nodes import Binary
 from matchmaker.glue import Glue, expires, unwrap
+from matchmaker.glue.flatten import authorised
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 from matchmaker.matching.ranking import best_first, fuzzy
 from matchmaker.matching.selection import Refusal, Selection, select
@@ -46,11 +47,7 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
 """What a job without requirements asks for: a queue in production, where one says what it is."""
 
-AUTHORISED: Final = """other.GlueCEAccessControlBaseRule is undefined
-    || member("ALL", other.GlueCEAccessControlBaseRule)
-    || member(MY.CertificateSubject, other.GlueCEAccessControlBaseRule)
-    || member(strcat("VO:", MY.VirtualOrganisation), other.GlueCEAccessControlBaseRule)
-    || FQANmember(strcat("VOMS:", MY.FQAN), other.GlueCEAccessControlBaseRule)"""
+AUTHORISED: Final = authorised("MY", "other.GlueCEAccessControlBaseRule")
 """A rule of access covers everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
 or VOMS group and role."""
 
@@ -107,7 +104,7 @@ def choose(
     not have expired, now if not given. A job without Requirements wants a queue in production;
     without Rank it prefers the shortest estimated response time. Equal ranks go by name, or by
     chance where ``tie`` is given; ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite
-    WMS, matchmaking; see docs/glue.md.)
+    WMS, matchmaking; see docs/broker.md.)
 
     Raises ParseError for an admission that is no expression.
 

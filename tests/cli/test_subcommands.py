@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from matchmaker import __version__, parse_ad, read_ads
+from matchmaker import __version__, glue, parse_ad, read_ads
+from matchmaker.classad import UNDEFINED
 from matchmaker.cli.group import SUBCOMMANDS
 from tests.cli.conftest import Run
 
@@ -281,6 +282,49 @@ def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: P
     alone = classad("publish", "--ce", examples / "atlfarm006.ad", "--split")
     assert alone.status == 2
     assert "--nodes" in alone.err
+
+
+def test_publish_loses_nothing_of_a_dump_unsaid(
+    classad: Run, examples: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "again.ldif"
+    done = classad("publish", "--ldif", examples / "site.ldif", "--glue", "1.3", "-o", path)
+    assert done.status == 1
+    said = done.err.splitlines()
+    assert len(said) == 2
+    assert all("GlueSiteDescription" in line for line in said)
+    before = glue.read_ldif(examples / "site.ldif").snapshot
+    after = glue.read_ldif(path).snapshot
+    assert [c.id for c in after.computing_elements] == [c.id for c in before.computing_elements]
+    known = {site.id: site.values for site in after.sites}
+    for site in before.sites:
+        told = {name for name, value in site.values.items() if value is not UNDEFINED}
+        assert told - known[site.id].keys() <= {"GlueSiteDescription"}
+    hosts = {s.id: s.values for c in after.clusters for s in c.subclusters}
+    for cluster in before.clusters:
+        for sub in cluster.subclusters:
+            assert hosts[sub.id]["GlueSubClusterUniqueID"] == sub.id
+    assert {e.id for e in after.storage_elements} == {e.id for e in before.storage_elements}
+
+
+def test_a_source_that_breaks_off_is_told_and_not_published(
+    classad: Run, tmp_path: Path, examples: Path
+) -> None:
+    path, output = tmp_path / "site.xml", tmp_path / "out.ldif"
+    path.write_text(
+        '<ComputingService xmlns="http://schemas.ogf.org/glue/2009/03/spec_2.0_r1"><ID>c</ID>'
+        "<ComputingShare><ID>urn:s</ID><MappingQueue>q</MappingQueue></ComputingShare>"
+        "<ComputingShare><ID>urn:t</ID></ComputingShare><Broken"
+    )
+    output.write_text("as it was")
+    for command in (["ces"], ["broker", examples / "job.jdl"], ["reduce", examples / "job.jdl"]):
+        done = classad(*command, "--ldif", path)
+        assert "site.xml: line 1: xml.partial: the document breaks off" in done.err
+    done = classad("publish", "--ldif", path, "-o", output)
+    assert (done.status, done.out) == (1, "")
+    assert "xml.partial" in done.err
+    assert "nothing is published" in done.err
+    assert output.read_text() == "as it was"
 
 
 def test_documents_are_read_as_dumps_are(classad: Run, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from matchmaker import glue, parse_ad
+from matchmaker import broker, glue, parse_ad
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -133,7 +134,11 @@ def test_which_subcluster_speaks(site: glue.Glue) -> None:
     [
         ('[ VirtualOrganisation = "EGEE" ]', True),
         ('[ VirtualOrganisation = "egee" ]', True),
-        ('[ VirtualOrganisation = "atlas"; CertificateSubject = "/O=grid/CN=Ada" ]', False),
+        (
+            '[ VirtualOrganisation = "atlas"; CertificateSubject = "/CN=Ada"; FQAN = "/atlas" ]',
+            False,
+        ),
+        ('[ VirtualOrganisation = "atlas"; CertificateSubject = "/O=grid/CN=Ada" ]', UNDEFINED),
         ('[ VirtualOrganisation = "atlas" ]', UNDEFINED),
         ('[ VirtualOrganisation = "EGEE"; OutputSE = "castor.cnaf.grid" ]', True),
         ('[ VirtualOrganisation = "EGEE"; OutputSE = "srm.lyon.grid" ]', False),
@@ -207,3 +212,38 @@ def test_ads_do_not_grow_with_the_number_of_queues() -> None:
     keys = ["GlueClusterUniqueID=h", "GlueSiteUniqueID=S"]
     assert all(ad.eval("GlueForeignKey") == keys for ad in found)
     assert len({id(ad["GlueClusterService"]) for ad in found}) == 1
+
+
+RULES = "GlueCEAccessControlBaseRule"
+ROLE = """dn: GlueCEUniqueID=c:1/cream-slurm-pilot,Mds-Vo-name=local,o=grid
+objectClass: GlueCE
+GlueCEUniqueID: c:1/cream-slurm-pilot
+GlueCEStateStatus: Production
+GlueCEStateEstimatedResponseTime: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "fqan", "chosen"),
+    [
+        ("VOMS:/cms/Role=pilot", "/cms/Role=pilot", True),
+        ("VOMS:/cms/Role=pilot", "/cms", False),
+        ("VO:cms", "/cms/Role=pilot", True),
+        ("", "/cms", True),
+        ("no rule at all", "/cms", False),
+    ],
+)
+def test_both_versions_of_glue_admit_the_same(rule: str, fqan: str, chosen: bool) -> None:
+    text = ROLE + (f"GlueCEAccessControlBaseRule: {rule}\n" if rule else "")
+    job = parse_ad(f"""[ VirtualOrganisation = "cms"; CertificateSubject = "/CN=A";
+        FQAN = "{fqan}" ]""")
+    old = glue.read_ldif(text.splitlines())
+    assert (broker.choose(job, old).chosen is not None) is chosen
+    published = io.StringIO()
+    everything = glue.DEFAULT_RULES - {"clean.access-rule"}
+    kept = glue.read_ldif(text.splitlines(), rules=everything)
+    glue.write_ldif(kept, published, version="2.0")
+    new = glue.read_ldif(published.getvalue().splitlines())
+    assert (broker.choose(job, new).chosen is not None) is chosen
+    [one], [other] = old.computing_elements(), new.computing_elements()
+    assert one.eval(RULES) == other.eval(RULES)

@@ -123,6 +123,32 @@ def test_an_answer_without_end_is_cut() -> None:
         read(endless, Bounds(timeout=2, total=30, answer=1_000_000))
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(timeout=2, total=30, page=50_000), "a page of more than 50000 bytes"),
+        (Bounds(timeout=2, total=30, entries=500), "a page of more than 1500 messages"),
+    ],
+)
+def test_a_page_without_end_is_cut_and_those_before_it_stay(bounds: Bounds, said: str) -> None:
+    pages = iter([b"one"])
+
+    def endless(peer: socket.socket, number: int) -> None:
+        cookie = next(pages, b"")
+        if cookie:
+            peer.sendall(queue(number, "one") + done(number, cookie=cookie))
+            return
+        while True:
+            peer.sendall(queue(number) * 100)
+
+    found = read(endless, bounds)
+    assert [ce.id for ce in found.snapshot.computing_elements] == ["h:1/jm-pbs-one"]
+    [issue] = [issue for issue in found.issues if issue.partial]
+    assert said in issue.message
+    with pytest.raises(ConnectionError, match=said):
+        read(endless, bounds)
+
+
 def test_an_answer_byte_by_byte_is_cut() -> None:
     pause = threading.Event()
 

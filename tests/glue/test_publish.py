@@ -150,3 +150,24 @@ def test_a_queue_needs_an_id(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="versions"):
         glue.write_ldif([], tmp_path / "x.ldif", version="3")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "read"),
+    [
+        ("Production", "Production"),
+        ("Draining", "Draining"),
+        ("Broken", UNDEFINED),
+        ("", UNDEFINED),
+    ],
+)
+def test_a_status_that_is_not_known_is_not_published_as_production(
+    status: str, read: object
+) -> None:
+    ad = ClassAd({"CEid": "ce.s.grid:8443/cream-slurm-long"})
+    if status:
+        ad["GlueCEStateStatus"] = status
+    text = io.StringIO()
+    glue.write_ldif([ad], text, version="2.0")
+    [back] = glue.read_ldif(text.getvalue().splitlines()).computing_elements()
+    assert back.eval("GlueCEStateStatus") == read

@@ -78,3 +78,10 @@ def test_who_is_admitted(vo: str, admitted: bool) -> None:
     assert admits(AD, vo) is admitted
     assert admits(parse_ad('[ GlueCEAccessControlBaseRule = { "ALL" } ]'), vo)
     assert not admits(parse_ad("[ ]"), vo)
+
+
+def test_an_attribute_that_the_ad_has_goes_before_a_short_name() -> None:
+    ad = parse_ad('[ LRMSType = "slurm"; GlueCEInfoLRMSType = "pbs" ]')
+    assert value_of(ad, "LRMSType") == "slurm"
+    del ad["LRMSType"]
+    assert value_of(ad, "LRMSType") == "pbs"

@@ -37,18 +37,26 @@ def command(
 ) -> int:
     """Describe queues as LDIF of GLUE, as a site publishes them.
 
-    Queues come from --ce, --ldif and --ldap together. With --nodes the hosts behind them are
-    described from the nodes themselves: what all have in common, or with --split each class of
-    equal ones.
-    What the schema has no room for is told on standard error; then the exit status is 1.
+    What --ldif and --ldap say is published as it is, cleaned. With --ce too, queues are described
+    from their ads alone, and with --nodes the hosts behind them from the nodes themselves: what all
+    have in common, or with --split each class of equal ones.
+
+    What the schema has no room for, and queues that are left out, are told on standard error; then
+    the exit status is 1. A source that could not be read to its end is not published.
     """
     if split and not nodes_file:
         raise click.UsageError("--split needs --nodes: it is about classes of worker nodes")
     known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
+    if not known.whole:
+        print("classad: nothing is published: the sources are not whole", file=sys.stderr)
+        return 1
     hosts = sources.ads(nodes_file) if nodes_file else []
-    described = glue.describe(known.ads, hosts, split=split)
+    told = known.records
+    if ce_files or nodes_file:
+        told = glue.describe(known.ads, hosts, split=split)
     file = output if output and output != "-" else sys.stdout
-    issues = glue.write_ldif(described, file, version=version)  # type: ignore[arg-type]
+    twice = [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
+    issues = (*twice, *glue.write_ldif(told, file, version=version))  # type: ignore[arg-type]
     for issue in issues:
         print(printable(f"classad: {issue}"), file=sys.stderr)
     return 1 if issues else 0

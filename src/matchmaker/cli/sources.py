@@ -19,9 +19,10 @@ import click
 
 from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
+from matchmaker.cli.output import printable
 
 if TYPE_CHECKING:
-    from matchmaker.glue import Glue, Issue
+    from matchmaker.glue import Glue, Issue, Snapshot
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -140,15 +141,24 @@ class Queue:
 
 @attrs.frozen(slots=True)
 class Queues:
-    """Computing elements from all sources together, and what was mended on the way, by source."""
+    """Computing elements from all sources together, and what was mended on the way, by source.
+
+    ``records`` are those of the sources that are not ads, each once.
+    """
 
     all: tuple[Queue, ...]
     issues: tuple[tuple[str, Issue], ...]
+    records: Snapshot
 
     @property
     def ads(self) -> list[ClassAd]:
         """The ads alone, for the broker."""
         return [queue.ad for queue in self.all]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all sources were read to their ends."""
+        return not any(issue.partial for _, issue in self.issues)
 
 
 ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
@@ -221,12 +231,14 @@ def queues(
 ) -> Queues:
     """Reads the computing elements of all sources; of several with one name the first is kept.
 
-    ``at`` is the time by which what they say is fresh or stale.
+    ``at`` is the time by which what they say is fresh or stale. Standard error is told of each
+    source that was not read to its end.
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
     from matchmaker import broker
-    from matchmaker.glue import Issue, read, read_osg
+    from matchmaker.glue import Issue, Snapshot, read, read_osg
+    from matchmaker.glue.snapshot import joined
 
     if not (ldifs or ce_files or ldaps):
         raise click.UsageError(
@@ -234,12 +246,18 @@ def queues(
         )
     found: list[tuple[str, ClassAd]] = []
     issues: list[tuple[str, Issue]] = []
+    records = Snapshot((), (), (), ())
 
     def take(source: str, snapshot: Glue) -> None:
+        nonlocal records
         parts = snapshot.snapshot
         if not (parts.sites or parts.clusters or parts.computing_elements):
             raise ValueError(f"{source}: no entry of a GLUE information system was found")
+        records = joined(records, parts)
         issues.extend((source, issue) for issue in snapshot.issues)
+        for issue in snapshot.issues:
+            if issue.partial:
+                print(printable(f"classad: {source}: {issue}"), file=sys.stderr)
         found.extend((source, ad) for ad in snapshot.computing_elements())
 
     for path in ldifs:
@@ -264,7 +282,7 @@ def queues(
             issues.append((source, Issue("source.duplicate", said, raw=name)))
         else:
             kept[name] = Queue(name, ad)
-    return Queues(tuple(kept.values()), tuple(issues))
+    return Queues(tuple(kept.values()), tuple(issues), records)
 
 
 def moment(text: str | None) -> datetime | None:

@@ -29,10 +29,35 @@ from matchmaker.glue.records import (
     split_id,
 )
 
-# The broker's checks, as the CE ad of the talk has them.
+
+def authorised(job: str, rules: str) -> str:
+    """The text of the condition that rules of access cover a job.
+
+    A rule covers everybody, ``ALL``, as GLUE 2.0 writes it, or the job's certificate, organisation,
+    or VOMS group and role. A queue without rules is open; an empty list covers nobody: that is what
+    is left where rules were no rules, or a share and its endpoint agree on none. What the job does
+    not say makes it undefined, where nothing else covers the job. (gLite WMS, access control.)
+
+    Args:
+        job: the scope that the job is in, ``MY`` or ``other``.
+        rules: the reference to the list of rules.
+
+    >>> check = parse_expr(authorised("other", '{ "VOMS:/cms/Role=pilot" }'))
+    >>> check.eval(target=ClassAd({"FQAN": "/cms/Role=pilot", "VirtualOrganisation": "cms"}))
+    True
+    """
+    return (
+        f"{rules} is undefined"
+        f' || member("ALL", {rules})'
+        f" || member({job}.CertificateSubject, {rules})"
+        f' || member(strcat("VO:", {job}.VirtualOrganisation), {rules})'
+        f' || FQANmember(strcat("VOMS:", {job}.FQAN), {rules})'
+    )
+
+
+# The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
-    "AuthorizationCheck": "member(other.CertificateSubject, GlueCEAccessControlBaseRule)"
-    ' || member(strcat("VO:", other.VirtualOrganisation), GlueCEAccessControlBaseRule)',
+    "AuthorizationCheck": authorised("other", "GlueCEAccessControlBaseRule"),
     "CloseOutputSECheck": "isUndefined(other.OutputSE)"
     " || member(other.OutputSE, GlueCESEBindGroupSEUniqueID)",
 }
@@ -233,8 +258,6 @@ def _finished(
     ad: ClassAd, ce: ComputingElement, ce_id: str, rules: Sequence[str], shared: _Shared
 ) -> ClassAd:
     ad["CEid"] = ce_id
-    if "ALL" in (rule.upper() for rule in rules):  # GLUE 2.0 has a word for everybody
-        ad["AuthorizationCheck"] = _expression("true")
     if ce.binds:
         ad["storage"] = _storage(ce.binds, _vos(rules), shared)
     return ad

@@ -68,6 +68,15 @@ class Issue:
         """
         return "E" if self.rule in ERRORS else "I" if self.rule in NOTES else "W"
 
+    @property
+    def partial(self) -> bool:
+        """Whether it says that the source was not read to its end, and what came before stands.
+
+        >>> Issue("ldap.partial", "the answer is not whole").partial
+        True
+        """
+        return self.rule.endswith(".partial")
+
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
         text = f"{where}{self.rule}: {self.message}"

@@ -21,7 +21,13 @@ from matchmaker.glue import glue13, glue20
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.linking import normal_name
-from matchmaker.glue.wire import ANSWER_LIMIT, MESSAGE_LIMIT, BoundedSocket
+from matchmaker.glue.wire import (
+    ANSWER_LIMIT,
+    MESSAGE_LIMIT,
+    PAGE_LIMIT,
+    PAGE_MESSAGES,
+    BoundedSocket,
+)
 
 if TYPE_CHECKING:
     import ldap3
@@ -74,6 +80,7 @@ class Bounds:
         entries: most entries of one server.
         value: most bytes of a value.
         message: most bytes of an entry.
+        page: most bytes of one page, all of which is held until its end.
         answer: most bytes of one server.
     """
 
@@ -83,6 +90,7 @@ class Bounds:
     entries: int = ENTRY_LIMIT
     value: int = VALUE_LIMIT
     message: int = MESSAGE_LIMIT
+    page: int = PAGE_LIMIT
     answer: int = ANSWER_LIMIT
 
 
@@ -241,6 +249,9 @@ class _Search:
             deadline=time.monotonic() + bounds.total,
             message_limit=bounds.message,
             answer_limit=bounds.answer,
+            page_limit=bounds.page,
+            # A page is referrals and an end besides its entries.
+            page_messages=min(PAGE_MESSAGES, bounds.entries + 2 * bounds.page_size),
         )
         try:
             connection.open()

@@ -36,7 +36,7 @@ from matchmaker.glue.translate import CE_ID, RULES, VO_VIEW, renamed
 BASE: Final = "GLUE2GroupID=grid,o=glue"
 _UNKNOWN: Final = "UNDEFINEDVALUE"
 _UNKNOWN_NUMBER: Final = 444444
-_STATES = {"queueing": "queueing", "draining": "draining", "closed": "closed"}
+_STATES: Final = ("production", "queueing", "draining", "closed")
 _ID_OF = {
     "GLUE2ComputingService": "GLUE2ServiceID",
     "GLUE2ComputingEndpoint": "GLUE2EndpointID",
@@ -408,7 +408,8 @@ def _share(
     if "GLUE2ComputingShareServingState" not in shown:
         state = values.get("GlueCEStateStatus")
         text = state.lower() if isinstance(state, str) else ""
-        more.append(("GLUE2ComputingShareServingState", _STATES.get(text, "production")))
+        # The schema wants one. None of them is made up: a broker would believe it.
+        more.append(("GLUE2ComputingShareServingState", text if text in _STATES else _UNKNOWN))
     dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
     yield writer.entry(dn, "GLUE2ComputingShare", shown, more)
     yield from _policy(writer, dn, ident, values.get(RULES))

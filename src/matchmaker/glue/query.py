@@ -98,8 +98,17 @@ def full_name(name: str) -> str:
 
 
 def value_of(ad: ClassAd, name: str) -> Value:
-    """The value of an attribute by its short or full name, or by its path in nested ads."""
-    first, *path = full_name(name).split(".")
+    """The value of an attribute by its short or full name, or by its path in nested ads.
+
+    An attribute that the ad has by the very name goes before what the name is short for.
+
+    >>> from matchmaker.classad import parse_ad
+    >>> ad = parse_ad('[ LRMSType = "slurm"; GlueCEInfoLRMSType = "pbs"; GlueCEName = "long" ]')
+    >>> value_of(ad, "LRMSType"), value_of(ad, "Name")
+    ('slurm', 'long')
+    """
+    own = name.partition(".")[0] in ad
+    first, *path = (name if own else full_name(name)).split(".")
     value = ad.eval(first)
     for part in path:
         value = value.eval(part) if isinstance(value, ClassAd) else UNDEFINED

@@ -20,7 +20,7 @@ from matchmaker.glue.linking import Record, normal_name, rdns
 from matchmaker.glue.records import Snapshot, split_id
 from matchmaker.glue.typed import values
 
-__all__ = ["Snapshot", "build", "split_id"]
+__all__ = ["Snapshot", "build", "joined", "split_id"]
 
 _IDS = {**glue13.IDS, **glue20.IDS}
 _NAMED_BY = {key.lower(): kind for kind, key in glue13.IDS.items()}
@@ -58,12 +58,16 @@ def build(
         seen.add(name)
         found = values(entry, report, rules, now)
         kinds[kind].append(Record(entry, _ident(entry, found.get(_IDS[kind]), kind), found))
-    old, new = glue13.link(kinds, report), glue20.link(kinds, report, rules)
+    return joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
+
+
+def joined(first: Snapshot, second: Snapshot) -> Snapshot:
+    """The records of two snapshots; where both have one of a kind and id, that of the first."""
     return Snapshot(
-        _both(old.sites, new.sites),
-        _both(old.clusters, new.clusters),
-        _both(old.computing_elements, new.computing_elements),
-        _both(old.storage_elements, new.storage_elements),
+        _both(first.sites, second.sites),
+        _both(first.clusters, second.clusters),
+        _both(first.computing_elements, second.computing_elements),
+        _both(first.storage_elements, second.storage_elements),
     )
 
 

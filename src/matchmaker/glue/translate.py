@@ -274,7 +274,7 @@ def queue(
     states = [share.values.get("GLUE2ComputingShareServingState")]
     if endpoint is not None:
         states.append(endpoint.values.get("GLUE2EndpointServingState"))
-    if (state := _worst(states)) is not None:
+    if (state := _worst(*states)) is not None:
         made["GlueCEStateStatus"] = state
     if lrms := _lrms(manager):
         made["GlueCEInfoLRMSType"] = lrms
@@ -289,7 +289,8 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made.take(told(share, ("GlueCE", "GlueInformationService")))
-    made[RULES] = list(admitted(_rules(mapping), _rules(access)))
+    if any("GLUE2PolicyRule" in policy.values for policy in (*mapping, *access)):
+        made[RULES] = list(admitted(_rules(mapping), _rules(access)))
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
     if created is not None and isinstance(valid, int):
@@ -298,12 +299,16 @@ def queue(
     return made
 
 
-def _worst(states: Iterable[Value | None]) -> Value | None:
-    """The state of a queue of which share and endpoint both tell: the less inviting of the two."""
-    known = [s for s in states if isinstance(s, str) and s.lower() in _STATES]
-    if known:
-        return max(known, key=lambda state: _STATES.index(state.lower())).capitalize()
-    return UNDEFINED if any(state is not None for state in states) else None
+def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
+    """The state of a queue of which share and endpoint both tell: the less inviting of the two.
+
+    A share that says that its state is not known has none by an endpoint in production.
+    """
+    known = [s.lower() for s in (share, endpoint) if isinstance(s, str) and s.lower() in _STATES]
+    worst = max(known, key=_STATES.index, default=None)
+    if worst is None or (share is UNDEFINED and worst == "production"):
+        return None if share is None and endpoint is None else UNDEFINED
+    return worst.capitalize()
 
 
 def _rules(policies: Iterable[Record]) -> list[str]:

@@ -2,7 +2,7 @@
 
 LDAP is a stream of BER messages, each with its length in front. The client library waits for as
 much as that length says and keeps it; here the length is read first, and a message that is too
-large, an answer that is too long, and one that takes too long break off.
+large, an answer or a page of it that is too long, and one that takes too long break off.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ MESSAGE_LIMIT: Final = 1 << 22
 
 ANSWER_LIMIT: Final = 1 << 30
 """Bytes of a whole answer. The grid of 2012 took some 150 MB."""
+
+PAGE_LIMIT: Final = 1 << 26
+"""Bytes of one page, which the client library holds whole. 500 real entries take some 1 MB."""
+
+PAGE_MESSAGES: Final = 100_000
+"""Messages of one page; a server that knows no pages gives all that it has as one."""
 
 _HEAD = 10  # bytes that hold any sensible length
 
@@ -32,6 +38,8 @@ class BoundedSocket:
         deadline: the time by `time.monotonic` at which reading ends.
         message_limit: bytes of one message.
         answer_limit: bytes of all.
+        page_limit: bytes between two requests.
+        page_messages: messages between two requests.
     """
 
     def __init__(
@@ -42,18 +50,27 @@ class BoundedSocket:
         *,
         message_limit: int = MESSAGE_LIMIT,
         answer_limit: int = ANSWER_LIMIT,
+        page_limit: int = PAGE_LIMIT,
+        page_messages: int = PAGE_MESSAGES,
     ) -> None:
         self.inner = inner
         self._timeout = timeout
         self._deadline = deadline
         self._message_limit = message_limit
         self._left = answer_limit
+        self._page_limits = page_limit, page_messages
+        self._page_left, self._messages_left = self._page_limits
         self._head = b""  # of a message whose length is not yet known
         self._body = 0  # bytes of a message that are still to come
 
     def __getattr__(self, name: str) -> Any:
         """Everything but reading is the socket's own."""
         return getattr(self.inner, name)
+
+    def sendall(self, data: bytes, flags: int = 0) -> None:
+        """Sends a request, whose answer is a page of its own."""
+        self._page_left, self._messages_left = self._page_limits
+        self.inner.sendall(data, flags)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """The next bytes, at most so many; raises OSError where a bound is exceeded."""
@@ -65,6 +82,9 @@ class BoundedSocket:
         self._left -= len(data)
         if self._left < 0:
             raise OSError("the answer is too long")
+        self._page_left -= len(data)
+        if self._page_left < 0:
+            raise OSError(f"a page of more than {self._page_limits[0]} bytes")
         self._measure(data)
         return data
 
@@ -90,6 +110,9 @@ class BoundedSocket:
                 raise OSError(
                     f"a message of {length} bytes; at most {self._message_limit} are read"
                 )
+            self._messages_left -= 1
+            if self._messages_left < 0:
+                raise OSError(f"a page of more than {self._page_limits[1]} messages")
             place += before - len(self._head)
             self._head, self._body = b"", length
 
