@@ -88,6 +88,8 @@ def test_one_way() -> None:
     kept = broker.pool(parse_ads(queues), rules=rules)
     (choice,) = broker.choose_many([job], kept, rules=rules)
     assert choice.names == ("b", "shy")
+    with pytest.raises(ValueError, match="give pool"):
+        list(broker.choose_many([job], broker.pool(parse_ads(queues)), rules=rules))
 
 
 def test_queues_tried_before_come_last() -> None:

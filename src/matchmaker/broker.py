@@ -20,7 +20,7 @@ from matchmaker.classad.ad import first_text
 from matchmaker.classad.nodes import Binary
 from matchmaker.glue import Glue, expires, unwrap
 from matchmaker.glue.flatten import authorised
-from matchmaker.matching.names import RANK, REQUIREMENTS
+from matchmaker.matching.names import FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 from matchmaker.matching.ranking import best_first, fuzzy
 from matchmaker.matching.selection import Refusal, Selection, select
 
@@ -144,8 +144,8 @@ class Choice:
 def pool(ces: Glue | Iterable[ClassAd], at: datetime | None = None, rules: Rules = DEFAULT) -> Pool:
     """Computing elements as a pool for :func:`choose_many`: those not expired, by their names.
 
-    Where ``rules`` say one way only, without the requirements of queues. Raises ValueError where
-    two have one name.
+    Where ``rules`` say one way only, without the requirements of queues, whichever rules come
+    later. Raises ValueError where two have one name.
 
     >>> from matchmaker import parse_ad
     >>> kept = pool([parse_ad('[ CEid = "a"; FreeCPUs = 3 ]'), parse_ad('[ CEid = "b" ]')])
@@ -173,6 +173,8 @@ def choose_many(
 ) -> Iterator[Choice]:
     """What :func:`choose` ranks, for many jobs at once, by the columns of a pool of :func:`pool`.
 
+    Whether the requirements of queues count was said when the pool was made, and must be said of
+    ``rules`` alike: raises ValueError where the pool has requirements that are not to count.
     Raises ParseError for an admission that is no expression.
 
     >>> from matchmaker import parse_ad
@@ -182,6 +184,8 @@ def choose_many(
     ['a', None]
     """
     chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
+    if not rules.both_ways and FOLDED_REQUIREMENTS in queues.snapshot().view.columns:
+        raise ValueError("the pool was made with the requirements of queues: give pool() the rules")
     asking = (_admitted(_asking(job), rules) for job in jobs)
     for found in queues.match_many(asking):
         without = set(found.unranked)

@@ -91,6 +91,7 @@ def test_many_ads_take_steps() -> None:
         ("VOMS:/cms/it", "VOMS:/cms", False),
         ("VOMS:/cmsx", "VOMS:/cms", False),
         ("voms:/cms", "VOMS:/cms", True),
+        ("DENY:/cms/role=bad", " DENY: /cms/Role=bad", True),
         ("VOMS:/CMS", "VOMS:/cms", False),
         ("DENY:/cms/Role=pilot", "VOMS:/cms/Role=pilot", False),
         ("DENY:/cms/Role=pilot", "DENY:/cms/*", True),

@@ -60,7 +60,7 @@ class Terminal:
 
     def ends(self) -> int:
         """Reads to the end; gives the exit status."""
-        while True:
+        while select.select([self.master], [], [], PATIENCE)[0]:
             try:
                 if not os.read(self.master, 65536):
                     break
@@ -91,8 +91,16 @@ def start(terminals: list[Terminal], state: Path, *arguments: str) -> Terminal:
         **os.environ, "XDG_STATE_HOME": str(state), "TERM": "xterm", "PYTHONUTF8": "1",
         "PROMPT_TOOLKIT_NO_CPR": "1", "COLUMNS": "200", "LINES": "50",
     }  # fmt: skip
+    # A hang-up is to end it, also where whoever runs the tests ignores them.
+    unignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
     process = subprocess.Popen(
-        [sys.executable, "-c", "from matchmaker.cli import main; main()", "eval", *arguments],
+        [
+            sys.executable,
+            "-c",
+            f"{unignored}; from matchmaker.cli import main; main()",
+            "eval",
+            *arguments,
+        ],
         stdin=slave,
         stdout=slave,
         stderr=slave,

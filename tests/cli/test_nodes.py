@@ -105,3 +105,12 @@ def replace(path: Path, text: str) -> None:
     other = path.with_suffix(".new")
     other.write_text(text)
     other.replace(path)
+
+
+def test_changes_as_data(saved: tuple[Path, Path]) -> None:
+    words = ["nodes", "--lrms", "pbspro", "--saved", str(saved[0]), "--watch", "0.1", "--json"]
+    with subprocess.Popen([*COMMAND, *words], text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+    assert (first["name"], first["changed"], first["ad"]["Cpus"]) == ("wn1", [], 8)

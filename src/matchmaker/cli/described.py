@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from matchmaker import ClassAd, write_ads
 from matchmaker.batch import Description, DescriptionError, describe, read_description
@@ -73,7 +75,8 @@ def watch(
     look: Callable[[], tuple[ClassAd, ...]],
     every: float,
     output: str | None,
-    pause: Callable[[float], None] = time.sleep,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Looks again and again, prints what changed, and keeps a file of the ads up to date.
 
@@ -89,10 +92,21 @@ def watch(
             found = list(changes(before, now))
             if output is not None and (found or not before):
                 write_ads(now, output)
+            now_is = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             for change in found:
-                print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {_line(change)}", flush=True)
+                said = json.dumps(_data(change, now_is)) if as_json else f"{now_is} {_line(change)}"
+                print(said, flush=True)
             before = now
-        pause(every)
+        time.sleep(every)
+
+
+def _data(change: Change, moment: str) -> dict[str, Any]:
+    """A change as one line of JSON: the ad as it is now, null where it is gone."""
+    after = None
+    if change.after is not None:
+        after = {name: plain(change.after.eval(name)) for name in change.after}
+    changed = change.attributes()
+    return {"time": moment, "name": change.name, "changed": changed, "ad": after}
 
 
 def _line(change: Change) -> str:

@@ -81,7 +81,7 @@ def _list(
         return found.queues if of_queues else found.nodes
 
     if every is not None:
-        described.watch(look, every, output)
+        described.watch(look, every, output, as_json=as_json)
     ads = look()
     if output is not None:
         write_ads(ads, output)

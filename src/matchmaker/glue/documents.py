@@ -104,6 +104,8 @@ def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
                 raise ValueError(f"a document of more than {DOCUMENT_LIMIT} bytes")
             parser.Parse(chunk, False)
         parser.Parse(b"", True)
+    except LookupError as error:
+        raise ValueError(f"not a GLUE 2.0 document: {error}") from None
     except ExpatError as error:
         if not walker.found:
             raise ValueError(f"not a GLUE 2.0 document: {error}") from None

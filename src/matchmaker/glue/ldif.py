@@ -388,7 +388,8 @@ _SAFE = re.compile(r"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )\Z")
 
 
 def _line(name: str, value: str) -> str:
-    if _SAFE.match(value):
+    # What looks like a lost line to a reader that mends is kept from it.
+    if _SAFE.match(value) and not _INNER.search(value):
         text = f"{name}: {value}"
     else:
         encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")

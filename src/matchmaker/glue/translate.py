@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
+from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean_entries import HS06, moment
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
@@ -112,6 +113,8 @@ def _as(known: Attribute, source: Attribute | None, value: Value) -> Value | Non
     if isinstance(value, (int, float)) and source is not None and value != UNLIMITED:
         converted = convert(value, source.unit, known.unit)
         if converted is None:
+            return None
+        if not abs(converted) < MAX_INT:
             return None
         value = round(converted) if known.classad == "integer" else converted
     return [value] if known.multi and not isinstance(value, list) else value
@@ -322,21 +325,31 @@ def admitted(share: Sequence[str], endpoint: Sequence[str]) -> list[str]:
     ['VO:atlas']
     >>> admitted([], ["VO:cms"]), admitted(["VO:cms"], ["ALL"])
     (['VO:cms'], ['VO:cms'])
+    >>> admitted(["ALL", "DENY:/cms/Role=bad"], ["VO:cms"])
+    ['VO:cms', 'DENY:/cms/Role=bad']
     """
-    if not share or not endpoint:
-        return list(dict.fromkeys([*share, *endpoint]))
-    denied = [rule for rule in endpoint if rule.upper().startswith("DENY:")]
-    known = {vo_of(rule) for rule in endpoint if rule not in denied}
-    if "all" in known or not known:
-        return list(dict.fromkeys([*share, *denied]))
-    kept = [
-        rule
-        for rule in share
-        if rule.upper().startswith("DENY:") or vo_of(rule) in known or vo_of(rule) == "all"
-    ]
-    if "all" in map(vo_of, share):
-        kept = [rule for rule in endpoint if rule not in denied]
+    denied = [rule for rule in (*share, *endpoint) if _denies(rule)]
+    ours = [rule for rule in share if not _denies(rule)]
+    theirs = [rule for rule in endpoint if not _denies(rule)]
+    if not ours or _ALL in map(_folded, ours):
+        kept = theirs or ours
+    elif not theirs or _ALL in map(_folded, theirs):
+        kept = ours
+    else:
+        known = set(map(vo_of, theirs))
+        kept = [rule for rule in ours if vo_of(rule) in known]
     return list(dict.fromkeys([*kept, *denied]))
+
+
+_ALL: Final = "all"
+
+
+def _folded(rule: str) -> str:
+    return rule.strip().lower()
+
+
+def _denies(rule: str) -> bool:
+    return _folded(rule).startswith("deny:")
 
 
 def vo_of(rule: str) -> str:

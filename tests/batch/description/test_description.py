@@ -151,11 +151,11 @@ def test_slurm_in_lines() -> None:
 
 WRONG = {
     "pbspro": ["", "{}", "[]", '{"nodes": [1]}', "{", "x" * 100],
-    "torque": ["<Data>", "<x/>", "<!DOCTYPE Data><Data/>"],
+    "torque": ["<Data>", "<x/>", "[ Name = 1 ]\n[ Name = 2 ]", "<!DOCTYPE Data><Data/>"],
     "sge": ["<qhost>", "<Data/>", '<!DOCTYPE q [<!ENTITY a "b">]><qhost>&a;</qhost>'],
     "lsf": ["", "[]", '{"COMMAND": "rm"}', '{"COMMAND": "bhosts", "RECORDS": 5}'],
     "htcondor": ["{}", "x", "[" * 100_000],
-    "slurm": ["{", '{"nodes": 7}'],
+    "slurm": ["<Data><Node><name>n</name></Node></Data>", "{", '{"nodes": 7}'],
 }
 
 
@@ -211,6 +211,27 @@ def test_broken_outputs_give_a_description_or_an_error(case: tuple[str, str], da
             ad.eval(name)
 
 
+@pytest.mark.parametrize(
+    ("lrms", "text"),
+    [
+        ("torque", "Queue: a\n    x = 1\nQueue: b\n    y = 2\nQueue: a\n\tfoo\n"),
+        ("slurm", "NodeName=n CPULoad=1e307 State=IDLE TmpDisk=999999999999999999 Gres=gpu:9999"),
+        ("slurm", '{"nodes": [{"name": "n", "cpu_load": -1e999}]}'),
+        ("slurm", '{"partitions": [{"name": "p", "maximums": {"time": 1e999}}]}'),
+        ("slurm", '{"nodes": [{"name": "n", "x": ' + "[" * 700 + "]" * 700 + "}]}"),
+        ("lsf", '{"COMMAND": "bqueues", "RECORDS": [{"QUEUE_NAME": "q", "RUNLIMIT": "'
+                + "9" * 400 + '"}]}'),
+        ("sge", ("<qhost><host name='h'><hostvalue name='load_avg'>1e307</hostvalue>"
+                "<resourcevalue name='gpu'>1e300</resourcevalue></host></qhost>")),
+    ],
+)  # fmt: skip
+def test_numbers_beyond_all_measure_are_not_known(lrms: str, text: str) -> None:
+    found = read_description(lrms, [("saved", text)])
+    for ad in (*found.nodes, *found.queues):
+        for name in ad:
+            ad.eval(name)
+
+
 def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = description.ask
     assert ask(["printf", "%s", "$(id); `id`"]) == "$(id); `id`"
@@ -223,6 +244,8 @@ def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(DescriptionError, match="prints more than"):
         ask([sys.executable, "-c", "print('x' * 10000)"])
     monkeypatch.setattr(asking, "SECONDS", 0.2)
+    with pytest.raises(DescriptionError, match=r"no end within"):
+        ask(["sh", "-c", "exec >&- 2>&-; exec sleep 60"])
     with pytest.raises(DescriptionError, match=r"no answer within"):
         ask([sys.executable, "-c", "import time; time.sleep(60)"])
 

@@ -75,6 +75,9 @@ def _real(value: Any) -> Any:
 
 def _copied(value: Any) -> Any:
     """What comes of a value that is put into a list: of a relative time its whole seconds."""
+    if isinstance(value, list):
+        # As when something is picked out of lists of ads in a list.
+        return type(value)(map(_copied, value))
     real = _real(value)
     return real if real is value else float(cast(real))
 

@@ -92,6 +92,12 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
         if len(text.content) > MOST:
             raise text.wrong(f"it has more than {MOST >> 20} million characters")
     nodes, queues = _system(lrms).read(texts)
+    if texts and not (nodes or queues):
+        for text in texts:
+            if text.skipped:
+                raise text.wrong(
+                    f"nothing in it is of {lrms}; is it the output of another command?"
+                )
     return Description(
         lrms,
         _named(lrms, "node", [node.ad() if isinstance(node, Node) else node for node in nodes]),

@@ -45,6 +45,9 @@ def ask(argv: Sequence[str]) -> str:
         try:
             output, complaint = _both(process, name)
             code = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise DescriptionError(f"{name}: no end within {SECONDS:.0f} seconds") from None
         except BaseException:
             process.kill()
             raise

@@ -117,4 +117,5 @@ def _seconds(minutes: str | None) -> int | None:
     (3600, 30, None)
     """
     found = _MINUTES.fullmatch(minutes.strip()) if minutes else None
-    return None if found is None else int(float(f"{found[1]}.{found[2] or 0}") * 60)
+    number = real(f"{found[1]}.{found[2] or 0}") if found else None
+    return None if number is None else int(number * 60)

@@ -172,9 +172,7 @@ def _number(value: Any) -> float | None:
     """A number, also as newer versions wrap it: ``{"set": true, "number": 7}``."""
     if isinstance(value, dict):
         return _number(value.get("number")) if value.get("set") else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return value
+    return None if isinstance(value, bool) else real(str(value))
 
 
 def _partition_of_json(entry: Mapping[str, Any]) -> dict[str, str]:

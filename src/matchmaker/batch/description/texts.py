@@ -93,9 +93,9 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, depth: int = 0) -> str:
     if isinstance(value, list):
-        return ",".join(_plain(one) for one in value)
+        return ",".join(_plain(one, depth + 1) for one in value) if depth < _DEEPEST else "..."
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -111,5 +111,5 @@ def as_xml(text: Text) -> Element:
     try:
         # No document type, so no entities of its own.
         return fromstring(text.content)  # noqa: S314
-    except ParseError as error:
+    except (ParseError, UnicodeEncodeError) as error:
         raise text.wrong(f"not XML: {error}") from None

@@ -112,11 +112,11 @@ def _queues(text: Text) -> dict[str, dict[str, str]]:
     """``Queue: batch``, then lines ``name = value``; a tab begins what continues a value."""
     found: dict[str, dict[str, str]] = {}
     told: dict[str, str] | None = None
-    name = ""
+    name: str | None = None
     for line in text.content.split("\n"):
         if line.startswith(_QUEUE):
-            told = found.setdefault(line[len(_QUEUE) :].strip(), {})
-        elif line.startswith("\t") and told:
+            told, name = found.setdefault(line[len(_QUEUE) :].strip(), {}), None
+        elif line.startswith("\t") and told is not None and name is not None:
             told[name] += line.strip()
         elif " = " in line and told is not None:
             name, _, value = (part.strip() for part in line.partition(" = "))

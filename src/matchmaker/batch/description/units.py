@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Final
 
@@ -13,6 +12,8 @@ _WORD: Final = 8
 
 _TIME: Final = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d*)?")
 _MOST_DIGITS: Final = 18
+_LARGEST: Final = 1e15
+"""No number that a batch system tells is larger; one that is must not make others too large."""
 
 
 def whole(text: str | None) -> int | None:
@@ -23,20 +24,21 @@ def whole(text: str | None) -> int | None:
     """
     if text is None or not re.fullmatch(r"-?\d+", text, re.ASCII) or len(text) > _MOST_DIGITS:
         return None
-    return int(text)
+    number = int(text)
+    return number if abs(number) < _LARGEST else None
 
 
 def real(text: str | None) -> float | None:
-    """A finite number.
+    """A finite number, not beyond all measure.
 
-    >>> real("0.25"), real("nan"), real("-")
+    >>> real("0.25"), real("nan"), real("1e300")
     (0.25, None, None)
     """
     try:
         number = float(text or "")
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) < _LARGEST else None
 
 
 def megabytes(text: str | None, unit: str = "b") -> int | None:
@@ -50,7 +52,7 @@ def megabytes(text: str | None, unit: str = "b") -> int | None:
         return None
     letter = found[2].lower() if found[2] or found[3] else unit.rstrip("b")
     size = float(found[1]) * 1024.0 ** _POWERS[letter] * (_WORD if found[3].lower() == "w" else 1)
-    return int(size / 1024**2) if size < 2**63 else None
+    return int(size / 1024**2) if size / 1024**2 < _LARGEST else None
 
 
 def seconds(text: str | None, unit: int = 1) -> int | None:

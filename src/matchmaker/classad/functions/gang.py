@@ -144,12 +144,12 @@ def fqan_member(name: Value, rules: Value) -> Value:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    kind, slash, rest = name.partition("/")
-    return kind.lower(), slash + rest
+    kind, slash, rest = name.strip().partition("/")
+    return kind.strip().lower(), slash + rest
 
 
 def _with_role(path: str) -> str:
-    path = _CAPABILITY.sub("", path)
+    path = _ROLE.sub("/Role=", _CAPABILITY.sub("", path))
     return path if path.endswith("*") or _ROLE.search(path) else f"{path.rstrip('/')}/Role=NULL"
 
 

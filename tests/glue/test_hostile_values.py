@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from matchmaker import glue, parse_ad
+
+SHARE = """dn: GLUE2ServiceID=s,o=glue
+objectClass: GLUE2Service
+objectClass: GLUE2ComputingService
+GLUE2ServiceID: s
+
+dn: GLUE2ShareID=h,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2Share
+objectClass: GLUE2ComputingShare
+GLUE2ShareID: h
+GLUE2ComputingShareServingState: production
+GLUE2ShareComputingServiceForeignKey: s
+GLUE2ComputingShareServiceForeignKey: s
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GLUE2ComputingShareFreeSlots: 1e20",
+        "GLUE2ComputingShareMaxTotalJobs: 1e20",
+        "GLUE2ComputingShareMaxCPUTime: 1e300",
+        "GLUE2ComputingShareMaxCPUTime: 9223372036854775807",
+    ],
+)
+def test_one_number_beyond_all_measure_spoils_nothing(line: str) -> None:
+    found = glue.read_ldif(io.StringIO(SHARE.format(line)))
+    ads = list(found.computing_elements())
+    assert ads
+    for ad in ads:
+        for name in ad:
+            ad.eval(name)
+
+
+def test_what_looks_like_a_lost_line_is_read_back_as_it_was_written() -> None:
+    queue = parse_ad("""[ CEid = "h:1/a-pbs-q"; GlueCEAccessControlBaseRule = { "VO:cms" };
+        GlueCEName = "qGlueCEAccessControlBaseRule: VO:evil" ]""")
+    file = io.StringIO()
+    glue.write_ldif(glue.describe([queue], []), file, version="1.3")
+    file.seek(0)
+    (read,) = glue.read_ldif(file).computing_elements()
+    assert read.eval("GlueCEAccessControlBaseRule") == ["VO:cms"]
+    assert read.eval("GlueCEName") == queue.eval("GlueCEName")
+
+
+def test_an_encoding_that_there_is_none_of() -> None:
+    with pytest.raises(ValueError, match="not a GLUE"):
+        glue.read(io.BytesIO(b'<?xml version="1.0" encoding="foobar"?><a/>'))
