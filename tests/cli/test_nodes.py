@@ -3,13 +3,24 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from matchmaker import read_ads
 from tests.batch.description import outputs
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import Run
+
+# An interrupt is to end it, also where whoever runs the tests ignores them.
+COMMAND = (
+    sys.executable,
+    "-c",
+    (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from matchmaker.cli import main; main()"
+    ),
+)
 
 
 @pytest.fixture
