@@ -482,3 +482,32 @@ def test_no_hostile_text_reaches_the_program(tmp_path: Path, text: str) -> None:
     site = program(tmp_path, "#!/bin/sh\neval echo $GlueHostOperatingSystemName >&2\n")
     submission = told(f'{OS} == "{text}"', "slurm", site, folder=tmp_path)
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+
+
+@pytest.mark.parametrize("want", [Fit.NECESSARY, Fit.SUFFICIENT, Fit.EXACT])
+@pytest.mark.parametrize("kind", ["python", "shell"])
+def test_an_alternative_of_the_sites_own_code_is_lost_and_not_unsaid(
+    tmp_path: Path, own_code: str, kind: str, want: Fit
+) -> None:
+    site = own_code if kind == "python" else program(tmp_path, "#!/bin/sh\n")
+    clause = f"{SI00} >= 5 || other.GlueHostMainMemoryVirtualSize > 3"
+    if want is not Fit.NECESSARY:
+        with pytest.raises(NoFlagsError, match="GlueHostBenchmarkSI00"):
+            told(clause, "slurm", site, want=want, folder=tmp_path)
+        return
+    submission = told(f"{RAM} >= 9 && ({clause})", "slurm", site, want=want, folder=tmp_path)
+    assert (submission.argv, submission.verdict) == (("--mem=9M",), Fit.NECESSARY)
+    assert [str(each.clause) for each in submission.dropped] == [clause]
+    assert str(submission.recheck) == clause
+
+
+@pytest.mark.parametrize(
+    "other", ["isUndefined({0})", "isString({0})", 'member("x", {0})', '{0} == "x"', "isList({0})"]
+)
+def test_a_function_is_told_no_bound_that_a_host_that_will_do_lies_beyond(
+    tmp_path: Path, own_code: str, other: str
+) -> None:
+    wanted = f"{other.format(SI00)} || {SI00} >= 500"
+    submission = told(wanted, "slurm", own_code, folder=tmp_path)
+    assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+    assert submission.dropped
