@@ -79,6 +79,10 @@ def lines_of(condition: Expr) -> list[str]:
         ("other.A != 5", [], []),
         ("other.A + 1 > 5", [], []),
         ("other.A", [], []),
+        # A host without the attribute will do, or one whose value is no number.
+        ("other.A >= 5 || isUndefined(other.A)", ["A_Min='5'"], []),
+        ("isString(other.A) || other.A <= 5", ["A_Max='5'"], []),
+        ("!(other.A >= 5 && isList(other.A)) && other.A isnt undefined", ["A_Min='5'"], []),
     ],
 )  # fmt: skip
 def test_every_wrong_line_of_blah_is_right_or_not_carried(

@@ -105,10 +105,10 @@ def _reason(box: Box, names: dict[str, str]) -> str:
         each = constraint(names.get(name, name), name, box)
         if not _NAME.fullmatch(each.attribute):
             return "BLAH would give the name to a shell"
-        if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
-            return f"BLAH has no variable for what is demanded of {each.attribute}"
         if box.domains.get(name) == NUMBERS:
             return f"BLAH has no variable for {each.attribute} being a number"
+        if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
+            return f"BLAH has no variable for what is demanded of {each.attribute}"
         if not all(_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
             return "BLAH would give the text to a shell"
     return ""

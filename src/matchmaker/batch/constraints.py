@@ -35,9 +35,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Constraint:
     """What is demanded of one attribute of a host.
 
-    ``least`` and ``greatest`` are the least and the greatest whole number, None without a bound;
-    ``texts`` the folded texts that it may equal, None where any; ``has`` and ``lacks`` what its
-    list must hold and must not. ``exact`` tells whether that is all that is demanded.
+    ``least`` and ``greatest`` are the least and the greatest whole number, None without a bound
+    that every host that will do keeps; ``texts`` the folded texts that it may equal, None where
+    any; ``has`` and ``lacks`` what its list must hold and must not. ``exact`` tells whether that is
+    all that is demanded.
     """
 
     attribute: str
@@ -71,15 +72,17 @@ def constraint(attribute: str, name: str, box: Box) -> Constraint:
 
 
 def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
-    """The least and the greatest whole number, and whether the domain is just these."""
+    """The least and the greatest whole number, and whether the domain is just these.
+
+    Beside a missing attribute, a text or a list that will do there are no bounds.
+    """
     spans = domain.spans
-    if not spans:
+    if not spans or Domain(domain.cuts, nan=domain.nan) != domain:
         return None, None, False
     (low, after), (high, through) = spans[0][0], spans[-1][1]
     least = None if math.isinf(low) else math.floor(low) + 1 if after else math.ceil(low)
     greatest = None if math.isinf(high) else math.floor(high) if through else math.ceil(high) - 1
-    only_numbers = Domain(domain.cuts, nan=domain.nan) == domain
-    return least, greatest, len(spans) == 1 and only_numbers
+    return least, greatest, len(spans) == 1
 
 
 # --- a Python function ----------------------------------------------------------------------------
