@@ -253,7 +253,9 @@ REQUESTS = "[ RequestMemory = 3000; RequestCpus = 4; RequestDisk = 5000001; MaxW
         ("lsf", ["-R", "rusage[mem=3000]", "-R", "span[hosts=1]", "-n", "4",
                  "-R", "rusage[tmp=4883]", "-W", "90"], []),
         ("sge", ["-l", "h_vmem=750M,h_rt=5400"], ["processors", "disk"]),
-        ("htcondor", [], []),
+        ("htcondor", ["-append", "request_memory = 3000", "-append", "request_cpus = 4",
+                      "-append", "request_disk = 5000192"], ["wall time"]),
+        ("blah", [], ["memory", "processors", "disk", "wall time"]),
     ],
 )  # fmt: skip
 def test_what_the_job_asks_for_itself(
@@ -264,9 +266,22 @@ def test_what_the_job_asks_for_itself(
     assert [dropped.reason for dropped in submission.dropped] == [
         f"{lrms} has no flag for {word}" for word in lacks
     ]
-    if lacks:
+    assert submission.verdict is (Fit.NECESSARY if lacks else Fit.EXACT)
+    for want in (Fit.EXACT, Fit.SUFFICIENT) if lacks else ():
         with pytest.raises(NoFlagsError):
-            told("true", lrms, job=REQUESTS, want=Fit.EXACT, folder=tmp_path)
+            told("true", lrms, job=REQUESTS, want=want, folder=tmp_path)
+
+
+def test_requests_of_htcondor_are_lines_of_its_submit_file(tmp_path: Path) -> None:
+    job = "[ RequestMemory = 2000; RequestCpus = 2; RequestDisk = 5000; RequestGPUs = 1 ]"
+    submission = told("true", "htcondor", job=job, folder=tmp_path)
+    assert submission.directives == (
+        "request_memory = 2000",
+        "request_cpus = 2",
+        "request_disk = 5120",
+        "request_gpus = 1",
+    )
+    assert submission.verdict is Fit.EXACT
 
 
 def test_the_larger_of_a_request_and_a_condition_counts(tmp_path: Path) -> None:
