@@ -417,6 +417,9 @@ def speed(constraint):
 
 def text(constraint):
     return "--one-string"
+
+def raises(constraint):
+    return {}[constraint.attribute]
 """
 
 
@@ -436,7 +439,9 @@ def test_a_python_function_receives_typed_constraints(tmp_path: Path, own_code: 
     assert declined.dropped[0].reason == "site_flags:speed cannot say it"
 
 
-@pytest.mark.parametrize("call", ["site_flags:text", "site_flags:none", "no_such_module:f"])
+@pytest.mark.parametrize(
+    "call", ["site_flags:text", "site_flags:raises", "site_flags:none", "no_such_module:f"]
+)
 def test_a_function_that_is_none_or_gives_no_words_is_an_error(
     tmp_path: Path, own_code: str, call: str
 ) -> None:
@@ -476,6 +481,9 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         ("#!/bin/sh\necho rm -rf /\n", "which is no #SBATCH"),
         ("#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\\\0' x\n", "too much output"),
         ("#!/bin/sh\nprintf '#SBATCH -x\\033[2J'\n", "which is no #SBATCH"),
+        ("#!/bin/sh\nexec yes\n", "too much output"),
+        ("#!/bin/sh\necho '#SBATCH --x=\"a'\n", "site-flags: it printed .*which is no #SBATCH"),
+        ("#!/bin/sh\necho '#SBATCH '\n", "site-flags: it printed .*which is no #SBATCH"),
         ("no program", "site-flags: "),
     ],
 )
