@@ -234,6 +234,10 @@ def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) ->
     )
     assert (done.status, bool(found)) == (2, True)
     done = classad("ces", "--ce", examples / "atlfarm006.ad", "--check", "--nagios")
+    assert done.status == 1
+    assert done.out.startswith("GLUE WARNING - 1 queue, 0 errors, 2 warnings")
+    (tmp_path / "sound.ad").write_text('[ CEid = "q"; GlueCEStateFreeCPUs = 4 ]')
+    done = classad("ces", "--ce", tmp_path / "sound.ad", "--check", "--nagios")
     assert done.status == 0
     assert done.out.startswith("GLUE OK - 1 queue, 0 errors")
     (tmp_path / "doubtful.ldif").write_text(
@@ -251,9 +255,24 @@ def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) ->
     assert "--check" in done.err
 
 
-def test_ces_check_of_sound_data_is_status_zero(classad: Run, examples: Path) -> None:
-    done = classad("ces", "--ce", examples / "atlfarm006.ad", "--check")
+def test_ces_check_of_sound_data_is_status_zero(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sound.ad"
+    path.write_text('[ CEid = "q"; GlueCEStateFreeCPUs = 4; GlueCEStateStatus = "Production" ]')
+    done = classad("ces", "--ce", path, "--check")
     assert (done.status, done.out) == (0, "0 findings\n")
+
+
+def test_ces_check_looks_into_ads(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "queues.ad"
+    path.write_text('[ CEid = "q"; GlueCEStateWaitingJobs = 444444; GlueCEStateFreeCPUs = "x" ]')
+    done = classad("ces", "--ce", path, "--check", "--json")
+    assert done.status == 1
+    found = [(one["rule"], one["attribute"], one["dn"]) for one in json.loads(done.out)]
+    assert found == [
+        ("clean.default-number", "GlueCEStateWaitingJobs", "q"),
+        ("typed.mismatch", "GlueCEStateFreeCPUs", "q"),
+    ]
+    assert classad("ces", "--ce", path, "--check", "--nagios").status == 2
 
 
 def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:

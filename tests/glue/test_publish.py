@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -171,3 +172,10 @@ def test_a_status_that_is_not_known_is_not_published_as_production(
     glue.write_ldif([ad], text, version="2.0")
     [back] = glue.read_ldif(text.getvalue().splitlines()).computing_elements()
     assert back.eval("GlueCEStateStatus") == read
+
+
+@pytest.mark.parametrize("version", ["1.3", "2.0"])
+def test_a_queue_that_admits_nobody_is_told_of(version: Literal["1.3", "2.0"]) -> None:
+    ad = ClassAd({"CEid": "ce.s.grid:8443/cream-slurm-long", "GlueCEAccessControlBaseRule": []})
+    issues = glue.write_ldif([ad], io.StringIO(), version=version)
+    assert [issue.rule for issue in issues] == ["publish.access"]

@@ -9,8 +9,9 @@ import click
 
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
-from matchmaker.glue.issues import LEVELS, tally
+from matchmaker.glue.issues import LEVELS, Issue, tally
 from matchmaker.glue.query import admits, parse_query, short_names, value_of
+from matchmaker.glue.typed import doubts
 from matchmaker.matching.pair import describe
 
 ATTRIBUTES = (
@@ -53,8 +54,9 @@ def command(
     compares them with =, !=, <, <=, > and >=; * in a text stands for any. Where no queue is left
     the exit status is 1.
 
-    With --check, the exit status is 1 where there are findings; with --nagios too, it is 0 where
-    there are but notes, 1 for warnings, 2 for errors, and 3 where nothing could be read.
+    With --check, the exit status is 1 where there are findings; ads of --ce are held against the
+    same rules as dumps, but otherwise used as they are. With --nagios too, it is 0 where there are
+    but notes, 1 for warnings, 2 for errors, and 3 where nothing could be read.
     """
     if nagios and not check:
         raise click.UsageError("--nagios needs --check: it is a form of its findings")
@@ -67,6 +69,7 @@ def command(
         return _nagios(ldifs, ce_files, ldaps, now)
     known = sources.queues(ldifs, ce_files, ldaps, now)
     if check:
+        found = _findings(known, ce_files, now)
         if as_json:
             print_json(
                 [
@@ -80,16 +83,16 @@ def command(
                         "raw": i.raw,
                         "text": str(i),
                     }
-                    for source, i in known.issues
+                    for source, i in found
                 ]
             )
         else:
-            for source, issue in known.issues:
+            for source, issue in found:
                 print(printable(f"{issue.level} {source}: {issue}"))
-            for level, rule, number in tally(issue for _, issue in known.issues):
+            for level, rule, number in tally(issue for _, issue in found):
                 print(f"{number:>7} {LEVELS[level]}{'' if number == 1 else 's'} of {rule}")
-            print(count(len(known.issues), "finding"))
-        return 1 if known.issues else 0
+            print(count(len(found), "finding"))
+        return 1 if found else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
     rows = [
         (queue.name, [value_of(queue.ad, name) for name in names])
@@ -110,6 +113,17 @@ def command(
     return 0 if rows else 1
 
 
+def _findings(
+    known: sources.Queues, ce_files: tuple[str, ...], now: datetime | None
+) -> list[tuple[str, Issue]]:
+    """What is wrong with the data, by source: as it was read, and in ads, which stay so."""
+    written = [queue for queue in known.all if queue.source in ce_files]
+    return [
+        *known.issues,
+        *((q.source, issue) for q in written for issue in doubts(q.ad, q.name, now)),
+    ]
+
+
 def _nagios(
     ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, ...], now: datetime | None
 ) -> int:
@@ -120,7 +134,7 @@ def _nagios(
         text = " ".join(printable(str(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")
         return 3
-    levels = Counter(issue.level for _, issue in known.issues)
+    levels = Counter(issue.level for _, issue in _findings(known, ce_files, now))
     status = 2 if levels["E"] else 1 if levels["W"] else 0
     counts = [(name, levels[level]) for level, name in LEVELS.items()]
     words = ", ".join(count(number, name) for name, number in counts)

@@ -133,10 +133,11 @@ class NoMatchError(Exception):
 
 @attrs.frozen(slots=True)
 class Queue:
-    """A computing element under the name that it goes by."""
+    """A computing element under the name that it goes by, and where its ad was read."""
 
     name: str
     ad: ClassAd
+    source: str = ""
 
 
 @attrs.frozen(slots=True)
@@ -281,7 +282,7 @@ def queues(
             said = "a queue of this name came before; this one is left out"
             issues.append((source, Issue("source.duplicate", said, raw=name)))
         else:
-            kept[name] = Queue(name, ad)
+            kept[name] = Queue(name, ad, source)
     return Queues(tuple(kept.values()), tuple(issues), records)
 
 

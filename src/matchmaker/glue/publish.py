@@ -18,6 +18,7 @@ from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
 from matchmaker.glue.schema import attribute, classes, object_classes
+from matchmaker.glue.translate import RULES
 
 BASE: Final = "Mds-Vo-name=local,o=grid"
 _SPECIAL = re.compile(r'([,+"\\<>;=])')
@@ -96,6 +97,9 @@ class Writer:
         for name, value in values.items():
             if attribute(name) is None or (name in pairs and name not in _KEYS | _OPEN):
                 continue
+            if name == RULES and value == []:
+                said = "it admits nobody, which no rule says: published as open to all"
+                self.report(Issue("publish.access", said, dn=dn, attribute=name))
             if texts := self._texts(dn, name, value):
                 pairs[name] = list(dict.fromkeys([*pairs.get(name, ()), *texts]))
         named = object_classes(kind, pairs)

@@ -18,7 +18,7 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.clean_entries import HS06
 from matchmaker.glue.clean_texts import UNLIMITED
-from matchmaker.glue.issues import Report
+from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.publish import Pairs, Writer, rdn, text_of, whole
 from matchmaker.glue.records import (
@@ -412,6 +412,9 @@ def _share(
         more.append(("GLUE2ComputingShareServingState", text if text in _STATES else _UNKNOWN))
     dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
     yield writer.entry(dn, "GLUE2ComputingShare", shown, more)
+    if values.get(RULES) == []:
+        said = "it admits nobody, which no rule says: published as open to all"
+        writer.report(Issue("publish.access", said, dn=dn, attribute=RULES))
     yield from _policy(writer, dn, ident, values.get(RULES))
 
 

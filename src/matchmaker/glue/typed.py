@@ -9,14 +9,14 @@ in `clean`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from matchmaker.classad import UNDEFINED, Value
+from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Entry
+from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.schema import Attribute, attribute
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -134,3 +134,31 @@ def values(
             found[name] = kept[0] if known is not None or len(kept) == 1 else kept
     clean_entry(found, entry.attributes, rules, now or datetime.now(UTC), say)
     return found
+
+
+def doubts(ad: ClassAd, name: str, now: datetime | None = None) -> list[Issue]:
+    """What the rules would say of an ad's attributes of GLUE, were they published; it stays as is.
+
+    Args:
+        ad: of a queue, written by hand or by a program.
+        name: what the ad goes by, the ``dn`` of the issues.
+        now: the time by which it is fresh or stale, now if not given.
+
+    >>> from matchmaker.classad import parse_ad
+    >>> ad = parse_ad('[ GlueCEStateWaitingJobs = 444444; GlueCEStateFreeCPUs = "many"; X = 1 ]')
+    >>> [(issue.rule, issue.attribute) for issue in doubts(ad, "q")]
+    [('clean.default-number', 'GlueCEStateWaitingJobs'), ('typed.mismatch', 'GlueCEStateFreeCPUs')]
+    """
+    issues: list[Issue] = []
+    values(Entry(name, Attributes(_published(ad))), issues.append, now=now)
+    return issues
+
+
+def _published(ad: ClassAd) -> Iterator[tuple[str, str]]:
+    for name in ad:
+        if attribute(name) is None:
+            continue
+        value = ad.eval(name)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, bool | int | float | str):
+                yield name, str(item)
