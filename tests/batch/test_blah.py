@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
 from matchmaker.batch import NoHostError
-from matchmaker.batch.blah import ce_requirements, condition_of, read_variables, submit_text
+from matchmaker.batch.blah import Value, ce_requirements, condition_of, read_variables, submit_text
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary, conjuncts, disjuncts
 from matchmaker.classad.operators import truth
 
@@ -79,6 +79,10 @@ def lines_of(condition: Expr) -> list[str]:
         ("other.A != 5", [], []),
         ("other.A + 1 > 5", [], []),
         ("other.A", [], []),
+        # A host without the attribute will do, or one whose value is no number.
+        ("other.A >= 5 || isUndefined(other.A)", ["A_Min='5'"], []),
+        ("isString(other.A) || other.A <= 5", ["A_Max='5'"], []),
+        ("!(other.A >= 5 && isList(other.A)) && other.A isnt undefined", ["A_Min='5'"], []),
     ],
 )  # fmt: skip
 def test_every_wrong_line_of_blah_is_right_or_not_carried(
@@ -104,6 +108,8 @@ def test_the_talks_ternary_leaves_what_the_queue_does_not_settle() -> None:
 def test_contradictory_bounds_are_of_no_host() -> None:
     with pytest.raises(NoHostError):
         ce_requirements(parse_expr("other.A > 5 && other.A < 3"))
+    with pytest.raises(NoHostError):
+        ce_requirements(parse_expr("!(other.A < 0) && !(other.A > -1)"))
 
 
 @pytest.mark.parametrize(
@@ -150,8 +156,8 @@ hosts = st.fixed_dictionaries(
 ).map(ClassAd)
 
 
-def variables(lines: list[str]) -> dict[str, str | list[str]]:
-    found: dict[str, str | list[str]] = {}
+def variables(lines: list[str]) -> dict[str, Value | list[Value]]:
+    found: dict[str, Value | list[Value]] = {}
     for line in lines:
         name, place, value = re.fullmatch(r"(\w+)(\[\d+\])?='(.*)'", line).groups()  # type: ignore[union-attr]
         if place:
@@ -264,6 +270,32 @@ def test_hostile_values_run_nothing_and_reach_no_directive(tmp_path: Path, lines
         re.fullmatch(r"#SBATCH --(mem=\d+M|constraint=[a-z0-9&]+)", line)
         for line in done.stdout.splitlines()
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ("Unknown_List[0]='\"XX\"'\n", "Unknown_List"),
+        ("Unknown='\"XX\"'\n", "Unknown"),
+        ("Unknown=$'\"X\\nX\"'\n", "Unknown"),
+        ("Unknown_Min=5.5\n", "Unknown_Min"),
+        ("GlueHostOperatingSystemName=$'\"a\\nb\"'\n", "GlueHostOperatingSystemName"),
+        ("GlueHostOperatingSystemName=$'\"\\303\\251\"'\n", "GlueHostOperatingSystemName"),
+        ("GlueHostApplicationSoftwareRunTimeEnvironment[0]=$'\"\\303\"'\n",
+         "GlueHostApplicationSoftwareRunTimeEnvironment"),
+    ],
+)  # fmt: skip
+def test_no_clause_is_lost_in_silence(tmp_path: Path, lines: str, name: str) -> None:
+    done = as_blah(tmp_path, lines)
+    assert (done.stdout, done.returncode) == ("", 0)
+    assert f"not carried: {name}: " in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert as_blah(tmp_path, lines, "--strict").returncode == 1
+
+
+def test_a_shells_own_variables_are_no_bounds(tmp_path: Path) -> None:
+    done = as_blah(tmp_path, "IFS=$' \\t\\n'\nPS4=$'\\001'\nN=5\nL=(1 2)\n", "--strict")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
 def test_a_submit_line_is_a_string_that_reads_back() -> None:

@@ -76,6 +76,23 @@ def test_no_queue_that_satisfies_a_job_is_ruled_out(
             assert truth(policy.eval(target=limits)) is True, str(policy)
 
 
+@pytest.mark.parametrize(
+    ("requirement", "value"),
+    [
+        ('other.MaxP =?= "Zed" || other.Out', "2.5"),
+        ('other.MaxP is "Zed" || other.Out && other.MaxQ > 5', "2.5"),
+        ("other.MaxP is 5 || other.Out", '"x"'),
+    ],
+)
+def test_a_fact_of_another_type_rules_no_queue_out(requirement: str, value: str) -> None:
+    wanted = parse_expr(requirement)
+    queue = parse_ad(f"[ Out = true; MaxQ = 9; MaxP = {value} ]")
+    job = ClassAd({"Requirements": wanted})
+    policy = required_policy(job, scope)
+    assert truth(wanted.eval(target=queue)) is True
+    assert truth(policy.eval(target=queue)) is True, str(policy)
+
+
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
 def test_a_policy_travels_unharmed(text: str) -> None:
     policy = Binary("==", Attr(Attr(None, "other", False), "MaxX", False), Literal(text))

@@ -253,7 +253,9 @@ REQUESTS = "[ RequestMemory = 3000; RequestCpus = 4; RequestDisk = 5000001; MaxW
         ("lsf", ["-R", "rusage[mem=3000]", "-R", "span[hosts=1]", "-n", "4",
                  "-R", "rusage[tmp=4883]", "-W", "90"], []),
         ("sge", ["-l", "h_vmem=750M,h_rt=5400"], ["processors", "disk"]),
-        ("htcondor", [], []),
+        ("htcondor", ["-append", "request_memory = 3000", "-append", "request_cpus = 4",
+                      "-append", "request_disk = 5000192"], ["wall time"]),
+        ("blah", [], ["memory", "processors", "disk", "wall time"]),
     ],
 )  # fmt: skip
 def test_what_the_job_asks_for_itself(
@@ -264,9 +266,22 @@ def test_what_the_job_asks_for_itself(
     assert [dropped.reason for dropped in submission.dropped] == [
         f"{lrms} has no flag for {word}" for word in lacks
     ]
-    if lacks:
+    assert submission.verdict is (Fit.NECESSARY if lacks else Fit.EXACT)
+    for want in (Fit.EXACT, Fit.SUFFICIENT) if lacks else ():
         with pytest.raises(NoFlagsError):
-            told("true", lrms, job=REQUESTS, want=Fit.EXACT, folder=tmp_path)
+            told("true", lrms, job=REQUESTS, want=want, folder=tmp_path)
+
+
+def test_requests_of_htcondor_are_lines_of_its_submit_file(tmp_path: Path) -> None:
+    job = "[ RequestMemory = 2000; RequestCpus = 2; RequestDisk = 5000; RequestGPUs = 1 ]"
+    submission = told("true", "htcondor", job=job, folder=tmp_path)
+    assert submission.directives == (
+        "request_memory = 2000",
+        "request_cpus = 2",
+        "request_disk = 5120",
+        "request_gpus = 1",
+    )
+    assert submission.verdict is Fit.EXACT
 
 
 def test_the_larger_of_a_request_and_a_condition_counts(tmp_path: Path) -> None:
@@ -402,6 +417,9 @@ def speed(constraint):
 
 def text(constraint):
     return "--one-string"
+
+def raises(constraint):
+    return {}[constraint.attribute]
 """
 
 
@@ -421,7 +439,9 @@ def test_a_python_function_receives_typed_constraints(tmp_path: Path, own_code: 
     assert declined.dropped[0].reason == "site_flags:speed cannot say it"
 
 
-@pytest.mark.parametrize("call", ["site_flags:text", "site_flags:none", "no_such_module:f"])
+@pytest.mark.parametrize(
+    "call", ["site_flags:text", "site_flags:raises", "site_flags:none", "no_such_module:f"]
+)
 def test_a_function_that_is_none_or_gives_no_words_is_an_error(
     tmp_path: Path, own_code: str, call: str
 ) -> None:
@@ -461,6 +481,9 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         ("#!/bin/sh\necho rm -rf /\n", "which is no #SBATCH"),
         ("#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\\\0' x\n", "too much output"),
         ("#!/bin/sh\nprintf '#SBATCH -x\\033[2J'\n", "which is no #SBATCH"),
+        ("#!/bin/sh\nexec yes\n", "too much output"),
+        ("#!/bin/sh\necho '#SBATCH --x=\"a'\n", "site-flags: it printed .*which is no #SBATCH"),
+        ("#!/bin/sh\necho '#SBATCH '\n", "site-flags: it printed .*which is no #SBATCH"),
         ("no program", "site-flags: "),
     ],
 )
@@ -482,3 +505,32 @@ def test_no_hostile_text_reaches_the_program(tmp_path: Path, text: str) -> None:
     site = program(tmp_path, "#!/bin/sh\neval echo $GlueHostOperatingSystemName >&2\n")
     submission = told(f'{OS} == "{text}"', "slurm", site, folder=tmp_path)
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+
+
+@pytest.mark.parametrize("want", [Fit.NECESSARY, Fit.SUFFICIENT, Fit.EXACT])
+@pytest.mark.parametrize("kind", ["python", "shell"])
+def test_an_alternative_of_the_sites_own_code_is_lost_and_not_unsaid(
+    tmp_path: Path, own_code: str, kind: str, want: Fit
+) -> None:
+    site = own_code if kind == "python" else program(tmp_path, "#!/bin/sh\n")
+    clause = f"{SI00} >= 5 || other.GlueHostMainMemoryVirtualSize > 3"
+    if want is not Fit.NECESSARY:
+        with pytest.raises(NoFlagsError, match="GlueHostBenchmarkSI00"):
+            told(clause, "slurm", site, want=want, folder=tmp_path)
+        return
+    submission = told(f"{RAM} >= 9 && ({clause})", "slurm", site, want=want, folder=tmp_path)
+    assert (submission.argv, submission.verdict) == (("--mem=9M",), Fit.NECESSARY)
+    assert [str(each.clause) for each in submission.dropped] == [clause]
+    assert str(submission.recheck) == clause
+
+
+@pytest.mark.parametrize(
+    "other", ["isUndefined({0})", "isString({0})", 'member("x", {0})', '{0} == "x"', "isList({0})"]
+)
+def test_a_function_is_told_no_bound_that_a_host_that_will_do_lies_beyond(
+    tmp_path: Path, own_code: str, other: str
+) -> None:
+    wanted = f"{other.format(SI00)} || {SI00} >= 500"
+    submission = told(wanted, "slurm", own_code, folder=tmp_path)
+    assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+    assert submission.dropped

@@ -162,6 +162,12 @@ def test_nothing_is_submitted_without_being_asked_for(
     assert said.read_text().splitlines() == ["--mem=1000M", "./--wrap=id"]
 
 
+def test_a_script_without_a_name_is_a_mistake(classad: Run) -> None:
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit", "")
+    assert (done.status, done.out) == (2, "")
+    assert "--submit" in done.err
+
+
 def test_a_batch_system_that_refuses_is_a_no(
     classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

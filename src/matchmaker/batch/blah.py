@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -34,7 +34,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction.bounds import bounds
-from matchmaker.reduction.domains import NUMBERS, Box, hull
+from matchmaker.reduction.domains import NUMBERS, Box, Domain, hull
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
@@ -83,7 +83,8 @@ def ce_requirements(condition: Expr) -> Unwound:
         around = hull(found.boxes)
         whole = len(found.boxes) == 1 and not found.boxes[0].others
         met = common.meet(around)
-        if met is None:
+        # What is left to a NaN alone is left to no whole number.
+        if met is None or Domain(nan=True) in met.domains.values():
             raise NoHostError(f"nothing satisfies {shown(clause)} with what else is required")
         common = met
         reason = _reason(around, names) if whole else "BLAH has no alternatives"
@@ -105,10 +106,10 @@ def _reason(box: Box, names: dict[str, str]) -> str:
         each = constraint(names.get(name, name), name, box)
         if not _NAME.fullmatch(each.attribute):
             return "BLAH would give the name to a shell"
-        if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
-            return f"BLAH has no variable for what is demanded of {each.attribute}"
         if box.domains.get(name) == NUMBERS:
             return f"BLAH has no variable for {each.attribute} being a number"
+        if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
+            return f"BLAH has no variable for what is demanded of {each.attribute}"
         if not all(_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
             return "BLAH would give the text to a shell"
     return ""
@@ -148,12 +149,23 @@ def submit_text(requirements: Expr) -> str:
 _VARIABLE: Final = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ELEMENT: Final = re.compile(r'\[([0-9]+)\]=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\')', re.DOTALL)
 _START: Final = re.compile(r"^declare -", re.MULTILINE)
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
-def read_variables(text: str) -> dict[str, str | list[str]]:
+@attrs.frozen(slots=True)
+class Unread:
+    """A value with characters that no bound has, and whether it is within quotes, as texts are."""
+
+    quoted: bool
+
+
+Value: TypeAlias = str | Unread
+
+
+def read_variables(text: str) -> dict[str, Value | list[Value]]:
     r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
 
-    Values with control characters are left out: no bound has any.
+    Values with control characters are told as unread: no bound that can be carried has any.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}
@@ -161,32 +173,36 @@ def read_variables(text: str) -> dict[str, str | list[str]]:
     if len(text) > MOST_INPUT:
         raise ValueError(f"more than {MOST_INPUT} characters of variables")
     starts = [match.start() for match in _START.finditer(text)]
-    found: dict[str, str | list[str]] = {}
+    found: dict[str, Value | list[Value]] = {}
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
         if match is None:
             continue
         flags, name, value = match.groups()
         if "a" in flags and value.startswith("("):
-            items = [_unquoted(item) for _, item in _ELEMENT.findall(value)]
-            found[name] = [item for item in items if item is not None]
-        elif (plain := _unquoted(value)) is not None:
-            found[name] = plain
+            found[name] = [_unquoted(item) for _, item in _ELEMENT.findall(value)]
+        elif not value.startswith("("):
+            found[name] = _unquoted(value)
     return found
 
 
-def _unquoted(text: str) -> str | None:
-    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
-        return None
-    plain = re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
-    return plain if plain.isprintable() else None
+def _unquoted(text: str) -> Value:
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        plain = re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
+        if plain.isprintable():
+            return plain
+    return Unread(text.startswith(("$'\"", '"\\"')))
 
 
-def condition_of(variables: dict[str, str | list[str]], names: list[str]) -> tuple[Expr, list[str]]:
+def condition_of(
+    variables: dict[str, Value | list[Value]], names: list[str]
+) -> tuple[Expr, list[str]]:
     """The condition that BLAH's variables stand for, of the attributes of some names.
 
-    With it, the variables of other names that look like bounds, which nobody has carried. Raises
-    ValueError for a bound that is none.
+    With it, the variables that look like bounds and that nobody has carried: those of other names,
+    and those with a value that cannot be read. A whole number of another name looks like any of a
+    shell's own variables, and is none of these without ``_Min`` or ``_Max``. Raises ValueError for
+    a bound that is none.
     """
     known = {ascii_fold(name): name for name in names}
     clauses: list[Expr] = []
@@ -196,17 +212,32 @@ def condition_of(variables: dict[str, str | list[str]], names: list[str]) -> tup
         name = known.get(ascii_fold(base))
         if name is None and ascii_fold(variable) in known:
             base, suffix, name = variable, "", known[ascii_fold(variable)]
+        values = value if isinstance(value, list) else [value]
         if name is None:
-            if suffix and isinstance(value, str) and re.fullmatch(r"-?[0-9]+", value):
+            if any(_is_bound(each, suffix) for each in values):
                 foreign.append(variable)
             continue
+        if any(isinstance(each, Unread) for each in values):
+            foreign.append(variable)
         subject = Attr(_OTHER, name, False)
-        if isinstance(value, list):
-            clauses += [Call("member", (_constant(item, variable), subject)) for item in value]
-        elif value != "":
-            operator = {"_Min": ">=", "_Max": "<="}.get(suffix, "==")
-            clauses.append(Binary(operator, subject, _constant(value, variable)))
+        for each in values:
+            if isinstance(each, Unread):
+                continue
+            if isinstance(value, list):
+                clauses.append(Call("member", (_constant(each, variable), subject)))
+            elif each != "":
+                operator = {"_Min": ">=", "_Max": "<="}.get(suffix, "==")
+                clauses.append(Binary(operator, subject, _constant(each, variable)))
     return conjunction(clauses), foreign
+
+
+def _is_bound(value: Value, suffix: str) -> bool:
+    """Whether the value of a variable, by its looks, is one that BLAH has written."""
+    if isinstance(value, Unread):
+        return value.quoted
+    if suffix and _NUMBER.fullmatch(value):
+        return True
+    return len(value) > 1 and value[0] == value[-1] == '"'
 
 
 def _split(variable: str) -> tuple[str, str]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 import os
 import re
+import selectors
 import shlex
+import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
@@ -24,6 +27,7 @@ from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
 
 SECONDS: Final = 10.0
 MOST_OUTPUT: Final = 64 << 10
+_PIECE: Final = 8 << 10
 
 _WORD: Final = re.compile(r"[\x20-\x7e]+")
 # A value that a script may use without quoting it and come to no harm.
@@ -35,9 +39,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Constraint:
     """What is demanded of one attribute of a host.
 
-    ``least`` and ``greatest`` are the least and the greatest whole number, None without a bound;
-    ``texts`` the folded texts that it may equal, None where any; ``has`` and ``lacks`` what its
-    list must hold and must not. ``exact`` tells whether that is all that is demanded.
+    ``least`` and ``greatest`` are the least and the greatest whole number, None without a bound
+    that every host that will do keeps; ``texts`` the folded texts that it may equal, None where
+    any; ``has`` and ``lacks`` what its list must hold and must not. ``exact`` tells whether that is
+    all that is demanded.
     """
 
     attribute: str
@@ -71,15 +76,17 @@ def constraint(attribute: str, name: str, box: Box) -> Constraint:
 
 
 def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
-    """The least and the greatest whole number, and whether the domain is just these."""
+    """The least and the greatest whole number, and whether the domain is just these.
+
+    Beside a missing attribute, a text or a list that will do there are no bounds.
+    """
     spans = domain.spans
-    if not spans:
+    if not spans or Domain(domain.cuts, nan=domain.nan) != domain:
         return None, None, False
     (low, after), (high, through) = spans[0][0], spans[-1][1]
     least = None if math.isinf(low) else math.floor(low) + 1 if after else math.ceil(low)
     greatest = None if math.isinf(high) else math.floor(high) if through else math.ceil(high) - 1
-    only_numbers = Domain(domain.cuts, nan=domain.nan) == domain
-    return least, greatest, len(spans) == 1 and only_numbers
+    return least, greatest, len(spans) == 1
 
 
 # --- a Python function ----------------------------------------------------------------------------
@@ -89,14 +96,17 @@ def call(entry: str, demanded: Constraint) -> tuple[str, ...] | None:
     """The words that a function ``module:function`` gives for a constraint; None: it cannot say.
 
     Its words are told exactly what is demanded, on its author's word. Raises MappingError where
-    there is no such function, or where it gives anything but plain words.
+    there is no such function, where it fails, or where it gives anything but plain words.
     """
     module, _, name = entry.partition(":")
     try:
         function = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise MappingError(f"{entry}: there is no such function: {error}") from None
-    answer = function(demanded)
+    try:
+        answer = function(demanded)
+    except Exception as error:
+        raise MappingError(f"{entry}: it failed: {type(error).__name__}: {error}") from error
     if answer is None:
         return None
     words = tuple(answer) if isinstance(answer, (list, tuple)) else None
@@ -145,24 +155,68 @@ def run(program: str, demanded: Iterable[Constraint], table: Mapping) -> list[tu
     directives.
     """
     environment = {"PATH": os.defpath, "LC_ALL": "C", **variables(demanded)}
+    prefix = table.directive.replace("{flag}", "")
+    flags = []
+    for line in _printed(program, environment).decode("ascii", "replace").splitlines():
+        if not line.strip():
+            continue
+        try:
+            words = shlex.split(line[len(prefix) :])
+        except ValueError:
+            words = []
+        if not words or not line.startswith(prefix) or not _WORD.fullmatch(line):
+            raise MappingError(f"{program}: it printed {line[:80]!r}, which is no {prefix}line")
+        flags.append(tuple(words))
+    return flags
+
+
+def _printed(program: str, environment: dict[str, str]) -> bytes:
+    """What a program prints; it is ended where that is too much or takes too long."""
     try:
-        done = subprocess.run(  # noqa: S603 - the administrator's own program, and no shell
-            [program], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=SECONDS, check=False, cwd="/",
+        process = subprocess.Popen(  # noqa: S603 - the administrator's own program, and no shell
+            [program], env=environment, cwd="/", stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     except OSError as error:
         raise MappingError(f"{program}: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise MappingError(f"{program}: it did not end within {SECONDS:g} seconds") from None
-    if done.returncode or len(done.stdout) > MOST_OUTPUT:
-        why = f"exit status {done.returncode}" if done.returncode else "too much output"
-        raise MappingError(f"{program}: {why}")
-    prefix = table.directive.replace("{flag}", "")
-    flags = []
-    for line in done.stdout.decode("ascii", "replace").splitlines():
-        if not line.strip():
-            continue
-        if not line.startswith(prefix) or not _WORD.fullmatch(line):
-            raise MappingError(f"{program}: it printed {line[:80]!r}, which is no {prefix}line")
-        flags.append(tuple(shlex.split(line[len(prefix) :])))
-    return flags
+    with process:
+        try:
+            said = _read(process, program)
+            code = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise MappingError(_late(program)) from None
+        except BaseException:
+            _end(process)
+            raise
+    if code:
+        raise MappingError(f"{program}: exit status {code}")
+    return said
+
+
+def _read(process: subprocess.Popen[bytes], program: str) -> bytes:
+    assert process.stdout is not None  # noqa: S101 - a pipe
+    end = time.monotonic() + SECONDS
+    said = b""
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stdout, selectors.EVENT_READ)
+        while waiting.select(max(0.0, end - time.monotonic())):
+            piece = os.read(process.stdout.fileno(), _PIECE)
+            if not piece:
+                return said
+            said += piece
+            if len(said) > MOST_OUTPUT:
+                raise MappingError(f"{program}: too much output")
+            if time.monotonic() > end:
+                break
+    raise MappingError(_late(program))
+
+
+def _late(program: str) -> str:
+    return f"{program}: it did not end within {SECONDS:g} seconds"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a program with all that it has started, which may hold the pipe open."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ from matchmaker.batch.blah import ce_requirements, submit_text
 from matchmaker.batch.inventory import Certificate, Inventory, NodeClass, survey
 from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.request import Resources
-from matchmaker.batch.templates import safe
+from matchmaker.batch.templates import filled, safe
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
 from matchmaker.batch.words import Flag, TooManyError, admits, directive, hosts, options
 from matchmaker.classad import ClassAd, Expr
@@ -374,26 +374,25 @@ def _by_expression(reduction: Reduction, table: Mapping, want: Fit, asked: Resou
         unwound = ce_requirements(reduction.residual)
         carried, dropped = unwound.requirements, unwound.dropped
         lines = [] if carried is TRUE else [submit_text(carried)]
-        numbers: dict[str, int] = {}
     else:
         said = expression.expression(reduction.residual, table)
         carried, dropped = said.carried, said.dropped
         lines = [] if carried is TRUE else [
             table.requirements.replace("{expression}", expression.submit_text(carried))
         ]  # fmt: skip
-        # condor_submit reads the job's own requests from its ad.
-        numbers, _ = request.numbers(asked, table)
+    numbers, lacking = request.numbers(asked, table)
+    dropped = (*dropped, *lacking)
     if dropped and want is Fit.SUFFICIENT:
         raise NoFlagsError(
             f"{table.lrms} has no flags that make sure of {shown(dropped[0].clause)}: "
             f"{dropped[0].reason}"
         )
     _refuse(table, want, dropped)
-    lines += [f"{name} = {number}" for name, number in numbers.items()]
+    lines += [" ".join(filled(line, str(number))) for line, number in numbers.items()]
     argv = tuple(word for line in lines for word in ("-append", line))
     fit = Fit.NECESSARY if dropped else Fit.EXACT
     return Submission(
-        table.lrms, table.submit, argv if table.submit else (), tuple(lines), fit, tuple(dropped),
+        table.lrms, table.submit, argv if table.submit else (), tuple(lines), fit, dropped,
         recheck=_recheck(reduction, dropped, fit),
     )  # fmt: skip
 

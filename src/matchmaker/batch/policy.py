@@ -37,7 +37,7 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction import bounds, reduce
-from matchmaker.reduction.domains import TEXTS, Box, Domain
+from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 
 POLICY: Final = "policy"
 
@@ -100,30 +100,39 @@ def _named(condition: Expr) -> set[str]:
 def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
     """For which policies a clause can be true of some host."""
     found = bounds(clause)
-    boxes = [_policy_of(box, found.names, scope) for box in found.boxes]
-    projected: Expr | None = None
-    for box in dict.fromkeys(boxes):
-        if box is TRUE:
-            return TRUE
-        projected = box if projected is None else Binary("||", projected, box)
-    if projected is None:
-        return FALSE
-    # The alternatives of one attribute read best as one run.
-    again = bounds(projected)
-    if again.necessary is not None and len(again.boxes) == 1:
-        return _policy_of(again.boxes[0], found.names, scope)
-    return projected
+    merged: list[Box] = []
+    for box in found.boxes:
+        new = _policy_of(box, found.names, scope)
+        if any(new.within(old) for old in merged):
+            continue
+        # The alternatives of one attribute read best as one run.
+        for old in tuple(merged):
+            one = new if old.within(new) else as_one(old, new)
+            if one is not None:
+                merged.remove(old)
+                new = one
+        merged.append(new)
+    whole = [_written(box, found.names) for box in merged]
+    if TRUE in whole or len(whole) == 1:
+        return TRUE if TRUE in whole else whole[0]
+    # An alternative on a fact of another type is an error, which must not be one for all of them.
+    joined: Expr | None = None
+    for each in whole:
+        sure = Binary("is", Binary("&&", each, TRUE), TRUE)
+        joined = sure if joined is None else Binary("||", joined, sure)
+    return FALSE if joined is None else joined
 
 
-def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Expr:
-    parts = [
-        part
-        for name, domain in box.domains.items()
-        if scope(names.get(name, name)) == POLICY
-        and (part := within(names.get(name, name), domain)) is not TRUE
-    ]
-    parts += [other for other in box.others if all(scope(n) == POLICY for n in _named(other))]
-    return conjunction(parts)
+def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Box:
+    """What a box demands of the policy."""
+    domains = {n: d for n, d in box.domains.items() if scope(names.get(n, n)) == POLICY}
+    others = [part for part in box.others if all(scope(n) == POLICY for n in _named(part))]
+    return Box(domains, others=tuple(others))
+
+
+def _written(box: Box, names: MappingType[str, str]) -> Expr:
+    parts = [within(names.get(name, name), domain) for name, domain in box.domains.items()]
+    return conjunction([part for part in (*parts, *box.others) if part is not TRUE])
 
 
 def within(name: str, domain: Domain) -> Expr:

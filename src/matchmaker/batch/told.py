@@ -174,6 +174,8 @@ class _Teller:
         lost: dict[Expr, str] = {}
         order = list(dict.fromkeys(tag for part in parts for tag in sorted(part.boxes[0].tags)))
         for name, say in self._demands(common, order):
+            if name in self.called:
+                continue
             concerned = [part for part in parts if name in _subjects(part.boxes[0])]
             try:
                 groups, loss = say()
@@ -234,19 +236,28 @@ class _Teller:
         """Each thing that a box demands, by its attribute, and how it is said."""
         for name, domain in box.domains.items():
             listed = any(tag.attribute == name and tag.has for tag in box.tags)
-            if name not in self.called and not (listed and domain >= LISTS):
+            if not (listed and domain >= LISTS):
                 yield name, partial(self._domain, name, domain)
         for tag in sorted(box.tags) if tags is None else tags:
-            if tag.attribute not in self.called:
-                yield tag.attribute, partial(self._tag, tag)
+            yield tag.attribute, partial(self._tag, tag)
+
+    def _own(self, name: str) -> None:
+        """Somebody else's attribute: told of what is always demanded, never of an alternative."""
+        if name in self.called:
+            raise UnsayableError(
+                f"an alternative cannot be left to the site's own code for "
+                f"{self.names.get(name, name)}"
+            )
 
     def _domain(self, name: str, domain: Domain) -> _Said:
+        self._own(name)
         rule = self.table.rules.get(name)
         if rule is None or rule.kind in ("name", "python", "shell"):
             raise UnsayableError(f"no flag for {self.names.get(name, name)}")
         return self.speaker.domain(rule, domain)
 
     def _tag(self, tag: Tag) -> _Said:
+        self._own(tag.attribute)
         rule = self.table.rules.get(tag.attribute)
         if rule is None:
             raise UnsayableError(f"no flag for {self.names.get(tag.attribute, tag.attribute)}")

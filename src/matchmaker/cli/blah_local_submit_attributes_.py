@@ -33,7 +33,7 @@ def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
     want = batch.Fit.EXACT if strict else batch.Fit.NECESSARY
     submission = batch.flags(reduction, table.lrms, table, want=want)
     lost = [f"{dropped.clause}: {dropped.reason}" for dropped in submission.dropped]
-    lost += [f"{name}: no flag for it" for name in foreign]
+    lost += [f"{name}: no flag for it, or no value that can be read" for name in foreign]
     for line in lost:
         print(f"classad: not carried: {printable(line)}", file=sys.stderr)
     if strict and lost:

@@ -55,6 +55,8 @@ def command(
 
     Nothing is submitted unless --submit names a job script.
     """
+    if script == "":
+        raise click.UsageError("--submit needs the name of a job script, not an empty one")
     table = batch.load_mapping(lrms, mapping)
     if check_mapping:
         return _check(table, nodes_file, as_json=as_json)

@@ -53,6 +53,10 @@ MOST_BOXES: Final = 32
 
 MOST_STEPS: Final = 50_000
 
+MOST_UNITED: Final = 200_000
+"""So many demands of alternatives of a whole condition are held against each other. Beyond that
+its alternatives are kept as they are found, even where they could be fewer or wider."""
+
 _EXACT: Final = 2**53
 """Below this an integer and a real compare as their values do."""
 
@@ -144,6 +148,7 @@ class _Walk:
     names: dict[str, str] = attrs.Factory(dict)
     _known: dict[tuple[Expr, _Wanted], list[Box]] = attrs.Factory(dict)
     _steps: int = 0
+    _held: int = 0
 
     def true(self, clause: Expr) -> list[Box]:
         """The boxes where a clause is true; the clause itself where it is too large for that."""
@@ -159,7 +164,11 @@ class _Walk:
         if len(left) * len(right) > MOST_BOXES and len(right) > 1:
             around = hull(right)
             right = [Box(around.domains, around.tags, (whole,))]
-        return self._united(met for a, b in product(left, right) if (met := a.meet(b)) is not None)
+        found = [met for a, b in product(left, right) if (met := a.meet(b)) is not None]
+        if len(found) > 1:
+            demands = sum(len(box.domains) + len(box.tags) + len(box.others) for box in found)
+            self._held += demands * demands
+        return self._united(found) if self._held <= MOST_UNITED else found
 
     def _where(self, node: Expr, wanted: _Wanted) -> list[Box]:
         """The boxes where the outcome of an expression, as a condition, is one of those wanted."""
