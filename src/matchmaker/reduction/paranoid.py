@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Attr, Call, Expr, Literal, postorder
+from matchmaker.classad.nodes import Attr, Call, Expr, Literal, literal, postorder
 from matchmaker.classad.operators import truth
-from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.reduction.simplify import VALUE, VOLATILE, Demand, watched
 
@@ -89,7 +89,7 @@ def check(before: Expr, demand: Demand, after: Expr) -> None:
 def _seen(value: Value, demand: Demand) -> str:
     """What of a value is demanded, as a text that is equal for equal values."""
     if demand == VALUE:
-        return unparse_value(value)
+        return unparse(literal(value))
     outcome = truth(value)
     name = (
         "T"

@@ -172,7 +172,8 @@ def queues(attributes: Attributes | None = None) -> st.SearchStrategy[ClassAd]:
     >>> job = parse_ad('[ Requirements = other.GlueCEStateStatus == "Production" ]')
     >>> @given(queues({"GlueCEStateStatus": "Production"}))
     ... def test_a_single_queue_is_chosen(queue):
-    ...     assert broker.choose(job, [queue]).chosen.ad is queue
+    ...     rules = broker.Rules(admission=())
+    ...     assert broker.choose(job, [queue], rules=rules).chosen.ad is queue
     >>> test_a_single_queue_is_chosen()
     """
     return ads(with_own(QUEUE, attributes))
