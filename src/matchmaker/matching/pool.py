@@ -16,7 +16,7 @@ from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.assignment import Assignment, Policy
-from matchmaker.matching.columns.keys import DuplicateKeyError
+from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.work import OverworkError
@@ -168,8 +168,9 @@ class Pool:
         value: Any = ad.content.get(self._folded)
         if isinstance(value, Expr):
             value = ad.eval(value)
-        if isinstance(value, (str, int)) and not isinstance(value, bool):
-            return str(value)
+        key = key_from(value)
+        if key is not None:
+            return key
         # The ad is at fault, not the type of what the caller gave.
         shown = shorten(str(ad), 60)
         if self._folded not in ad.content:

@@ -35,10 +35,11 @@ from matchmaker.matching.columns.arrow_types import (
 from matchmaker.matching.columns.cells import content_of, node_of, text_of
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
-from matchmaker.matching.columns.keys import unsaid
+from matchmaker.matching.columns.keys import key_from, unsaid
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
+from matchmaker.matching.pair import describe, shorten
 
 # Types of pyarrow, which carries none that a checker could read.
 Array: TypeAlias = Any
@@ -133,9 +134,13 @@ def _computed(parts: Parts, key: str) -> dict[int, str]:
     for row in range(parts.size) if column is None else unsaid(column, parts.size):
         ad = parts.layouts[parts.layout[row]].ad(parts.columns, row)
         value = ad.eval(key)
-        if not isinstance(value, (str, int)):
-            raise ValueError(f"row {row + 1} of the table has no {key}")  # noqa: TRY004
-        computed[row] = str(value)
+        found = key_from(value)
+        if found is None:
+            what = f"{key} = {shorten(describe(value), 60)}" if key in ad else f"no {key}"
+            raise ValueError(
+                f"row {row + 1} of the table has {what}; a key is a string or an integer"
+            )
+        computed[row] = found
     return computed
 
 
