@@ -1,4 +1,4 @@
-"""Columns as Arrow tables, array by array; the way there is in ``arrow``.
+"""Columns as Arrow tables, array by array; the way from them is in ``arrow``.
 
 What Arrow has no type for, expressions above all, travels as text in a column whose field says so.
 """
