@@ -14,14 +14,8 @@ from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.glue.ldap import Bounds
 from matchmaker.glue.schema import attribute, classes, object_classes
 from tests.glue.sites import GLUE13, LONG, SHORT
-from tests.services.slapd import (
-    Certificate,
-    Setup,
-    Start,
-    free_port,
-    make_certificate,
-    slapd,
-)
+from tests.services.daemons import free_port
+from tests.services.slapd import Certificate, Setup, Start, make_certificate, slapd
 
 __all__ = ["slapd"]
 
