@@ -102,10 +102,24 @@ class Binder:
 
         Raises ReductionError for what cannot be bound without changing its meaning.
         """
+        if self._is_of_host(node):
+            return node
         try:
             return self._bind(node, self.job)
         except RecursionError:
             raise ReductionError("the requirement nests too deep to be reduced") from None
+
+    def _is_of_host(self, node: Expr) -> bool:
+        """Whether an expression names attributes of the host alone, so that it stays as it is."""
+        seen = outline(node)
+        named = seen.stated
+        if not (named and seen.plain) or not all(
+            part.base is self.host and self.scope(part.name) == HOST for part, _, _ in named
+        ):
+            return False
+        for _, text, folded in named:
+            self.bindings.setdefault(folded, Binding(text, HOST))
+        return True
 
     def _bind(self, node: Expr, side: _Side) -> Expr:
         # The left spine in a loop, so that a chain of thousands is no deeper than one link.
@@ -233,8 +247,11 @@ class Binder:
         """
         known = self._open.get(node)
         if known is None:
-            found = self._open
-            for part in outline(node).parts:
+            found, seen = self._open, outline(node)
+            if not seen.moving and not any(map(self._is_name_open, seen.names)):
+                found[node] = False
+                return False
+            for part in seen.parts:
                 found[part.node] = (
                     part.moving
                     or (part.name is not None and self._is_name_open(part.name))

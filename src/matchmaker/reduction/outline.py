@@ -12,6 +12,7 @@ import attrs
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
+    AdExpr,
     Attr,
     Call,
     Expr,
@@ -21,7 +22,7 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
-from matchmaker.reduction.simplify import VOLATILE
+from matchmaker.reduction.simplify import REFLECTIVE, VOLATILE
 
 NOW: Final = "currenttime"
 """An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
@@ -29,6 +30,7 @@ NOW: Final = "currenttime"
 SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
 
 _MOVING: Final = VOLATILE | {"eval"}
+_APART: Final = VOLATILE | REFLECTIVE
 
 MOST_PARTS: Final = 256
 LONGEST: Final = 256
@@ -53,13 +55,15 @@ class Outline:
 
     ``parts`` come before the whole, without constants. ``names`` are all names in their spelling.
     ``stated`` are those that stand for something, each with its text, also in small letters: of
-    ``other.a.b`` the whole, and not ``other``.
+    ``other.a.b`` the whole, and not ``other``. A ``plain`` expression is made of names after one
+    word for an ad, constants, operators and functions of values.
     """
 
     parts: tuple[Part, ...]
     moving: bool
     names: tuple[str, ...]
     stated: tuple[tuple[Attr, str, str], ...]
+    plain: bool
     small: bool
 
 
@@ -97,6 +101,7 @@ def _read(root: Expr) -> Outline:
         any(part.moving for part in parts if part.node in seen),
         tuple(dict.fromkeys(node.name for node in attributes)),
         tuple((node, text, text.lower()) for node, text in texts),
+        all(map(_is_plain, nodes)),
         len(nodes) <= MOST_PARTS and all(map(_is_short, nodes)),
     )
 
@@ -121,6 +126,14 @@ def is_scope(node: Expr) -> bool:
             return True
         node = node.base
     return False
+
+
+def _is_plain(node: Expr) -> bool:
+    if isinstance(node, Attr):
+        return node.base is None or (is_scope(node.base) and node.folded not in SCOPE_WORDS)
+    if isinstance(node, Call):
+        return ascii_fold(node.function) not in _APART
+    return not isinstance(node, AdExpr)
 
 
 def _is_short(node: Expr) -> bool:
