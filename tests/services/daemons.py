@@ -23,6 +23,7 @@ class ServiceUnavailable(Exception):  # noqa: N818 - a state of this machine, no
 
 
 def program(name: str) -> str:
+    """The path of a program; one that is missing is `ServiceUnavailable`."""
     found = shutil.which(name, path=PATH)
     if found is None:
         raise ServiceUnavailable(f"{name} not found (`make test` installs it where it may)")
@@ -30,6 +31,7 @@ def program(name: str) -> str:
 
 
 def free_port() -> int:
+    """A port of the loopback address on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
