@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 EXPRESSIONS: Final = "expressions"
 """Where a context notes the columns of Parquet files whose text is expressions."""
 
+_PARQUET_WAS_READ: Final = "parquet was read"
+
 LARGE = 4 << 20
 """The size in bytes from which reading a file shows its progress on a terminal."""
 
@@ -56,14 +58,14 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             yield file
 
 
-def ads(path: str) -> list[ClassAd]:
+def ads(path: str, key: str | None = None) -> list[ClassAd]:
     """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
     with opened(path) as file:
-        return list(held(path, file))
+        return list(held(path, file, key))
 
 
-def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
-    """The ads of a file, or the pool that it is, by how it begins."""
+def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
+    """The ads of a file, or the pool that it is, by how it begins; that of Parquet by a key."""
     beginning = _beginning(file)
     if beginning.startswith(_ARCHIVE):
         from matchmaker import Pool
@@ -72,15 +74,26 @@ def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
     if beginning.startswith(_PARQUET):
         from matchmaker import Pool
 
+        context = click.get_current_context().meta
+        context[_PARQUET_WAS_READ] = True
+        names = context.get(EXPRESSIONS, ())
         try:
-            names = click.get_current_context().meta.get(EXPRESSIONS, ())
-            return Pool.read_parquet(BytesIO(file.read()), expressions=names)
+            return Pool.read_parquet(BytesIO(file.read()), key, names)
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: {error}") from None
     refuse_ldif(path, file)
     return read_ads(file)
+
+
+def check_expressions() -> None:
+    """Raises UsageError where columns of Parquet are said to be expressions and none was read."""
+    context = click.get_current_context().meta
+    if context.get(EXPRESSIONS) and _PARQUET_WAS_READ not in context:
+        raise click.UsageError(
+            "--expressions names columns of Parquet files, and none of the files is one"
+        )
 
 
 def refuse_ldif(path: str, file: IO[bytes]) -> None:
