@@ -19,8 +19,9 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
+from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE
 from matchmaker.reduction.paranoid import paranoid
-from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
+from matchmaker.reduction.simplify import simplify
 from tests.canonical import canonical
 
 HOSTS = ("HostA", "HostB", "HostC")
