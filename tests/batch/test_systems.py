@@ -93,7 +93,7 @@ def told(
          ["--mem=10M", "--constraint=deb|sl"], "exact"),
         # PBS Pro: one chunk, all of it.
         ("pbspro", FEATURES, f'{RAM} > 1999 && {CPUS} >= 4 && {OS} == "sl"',
-         ["-l", "select=1:mem=2000mb:ncpus=4:sl"], "exact"),
+         ["-l", "select=1:mem=2000mb:ncpus=4:sl=True"], "exact"),
         ("pbspro", COMPLEXES, f'{OUT} && member("A", {TAGS})',
          ["-l", "select=1:outbound=TRUE:a=TRUE"], "exact"),
         ("pbspro", FEATURES, f"{RAM} < 2000", [], "necessary"),
