@@ -210,8 +210,9 @@ def test_hosts_are_named_by_plain_names_alone(lrms: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["wn1", "WN1.grid-a.org", "a_b", "7", "7up"])
 def test_plain_names_are_taken_as_they_are(lrms: str, name: str) -> None:
     argv = batch.flags(reduction("other.X > 5"), lrms, inventory=named(lrms, name)).argv
+    spelled = name.partition(".")[0] if "." in name else f"{name}.*"
     assert argv == {"slurm": (f"--exclude={name}",), "lsf": ("-m", name),
-                    "sge": ("-l", f"hostname=!({name})")}[lrms]  # fmt: skip
+                    "sge": ("-l", f"hostname=!({name}|{spelled})")}[lrms]  # fmt: skip
 
 
 @pytest.mark.parametrize("lrms", NAMING)
@@ -219,6 +220,17 @@ def test_names_that_differ_in_case_alone_are_of_one_host(lrms: str) -> None:
     nodes = list(parse_ads('[ Name = "WN1"; X = 1 ] [ Name = "wn1"; X = 9 ]'))
     with pytest.raises(ValueError, match="two nodes of the inventory are named"):
         batch.flags(reduction("other.X > 5"), lrms, inventory=nodes)
+
+
+def test_hosts_of_two_domains_are_told_apart_by_them() -> None:
+    def argv(one: str, other: str) -> tuple[str, ...]:
+        nodes = [ClassAd({"Name": one, "X": 1}), ClassAd({"Name": other, "X": 9})]
+        return batch.flags(reduction("other.X > 5"), "sge", inventory=nodes).argv
+
+    assert argv("wn1.a", "wn1.b") == ("-l", "hostname=!(wn1.a)")
+    for one, other in (("wn1", "wn1.a"), ("wn1.a", "wn1")):
+        with pytest.raises(ValueError, match="may be one; only one will do"):
+            argv(one, other)
 
 
 # --- names of features ----------------------------------------------------------------------------

@@ -344,7 +344,7 @@ NODES = """
     [
         ("slurm", ["--exclude=n1,n2"]),
         ("lsf", ["-m", "n3 n4"]),
-        ("sge", ["-l", "hostname=!(n1|n2)"]),
+        ("sge", ["-l", "hostname=!(n1|n1.*|n2|n2.*)"]),
         # It cannot name hosts; but no other has so much memory.
         ("pbspro", ["-l", "select=1:mem=4000mb"]),
         ("torque", ["-l", "mem=4000mb"]),

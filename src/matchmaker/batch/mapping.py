@@ -78,7 +78,8 @@ class Mapping:
     letters and digits, ``term`` is how a name is asked for where a rule says nothing else. The
     words of ``no_names`` and ``no_hosts`` mean something else to it than a feature or a host of
     that name. A word with one of ``quotes`` is quoted in a job script; without any, it cannot be
-    carried there. ``room`` is how many characters ``metadata`` holds.
+    carried there. ``room`` is how many characters ``metadata`` holds; hosts are
+    named with and without their ``domains`` where names are compared as text.
     """
 
     lrms: str
@@ -102,6 +103,7 @@ class Mapping:
     term: str = "{value}"
     no_names: tuple[str, ...] = ()
     no_hosts: tuple[str, ...] = ()
+    domains: bool = False
 
 
 def known_lrms() -> tuple[str, ...]:
@@ -151,7 +153,7 @@ _EMPTY: Final = Mapping("", "", "", "", "", {})
 _PLAIN_ENTRIES: Final = ("lrms", "submit", "directive", "exclude", "features")
 _MORE_ENTRIES: Final = (
     "metadata", "room", "include", "host_join", "style", "requirements", "quotes", "others",
-    "shell", "signs", "term", "no_names", "no_hosts", "terms", "requests",
+    "shell", "signs", "term", "no_names", "no_hosts", "domains", "terms", "requests",
 )  # fmt: skip
 
 
@@ -203,6 +205,7 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
         term=term,
         no_names=no_names,
         no_hosts=_words(table, "no_hosts", before.no_hosts, where),
+        domains=one_of(table, "domains", (True, False), before.domains, where),
     )
 
 

@@ -39,15 +39,15 @@ def selected(
     names: tuple[str, ...] = ()
     if refused and (table.exclude or table.include):
         chosen = refused if table.exclude else nodes.accepted
-        names = _plain_names(nodes, chosen, table)
-        if table.exclude and sum(map(len, names)) + len(names) > MOST_HOSTS:
+        names, words = _plain_names(nodes, chosen, table)
+        if table.exclude and sum(map(len, words)) + len(words) > MOST_HOSTS:
             # Too long: only those that nothing else keeps out.
             left = [each for each in refused if verdicts[id(each)] is not False]
-            names = _plain_names(nodes, left, table)
-        if sum(map(len, names)) + len(names) > MOST_HOSTS:
-            names = ()
+            names, words = _plain_names(nodes, left, table)
+        if sum(map(len, words)) + len(words) > MOST_HOSTS:
+            names = words = ()
         if names:
-            named = [hosts(table.exclude or table.include, names, table)]
+            named = [hosts(table.exclude or table.include, words, table)]
     listed = set(names)
     certificate = nodes.certificate(
         lambda each: verdicts[id(each)] if kept else True,
@@ -90,8 +90,13 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Ask]:
             )
 
 
-def _plain_names(nodes: Inventory, classes: list[NodeClass], table: Mapping) -> tuple[str, ...]:
-    """The names of the nodes of some classes, which must be plain, and those of no other node."""
+def _plain_names(
+    nodes: Inventory, classes: list[NodeClass], table: Mapping
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the nodes of some classes, which must be plain, and those of no other node.
+
+    With them, the words that stand for them with the batch system.
+    """
     named = nodes.names(classes)
     taken = {word.lower() for word in table.no_hosts}
     for number, name in zip(_numbers(classes), named, strict=True):
@@ -108,7 +113,28 @@ def _plain_names(nodes: Inventory, classes: list[NodeClass], table: Mapping) -> 
     for other in others:
         if other is not None and other.lower() in folded:
             raise ValueError(f"two nodes of the inventory are named {other}; only one will do")
-    return tuple(dict.fromkeys(name for name in named if name is not None))
+    names = tuple(dict.fromkeys(name for name in named if name is not None))
+    return names, _with_domains(names, others) if table.domains else names
+
+
+def _with_domains(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
+    """Names with and without their domains, for a batch system that compares them as text.
+
+    Only it knows which it goes by: a name that it does not go by keeps nothing out.
+    """
+    short = {name.partition(".")[0].lower(): name for name in others if name is not None}
+    words: dict[str, None] = {}
+    for name in names:
+        first, dot, _ = name.partition(".")
+        other = short.get(first.lower())
+        words[name] = None
+        if other is None:
+            words[first if dot else f"{name}.*"] = None
+        elif not (dot and "." in other):
+            raise ValueError(
+                f"nodes {name} and {other} of the inventory may be one; only one will do"
+            )
+    return tuple(words)
 
 
 def _numbers(classes: Iterable[NodeClass]) -> list[int]:
