@@ -45,6 +45,8 @@ SECONDS: Final = 30.0
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
+# To condor_q any other word is an owner, who may have many jobs.
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 # How a queued job is asked for all that it carries.
 _QUERIES: Final = {
@@ -228,7 +230,7 @@ def of_queued(lrms: str, job: str) -> Expr:
     query = _QUERIES.get(lrms)
     if query is None:
         raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
-    if not _JOB.fullmatch(job):
+    if not (_NUMBER if lrms == "htcondor" else _JOB).fullmatch(job):
         raise ValueError(f"{job!r} is no name of a job")
     program = shutil.which(query[0])
     if program is None:
