@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ParseError, broker, parse_ad, parse_ads
+from matchmaker import ClassAd, ParseError, broker, glue, match, parse_ad, parse_ads, parse_expr
 from matchmaker.broker import Rules
+from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
 
 RULES = "GlueCEAccessControlBaseRule"
@@ -85,11 +87,8 @@ def test_one_way() -> None:
     assert refusals(broker.choose(job, parse_ads(queues))) == [("shy", "resource")]
     rules = Rules(both_ways=False)
     assert refusals(broker.choose(job, parse_ads(queues), rules=rules)) == []
-    kept = broker.pool(parse_ads(queues), rules=rules)
-    (choice,) = broker.choose_many([job], kept, rules=rules)
+    (choice,) = broker.choose_many([job], broker.pool(parse_ads(queues)), rules=rules)
     assert choice.names == ("b", "shy")
-    with pytest.raises(ValueError, match="give pool"):
-        list(broker.choose_many([job], broker.pool(parse_ads(queues)), rules=rules))
 
 
 def test_queues_tried_before_come_last() -> None:
@@ -134,39 +133,87 @@ def test_a_condition_of_the_broker_that_is_none() -> None:
         broker.choose(parse_ad("[]"), [], rules=Rules(admission=("other. >",)))
 
 
+# --- one semantics, whichever way it is asked -----------------------------------------------------
+
 numbers = st.integers(0, 3)
 queue_texts = st.builds(
-    lambda number, full, vo, rank: (
+    lambda number, full, vo, rank, more: (
         f'[ CEid = "q{number}"; F = {rank}; GlueCEPolicyMaxTotalJobs = {full};'
         f' GlueCEStateRunningJobs = 1; GlueCEStateWaitingJobs = 1; {RULES} = {{ "VO:{vo}" }};'
-        f' Requirements = other.Size < {number + 1} ]'
+        f' Requirements = other.Size < {number + 1} {more} ]'
     ),
     st.integers(0, 30), numbers, st.sampled_from(["a", "b"]),
-    st.sampled_from(["0", "1", "2.5", "undefined", '"x"']),
+    st.sampled_from(["0", "1", "2.5", "undefined", '"x"', "true", 'real("NaN")']),
+    st.sampled_from(["", "&& other.Requirements isnt 1", '&& other.VirtualOrganisation is "a"',
+                     "; update_time = 0; expiry_time = 50", '; BrokerName = "b"',
+                     "; update_time = 0; expiry_time = 5"]),
 )  # fmt: skip
 job_texts = st.builds(
-    lambda vo, size, rank: (
-        f'[ VirtualOrganisation = "{vo}"; Size = {size}; Rank = {rank};'
-        f" Requirements = other.F isnt {size} ]"
+    lambda vo, size, rank, more: (
+        f"[ VirtualOrganisation = {vo}; Size = {size}; Rank = {rank};"
+        f" Requirements = other.F isnt {size} {more} ]"
     ),
-    st.sampled_from(["a", "b"]), numbers, st.sampled_from(["other.F", "-other.F", "1"]),
+    st.sampled_from(['"a"', '"b"', "other.Vo", 'ifThenElse(other.F is undefined, "a", "b")']),
+    numbers,
+    st.sampled_from(["other.F", "-other.F", "1", "other.Requirements", "MY.Requirements"]),
+    st.sampled_from(["", "&& MY.Requirements", "|| other.BrokerName is undefined",
+                     '&& other.BrokerName isnt "b"', "&& other.Requirements",
+                     "&& anyMatch({[ a = 1 ]}, target.a == MY.Size)",
+                     "; MY = [ Size = 2 ]", '; FQAN = { "/a" }']),
 )  # fmt: skip
+queue_lists = st.lists(queue_texts, max_size=20, unique_by=lambda text: text.split('"')[1])
+AT = datetime.fromtimestamp(20, tz=UTC)
+CONDITIONS = (*broker.ADMISSION, "MY.Requirements || other.F isnt 0")
 
 
-@given(
-    st.lists(queue_texts, max_size=8, unique_by=lambda text: text.split('"')[1]),
-    st.lists(job_texts, max_size=4),
-    st.booleans(),
-)
-def test_many_jobs_are_decided_as_each_alone(
-    queues: list[str], jobs: list[str], both_ways: bool
-) -> None:
-    rules = Rules(both_ways=both_ways, tried=("q1", "q2"))
+def by_pairs(
+    job: ClassAd, queues: list[ClassAd], rules: Rules
+) -> tuple[list[tuple[str, float]], dict[str, str]]:
+    """What the broker decides, pair by pair: who is ranked how, and who refuses."""
+    asking = job.copy()
+    for name in broker.IDENTITY:
+        if name in asking:
+            asking[name] = job.eval(name)
+    ranked: list[tuple[str, float]] = []
+    refused: dict[str, str] = {}
+    for queue in queues:
+        name = str(queue.eval("CEid"))
+        end = glue.expires(queue)
+        found = match(asking, queue)
+        conditions = [parse_expr(text).eval(asking, queue) for text in rules.admission]
+        rank = rank_number(found.rank)
+        if end is not None and end < AT:
+            refused[name] = "expiry"
+        elif found.left is not True:
+            refused[name] = "job"
+        elif rules.both_ways and found.right is not True:
+            refused[name] = "resource"
+        elif not all(value is True for value in conditions):
+            refused[name] = "broker"
+        elif rank is None:
+            refused[name] = "rank"
+        else:
+            ranked.append((name, rank))
+    ranked.sort(key=lambda one: (-one[1], one[0]))
+    return [one for name in ("", *rules.tried) for one in ranked
+            if (one[0] == name if name else one[0] not in rules.tried)], refused  # fmt: skip
+
+
+@settings(deadline=None)
+@given(queue_lists, st.lists(job_texts, max_size=4), st.booleans())
+def test_by_columns_as_pair_by_pair(queues: list[str], jobs: list[str], both_ways: bool) -> None:
+    rules = Rules(both_ways=both_ways, tried=("q1", "q2"), admission=CONDITIONS)
     ads = list(parse_ads("\n".join(queues)))
     asked = [parse_ad(job) for job in jobs]
-    kept = broker.pool(ads, rules=rules)
-    for job, choice in zip(asked, broker.choose_many(asked, kept, rules=rules), strict=True):
-        alone = broker.choose(job, ads, rules=rules)
-        assert choice.names == tuple(candidate.name for candidate in alone.ranked)
-        assert choice.ranks == tuple(candidate.rank for candidate in alone.ranked)
-        assert set(choice.unranked) == {r.name for r in alone.refused if r.by == "rank"}
+    kept = broker.pool(ads)
+    many = list(broker.choose_many(asked, kept, rules=rules, at=AT))
+    for job, choice in zip(asked, many, strict=True):
+        ranked, refused = by_pairs(job, ads, rules)
+        for given_as in (ads, kept):
+            found = broker.choose(job, given_as, AT, rules=rules)
+            assert [(one.name, one.rank) for one in found.ranked] == ranked
+            assert {one.name: one.by for one in found.refused} == refused
+            assert all(one.clause is None or one.clause.value is not True for one in found.refused)
+            assert [one.ad for one in found.ranked] == [kept[one.name] for one in found.ranked]
+        assert list(zip(choice.names, choice.ranks, strict=True)) == ranked
+        assert set(choice.unranked) == {name for name, by in refused.items() if by == "rank"}
