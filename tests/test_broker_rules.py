@@ -217,3 +217,60 @@ def test_by_columns_as_pair_by_pair(queues: list[str], jobs: list[str], both_way
             assert [one.ad for one in found.ranked] == [kept[one.name] for one in found.ranked]
         assert list(zip(choice.names, choice.ranks, strict=True)) == ranked
         assert set(choice.unranked) == {name for name, by in refused.items() if by == "rank"}
+
+
+elements = st.lists(
+    st.sampled_from([
+        "[ free = 2 ]", "[ free = Need ]", "[ free = TARGET.Need ]", "[ k = 3; free = k ]",
+        "[ free = n ]", "[ n = 1; free = MY.n + TARGET.n ]", "[ ]", "5", "[ free = F ]",
+        "[ more = { [ b = 2 ] } ]",
+    ]),
+    max_size=3,
+).map(", ".join)  # fmt: skip
+stores = st.builds(
+    lambda inside, n, more: f"n = {n}; storage = [ {more} CloseSEs = {{ {inside} }} ]",
+    elements, numbers, st.sampled_from(["", "k = 2;", "Need = 9;"]),
+)  # fmt: skip
+gangs = st.sampled_from(
+    [
+        "anyMatch(other.storage.CloseSEs, target.free > MY.Need)",
+        "anyMatch(other.storage.CloseSEs, free > Need)",
+        "allMatch(other.storage.CloseSEs, other.free >= n)",
+        "whichMatch(other.storage.CloseSEs, target.free > 1)[0].free is 2",
+        "anyMatch(other.storage.CloseSEs, anyMatch(target.more, target.b == MY.Need))",
+        "size(whichMatch(storage.CloseSEs, target.free < Need)) > 0",
+        "anyMatch(other.storage.CloseSEs, target.free == other.n)",
+        "anyMatch(near, target.free > MY.Need)",
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(stores, min_size=1, max_size=6), gangs, numbers,
+    st.sampled_from(["", "n = 1;", "F = other.n;", "near = other.storage.CloseSEs;"]),
+    st.sampled_from(["true", "anyMatch(storage.CloseSEs, target.free > other.Need)"]),
+)  # fmt: skip
+def test_gang_matching_by_columns(
+    held: list[str], gang: str, need: int, own: str, theirs: str
+) -> None:
+    ads = [
+        parse_ad(f'[ CEid = "q{number}"; {held[number % len(held)]}; Requirements = {theirs} ]')
+        for number in range(20)
+    ]
+    job = parse_ad(f"[ Need = {need}; {own} Requirements = {gang}; Rank = size({gang}) ?: 0 ]")
+    rules = Rules(admission=())
+    ranked, refused = by_pairs(job, ads, rules)
+    found = broker.choose(job, broker.pool(ads), AT, rules=rules)
+    assert [(one.name, one.rank) for one in found.ranked] == ranked
+    assert {one.name: one.by for one in found.refused} == refused
+
+
+def test_gang_matching_is_for_each_distinct_list() -> None:
+    ads = [
+        parse_ad(f'[ CEid = "q{number}"; storage = [ free = {{ [ free = {number % 3} ] }} ] ]')
+        for number in range(300)
+    ]
+    plan = broker.pool(ads).plan("anyMatch(other.storage.free, target.free > 1)")
+    assert plan.steps[0].way == "by value"
+    assert plan.steps[0].count <= 4

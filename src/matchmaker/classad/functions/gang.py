@@ -104,7 +104,8 @@ def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tupl
             yield ad, wrong(name, "a list of ads", ad)
             continue
         # Outside the ad that it stands in, as it would be matched with.
-        alone = ClassAd(ad)
+        alone = ad.copy()
+        alone.parent = None
         scope.spend(steps + len(alone))
         value = scope.against(alone, node)
         if isinstance(value, bool) or value is UNDEFINED or is_error(value):
