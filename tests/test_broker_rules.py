@@ -52,6 +52,39 @@ def test_access(who: str, admits: set[str]) -> None:
     assert len(without.ranked) == 6
 
 
+@pytest.mark.parametrize(
+    ("fqan", "admitted"),
+    [
+        ('"/cms"', True),
+        ('{ "/cms", "/cms/it" }', True),
+        ('{ "/cms", "/cms/Role=bad" }', False),
+        ("{ }", True),
+        ('{ "/cms", 5 }', False),
+        ("5", False),
+        ("undefined", True),
+    ],
+)
+def test_any_role_of_a_list_is_denied(fqan: str, admitted: bool) -> None:
+    queue = parse_ad(f'[ CEid = "q"; {RULES} = {{ "VO:cms", "DENY:/cms/Role=bad" }} ]')
+    job = parse_ad(f'[ {ANY}; VirtualOrganisation = "cms"; FQAN = {fqan} ]')
+    assert (broker.choose(job, [queue]).chosen is not None) is admitted
+
+
+def test_a_queue_does_not_say_who_the_job_is() -> None:
+    queue = parse_ad(f'[ CEid = "q"; {RULES} = {{ "VO:cms" }}; Mine = "cms"; FQAN = "/cms" ]')
+    for text in ("other.Mine", "Mine", "TARGET.Mine"):
+        job = parse_ad(f"[ {ANY}; VirtualOrganisation = {text} ]")
+        assert broker.choose(job, [queue]).chosen is None
+    job = parse_ad(f'[ {ANY}; Group = "cms"; VirtualOrganisation = MY.Group ]')
+    assert broker.choose(job, [queue]).chosen is not None
+
+
+@pytest.mark.parametrize("fuzzy", [-1, 0, 0.0, float("nan"), float("inf"), "1", True])
+def test_a_factor_that_is_none(fuzzy: float) -> None:
+    with pytest.raises((ValueError, TypeError), match="fuzzy is a number above 0"):
+        Rules(fuzzy=fuzzy)
+
+
 def test_limits_of_jobs() -> None:
     queues = """
     [ CEid = "full"; GlueCEPolicyMaxTotalJobs = 9;

@@ -19,7 +19,7 @@ import attrs
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, expires, unwrap
-from matchmaker.glue.flatten import authorised
+from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.ranking import best_first, fuzzy
 from matchmaker.matching.selection import Candidate, Each, Refusal, Selection, refused_by
@@ -52,13 +52,12 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
 """What a job without requirements asks for: a queue in production, where one says what it is."""
 
-AUTHORISED: Final = authorised("MY", "other.GlueCEAccessControlBaseRule")
+AUTHORISED: Final = authorised("MY", f"other.{RULES}")
 """A rule of access covers everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
-or VOMS group and role."""
+or one of its VOMS groups and roles."""
 
-NOT_DENIED: Final = """FQANmember(strcat("DENY:", MY.FQAN), other.GlueCEAccessControlBaseRule)
-    isnt true"""
-"""No rule denies the job's VOMS group and role."""
+NOT_DENIED: Final = not_denied("MY", f"other.{RULES}")
+"""No rule denies one of the job's VOMS groups and roles."""
 
 NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
     || other.GlueCEPolicyMaxTotalJobs == 0

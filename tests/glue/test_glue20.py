@@ -6,7 +6,7 @@ import pytest
 
 from matchmaker import broker, glue, parse_ad, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue import translate
+from matchmaker.glue.access import both
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
 
 
@@ -155,8 +155,15 @@ def test_a_queue_is_as_inviting_as_the_worse_of_share_and_endpoint() -> None:
     ("share", "endpoint", "expected"),
     [
         ([], [], []),
-        (["VO:a"], [], ["VO:a"]),
-        ([], ["VO:a"], ["VO:a"]),
+        (["VO:a"], None, ["VO:a"]),
+        (None, ["VO:a"], ["VO:a"]),
+        (["VO:a"], [], []),
+        ([], ["VO:a"], []),
+        ([], None, []),
+        (["DENY:/a/x"], ["VO:a"], ["DENY:/a/x"]),
+        (["VO:all"], ["VO:b"], []),
+        (["VO:b"], ["VO:all"], []),
+        (["all"], ["VO:b"], ["VO:b"]),
         (["VO:a", "VO:b"], ["VO:b"], ["VO:b"]),
         (["VOMS:/a/x", "VO:b"], ["VO:A"], ["VOMS:/a/x"]),
         (["VO:a"], ["VO:b"], []),
@@ -166,9 +173,9 @@ def test_a_queue_is_as_inviting_as_the_worse_of_share_and_endpoint() -> None:
     ],
 )
 def test_share_and_endpoint_both_admit(
-    share: list[str], endpoint: list[str], expected: list[str]
+    share: list[str] | None, endpoint: list[str] | None, expected: list[str]
 ) -> None:
-    assert translate.admitted(share, endpoint) == expected
+    assert both(share, endpoint) == expected
 
 
 def test_benchmarks_are_converted_only_if_the_rule_is_on() -> None:

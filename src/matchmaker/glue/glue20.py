@@ -17,6 +17,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
+from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import Record, by_id, dangling, finding, rdns, unique
 from matchmaker.glue.records import (
@@ -387,7 +388,7 @@ def _elements(group: Sequence[_Pair]) -> Iterator[tuple[ComputingElement, Record
     own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
     views = [pair for pair in group if marks(pair.share, VO_VIEW)]
     if len(own) > 1:
-        views += [pair for pair in own if pair.values.get(translate.RULES)]
+        views += [pair for pair in own if pair.values.get(RULES)]
         for pair in own:
             if pair not in views:
                 yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
@@ -408,8 +409,7 @@ def _common(all_values: Sequence[Facts]) -> Facts:
     agreed = {
         name: value
         for name, value in first.items()
-        if name != translate.RULES
-        and all(name in other and other[name] == value for other in others)
+        if name != RULES and all(name in other and other[name] == value for other in others)
     }
     made.take(agreed, first.cleaned)
     return made
