@@ -53,7 +53,8 @@ class _Interned(type):
     """Makes a class give the node it already has for the same fields."""
 
     def __call__(cls, *fields: Any) -> Any:
-        key = (cls, *map(_key, fields))
+        # The fields of all other nodes are nodes and texts, which tell themselves apart.
+        key = (cls, _key(*fields)) if cls is Literal else (cls, *fields)
         node = _table.get(key)
         if node is None:
             node = super().__call__(*fields)

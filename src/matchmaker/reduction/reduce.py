@@ -28,7 +28,7 @@ from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.alike import alike, names_in
 from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
 from matchmaker.reduction.facts import is_boolean
-from matchmaker.reduction.simplify import MATCH, and_, is_number, simplify, watched
+from matchmaker.reduction.simplify import MATCH, is_number, simplify, watched
 
 
 class Verdict(StrEnum):
@@ -152,12 +152,14 @@ def reduce(
 
 def conjunction_of(residuals: list[Expr]) -> Expr:
     """Simplified clauses as one condition, simplified for a match: one never true decides."""
-    whole = residuals[0]
-    for residual in residuals[1:]:
-        whole = and_(whole, residual, MATCH)
-    if isinstance(whole, Binary) and whole.operator == "&&":
-        return conjunction(list(dict.fromkeys(conjuncts(whole))))
-    return whole
+    left: dict[Expr, None] = {}
+    for residual in residuals:
+        if isinstance(residual, Literal):
+            if truth(residual.value) is not True:
+                return FALSE
+        else:
+            left.update(dict.fromkeys(conjuncts(residual)))
+    return conjunction(list(left))
 
 
 def reduce_many(

@@ -123,11 +123,16 @@ def _same(node: Expr, demand: Demand) -> Expr:
     return node
 
 
+def _attribute(node: Attr, demand: Demand) -> Expr:
+    base = node.base
+    # Most are `other.name`, of which nothing can be made.
+    plain = base is None or (isinstance(base, Attr) and base.base is None)
+    return node if plain else _parts(node, demand)
+
+
 def fold_constant(node: Expr) -> Expr:
     """An expression of constants alone is its value."""
-    if not all(_is_constant(part) for part in children(node)):
-        return node
-    if isinstance(node, Attr):
+    if isinstance(node, Attr) or not all(map(_is_constant, children(node))):
         return node
     if isinstance(node, Call) and node.function.lower() in VOLATILE | REFLECTIVE:
         return node
@@ -250,7 +255,7 @@ def _without_repetitions(node: Expr) -> Expr:
 
 def _strict(node: Binary, demand: Demand) -> Expr:
     left, right = simplify(node.left, VALUE), simplify(node.right, VALUE)
-    folded = fold_constant(Binary(node.operator, left, right))
+    folded = fold_constant(rebuild(node, (left, right)))
     if not isinstance(folded, Binary):
         return folded
     for law in (absorb_exceptional, elvis_of_constant, constant_to_the_right):
@@ -420,6 +425,7 @@ def is_number(node: Expr) -> Expr:
 
 _SIMPLIFY: Final[Mapping[type, Callable[[Any, Demand], Expr]]] = {
     Literal: _same,
+    Attr: _attribute,
     Binary: _binary,
     Unary: _unary,
     Ternary: _ternary,
