@@ -221,10 +221,8 @@ def test_everybody_is_admitted_where_all_are() -> None:
 def many(endpoints: int, shares: int, applications: int = 0) -> list[str]:
     """A service all whose shares are at all its endpoints, and hosts that have all applications."""
     place = "GLUE2ServiceID=s,o=glue"
-    entries = [
-        (place, "ComputingService", []),
-        (f"GLUE2ManagerID=m,{place}", "ComputingManager", []),
-    ]
+    entries: list[tuple[str, str, list[str]]] = [(place, "ComputingService", [])]
+    entries.append((f"GLUE2ManagerID=m,{place}", "ComputingManager", []))
     for n in range(endpoints):
         said = [f"GLUE2EndpointURL: https://h{n}.s.grid:443/", "GLUE2EndpointInterfaceName: x.rest"]
         entries.append((f"GLUE2EndpointID=e{n},{place}", "ComputingEndpoint", said))
