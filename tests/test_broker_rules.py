@@ -85,6 +85,29 @@ def test_a_factor_that_is_none(fuzzy: float) -> None:
         Rules(fuzzy=fuzzy)
 
 
+def test_what_is_given_in_the_place_of_ads() -> None:
+    job, queue = parse_ad("[]"), parse_ad('[ CEid = "q" ]')
+    for ask in (
+        lambda: broker.choose("[]", [queue]),  # type: ignore[arg-type]
+        lambda: broker.choose(job, queue),  # type: ignore[arg-type]
+        lambda: broker.choose(job, "site.ldif"),  # type: ignore[arg-type]
+        lambda: broker.choose(job, [1]),  # type: ignore[list-item]
+        lambda: broker.pool(queue),  # type: ignore[arg-type]
+        lambda: list(broker.choose_many(job, [queue])),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=r"(an ad was|several ads were) expected"):
+            ask()
+    with pytest.raises(TypeError, match="tried takes several texts"):
+        Rules(tried="ce1")
+    with pytest.raises(TypeError, match="admission takes several texts"):
+        Rules(admission="true")
+
+
+def test_a_selection_is_shown_without_being_worked_out() -> None:
+    found = broker.choose(parse_ad(f"[ {ANY} ]"), [parse_ad('[ CEid = "q" ]')])
+    assert repr(found.refused) == "<0, each made when it is asked for>"
+
+
 def test_limits_of_jobs() -> None:
     queues = """
     [ CEid = "full"; GlueCEPolicyMaxTotalJobs = 9;

@@ -20,7 +20,9 @@ from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, expires, unwrap
 from matchmaker.glue.access import RULES, authorised, not_denied
+from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
+from matchmaker.matching.pair import an_ad
 from matchmaker.matching.ranking import best_first, fuzzy
 from matchmaker.matching.selection import Candidate, Each, Refusal, Selection, refused_by
 
@@ -87,7 +89,8 @@ class Rules:
     come after all others, the one that was tried first before the next. With ``fuzzy``, a number
     above 0, queues are drawn by lot, better ranks sooner (:func:`matchmaker.Pool.top` says how).
 
-    Raises ValueError for another ``fuzzy``, and TypeError for one that is no number.
+    Raises ValueError for another ``fuzzy``; TypeError for one that is no number, and for one text
+    in the place of several.
 
     >>> Rules(fuzzy=-1)
     Traceback (most recent call last):
@@ -95,10 +98,18 @@ class Rules:
     ValueError: fuzzy is a number above 0, such as 1.0, or None for no lot; not -1
     """
 
-    admission: Sequence[str] = ADMISSION
+    admission: Sequence[str] = attrs.field(default=ADMISSION)
     both_ways: bool = True
-    tried: Sequence[str] = ()
+    tried: Sequence[str] = attrs.field(default=())
     fuzzy: float | None = attrs.field(default=None)
+
+    @admission.validator
+    @tried.validator
+    def _several(self, field: attrs.Attribute[Sequence[str]], texts: object) -> None:
+        if isinstance(texts, str):
+            raise TypeError(
+                f"{field.name} takes several texts, such as a list of them: [{texts!r}]"
+            )
 
     @fuzzy.validator
     def _above_0(self, _: object, fuzzy: object) -> None:
@@ -213,7 +224,7 @@ def choose_many(
 
     loaded = _loaded(queues)
     for decision in loaded.snapshot.decide_many(
-        map(_asking, jobs),
+        map(_asking, some_ads(jobs)),
         _conditions(rules),
         _expired(loaded.snapshot, at),
         both_ways=rules.both_ways,
@@ -231,7 +242,7 @@ def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
 
 
 def _ads(ces: Glue | Iterable[ClassAd]) -> Iterable[ClassAd]:
-    return ces.computing_elements() if isinstance(ces, Glue) else ces
+    return ces.computing_elements() if isinstance(ces, Glue) else some_ads(ces)
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -298,7 +309,7 @@ def _asking(job: ClassAd) -> ClassAd:
 
     Who it is, is settled without a queue.
     """
-    asking = job.copy()
+    asking = an_ad(job).copy()
     for name in IDENTITY:
         if name in asking:
             asking[name] = job.eval(name)

@@ -83,7 +83,8 @@ class Each(Sequence[_T]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(tuple(self))
+        # Not the things themselves: to make them all may take long.
+        return f"<{len(self)}, each made when it is asked for>"
 
 
 @attrs.frozen(slots=True)
