@@ -149,9 +149,19 @@ def test_a_word_with_what_a_script_reader_breaks_up_is_quoted_in_lsf(tmp_path: P
 
 
 def test_htcondors_macros_are_not_expanded_in_texts(tmp_path: Path) -> None:
-    submission = told(f'{OS} == "$(HOME)$$(x)"', "htcondor", 'others = "same"', folder=tmp_path)
-    line = 'TARGET.GlueHostOperatingSystemName == "$(DOLLAR)(HOME)$(DOLLAR)$(DOLLAR)(x)"'
+    submission = told(f'{OS} == "$(HOME)$(x)"', "htcondor", 'others = "same"', folder=tmp_path)
+    line = 'TARGET.GlueHostOperatingSystemName == "$(DOLLAR)(HOME)$(DOLLAR)(x)"'
     assert submission.directives == (f"requirements = {line}",)
+
+
+@pytest.mark.parametrize("text", ["$$(x)", "$(DOLLAR)", "a$$", "\x7f"])
+def test_what_no_submit_file_holds_is_dropped(tmp_path: Path, text: str) -> None:
+    wanted = f'{RAM} > 5 && {OS} == "{text}"'
+    submission = told(wanted, "htcondor", 'others = "same"', folder=tmp_path)
+    assert submission.directives == ("requirements = TARGET.DetectedMemory > 5",)
+    assert [each.reason for each in submission.dropped] == [
+        "it holds characters that no submit file can carry"
+    ]
 
 
 @pytest.mark.parametrize("text", ["\\n", "\\t", "\\r\\nqueue 9"])

@@ -1,7 +1,8 @@
 """HTCondor is told a whole ClassAd expression, in the words of its own pool.
 
 A clause is carried as it is, with the host's attributes as ``TARGET.Name``, under the names that
-the mapping has for them. It is written for a submit file, where ``$(...)`` would be expanded.
+the mapping has for them. It is written for a submit file, where ``$(...)`` would be expanded and
+strings are those of the old syntax, in which a backslash is a backslash.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import attrs
 
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.told import Dropped
+from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
     Attr,
@@ -49,25 +51,35 @@ def expression(condition: Expr, table: Mapping) -> Expression:
     dropped: list[Dropped] = []
     for clause in conjuncts(condition):
         missing = _missing(clause, table)
-        if missing:
-            dropped.append(Dropped(clause, f"no attribute of the pool for {missing}"))
+        reason = f"no attribute of the pool for {missing}" if missing else ""
+        renamed = _renamed(clause, table)
+        try:
+            submit_text(renamed)
+        except ValueError as error:
+            reason = reason or str(error)
+        if reason:
+            dropped.append(Dropped(clause, reason))
         else:
-            carried.append(_renamed(clause, table))
+            carried.append(renamed)
     return Expression(conjunction(carried), tuple(dropped))
 
 
 def submit_text(node: Expr) -> str:
-    """An expression as the value of a line in a submit file.
+    r"""An expression as the value of a line in a submit file.
 
-    ``$`` is written as the macro for it, since what looks like a macro would be replaced.
+    ``$`` is written as the macro for it, since what looks like a macro would be replaced. Raises
+    ValueError for what no such line can hold: two of them side by side, that macro itself, and
+    characters that are not printable.
 
     >>> from matchmaker import parse_expr
     >>> submit_text(parse_expr('TARGET.Os == "$(HOME)"'))
     'TARGET.Os == "$(DOLLAR)(HOME)"'
+    >>> submit_text(parse_expr(r'regexp("^wn\\d+$", TARGET.Machine)'))
+    'regexp("^wn\\d+$(DOLLAR)", TARGET.Machine)'
     """
-    text = unparse(node)
-    if not text.isprintable():
-        raise ValueError("the requirement holds characters that no submit file can carry")
+    text = old_text(unparse(node))
+    if not text.isprintable() or "$$" in text or "$(dollar" in text.lower():
+        raise ValueError("it holds characters that no submit file can carry")
     return text.replace("$", "$(DOLLAR)")
 
 
