@@ -470,7 +470,7 @@ def test_parquet_and_back(tmp_path: Path) -> None:
     assert list(Pool.read_parquet(path)) == list(pool)
     with path.open("rb") as file:
         assert list(Pool.read_parquet(file)) == list(pool)
-    with pytest.raises(ValueError, match="row 1 of the table has t = 1.5"):
+    with pytest.raises(ValueError, match=r"row 1 of the table has t = 1\.5"):
         Pool.read_parquet(path, key="t")
     with pytest.raises(FileNotFoundError):
         Pool.read_parquet(tmp_path / "none")

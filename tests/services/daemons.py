@@ -47,7 +47,7 @@ def tail(log: Path) -> str:
 def daemon(
     argv: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a daemon in the foreground, its output in ``log``, and end it with all that it started."""
+    """Run a daemon in the foreground, its output in ``log``; end it with what it started."""
     # If the test process itself is killed, the kernel stops the daemon.
     setpriv = shutil.which("setpriv", path=PATH)
     guard = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []

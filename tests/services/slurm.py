@@ -314,6 +314,20 @@ class Farm:
             raise UsageError(done.stderr.strip())
         return done.stdout.strip()
 
+    def queued(self, argv: Sequence[str], lines: Sequence[str] = ()) -> dict[str, str]:
+        """What Slurm says of a job that is held, submitted with options and a job script."""
+        script = self.oracle.folder / "held.sh"
+        script.write_text("\n".join(("#!/bin/sh", *lines, "true")) + "\n")
+        done = self._run("sbatch", "--hold", "--parsable", *argv, str(script))
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        job = done.stdout.strip()
+        said = self._run("scontrol", "show", "job", job).stdout
+        self._run("scancel", job)
+        # One line of the answer may hold several facts; a comment has a line of its own.
+        found = dict(re.findall(r"^ +(Comment)=(.*?) ?$", said, re.MULTILINE))
+        return {**dict(re.findall(r"([A-Za-z/]+)=(\S+)", said)), **found}
+
     def _run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [program(name), *argv], capture_output=True, text=True, check=False,

@@ -185,6 +185,7 @@ class Sources:
         at: the time by which what they say is fresh or stale; None for now.
         start_tls: whether to ask ``ldap://`` servers for TLS first.
         ca_file: certificates to trust in place of the system's.
+        timeout: seconds to wait for a server to connect, and for each piece of its answer.
     """
 
     ldifs: tuple[str, ...]
@@ -193,6 +194,7 @@ class Sources:
     at: datetime | None
     start_tls: bool
     ca_file: str | None
+    timeout: float
 
     @property
     def any(self) -> bool:
@@ -204,26 +206,28 @@ def _read_ldap(places: Sources, url: str) -> Glue:
     from matchmaker.glue import read_ldap
     from matchmaker.glue.ldap import ENVIRONMENT
 
-    with _waiting(f"reading {url}"):
+    with _counting(f"reading {url}") as count:
         return read_ldap(
             None if url == ENVIRONMENT else url,
+            timeout=places.timeout,
             start_tls=places.start_tls,
             ca_file=places.ca_file,
             at=places.at,
+            progress=count,
         )
 
 
 @contextmanager
-def _waiting(what: str) -> Iterator[None]:
-    """Shows on a terminal that something takes its time."""
+def _counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal that something takes its time, and how many entries it has brought."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield
+        yield lambda entries: None
         return
     from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
-    with Console(stderr=True).status(escape(what)):
-        yield
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda entries: status.update(Text(f"{what}, entries so far: {entries}"))
 
 
 def queue_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -239,6 +243,11 @@ def queue_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--at", metavar="TIME", callback=_moment,
             help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
+        ),
+        click.option(
+            "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+            default=30.0, show_default=True,
+            help="How long to wait for a server of --ldap, and for each piece of its answer.",
         ),
         click.option("--start-tls", is_flag=True, help="Ask ldap:// servers for TLS first."),
         click.option(

@@ -175,16 +175,19 @@ def search(
         progress: called after each page with the number of entries that the server has sent.
 
     Raises:
-        ValueError: for a URL of another scheme, and a file without certificates.
+        ValueError: for a URL of another scheme, and a file without certificates or use.
         ConnectionError: where no server can be reached, or all refuse or fail with nothing read.
     """
     found = servers(url)
     bounds = bounds if bounds is not None else Bounds()
-    trust = Trust.of(ca_file) if start_tls or any(server.tls for server in found) else None
+    secured = [start_tls or server.tls for server in found]
+    if ca_file is not None and not any(secured):
+        raise ValueError(f"{ca_file} is of no use without TLS: ask for it by ldaps:// or start_tls")
+    trust = Trust.of(ca_file) if any(secured) else None
     failures: list[str] = []
     seen: set[str] = set()
     for number, server in enumerate(found, 1):
-        one = _Search(server, bounds, report, trust, progress)
+        one = _Search(server, bounds, report, trust if secured[number - 1] else None, progress)
         try:
             for entry in one.entries(base):
                 if len(found) > 1:  # what a server that failed has told already is not told again

@@ -34,8 +34,8 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.reduction.facts import REFLECTIVE
 from matchmaker.reduction.outline import NOW, SCOPE_WORDS, outline
-from matchmaker.reduction.simplify import REFLECTIVE
 
 ScopeOf: TypeAlias = Callable[[str], str]
 """Tells what a name describes; the answer ``host`` makes it a variable."""

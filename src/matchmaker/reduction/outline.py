@@ -22,7 +22,7 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
-from matchmaker.reduction.simplify import REFLECTIVE, VOLATILE
+from matchmaker.reduction.facts import REFLECTIVE, VOLATILE
 
 NOW: Final = "currenttime"
 """An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
