@@ -291,6 +291,23 @@ def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
     assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs$", listed.out, re.MULTILINE)
 
 
+def test_ces_shows_a_vo_what_the_broker_would_let_it_use(classad: Run, tmp_path: Path) -> None:
+    rules = {"open": "", "ours": '"VO:cms"', "named": '"VO:all"', "everybody": '"ALL"'}
+    path = tmp_path / "queues.ad"
+    path.write_text("".join(
+        f'[ CEid = "{name}"; {f"GlueCEAccessControlBaseRule = {{ {rule} }}" if rule else ""} ]'
+        for name, rule in (*rules.items(), ("nobody", " "))
+    ))  # fmt: skip
+    found = json.loads(classad("ces", "--ce", path, "--vo", "cms", "--json").out)
+    assert [row["name"] for row in found] == ["open", "ours", "everybody"]
+    job = tmp_path / "job.ad"
+    job.write_text(
+        '[ VirtualOrganisation = "cms"; CertificateSubject = ""; FQAN = "/cms"; Rank = 1 ]'
+    )
+    found = json.loads(classad("broker", job, "--ce", path, "--json").out)["queues"]["ranked"]
+    assert sorted(row["name"] for row in found) == ["everybody", "open", "ours"]
+
+
 def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: Path) -> None:
     path = tmp_path / "site.ldif"
     told = ("--ce", examples / "atlfarm006.ad", "--nodes", examples / "nodes.ad", "--split")
