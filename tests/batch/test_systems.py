@@ -16,13 +16,7 @@ from matchmaker.batch import (
     Resources,
     Submission,
 )
-
-RAM = "other.GlueHostMainMemoryRAMSize"
-CPUS = "other.GlueHostArchitectureSMPSize"
-SI00 = "other.GlueHostBenchmarkSI00"
-OS = "other.GlueHostOperatingSystemName"
-OUT = "other.GlueHostNetworkAdapterOutboundIP"
-TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
+from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 
 FEATURES = """
 [attributes.GlueHostApplicationSoftwareRunTimeEnvironment]
