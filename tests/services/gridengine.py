@@ -48,8 +48,6 @@ usage_scaling NONE
 report_variables NONE
 """
 
-_COLUMNS = "name shortcut type relop requestable consumable default urgency"
-
 
 class RefusedError(Exception):
     """Grid Engine does not understand the options, or refuses them; the message is its own."""

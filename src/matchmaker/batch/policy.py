@@ -25,13 +25,13 @@ from matchmaker.batch.told import NoFlagsError
 from matchmaker.batch.words import directive
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import (
-    FALSE,
     TRUE,
     Attr,
     Binary,
     Literal,
     conjunction,
     conjuncts,
+    disjunction,
     postorder,
     scope_of,
 )
@@ -45,6 +45,8 @@ SECONDS: Final = 30.0
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
+# To condor_q any other word is an owner, who may have many jobs.
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 # How a queued job is asked for all that it carries.
 _QUERIES: Final = {
@@ -113,11 +115,7 @@ def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
     if TRUE in whole or len(whole) == 1:
         return TRUE if TRUE in whole else whole[0]
     # An alternative on a fact of another type is an error, which must not be one for all of them.
-    joined: Expr | None = None
-    for each in whole:
-        sure = Binary("is", Binary("&&", each, TRUE), TRUE)
-        joined = sure if joined is None else Binary("||", joined, sure)
-    return FALSE if joined is None else joined
+    return disjunction([Binary("is", Binary("&&", each, TRUE), TRUE) for each in whole])
 
 
 def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Box:
@@ -157,12 +155,7 @@ def within(name: str, domain: Domain) -> Expr:
     if domain.nan or (runs and domain & TEXTS != Domain()):
         return TRUE
     runs += [Binary("==", subject, Literal(text)) for text in sorted(domain.texts)]
-    if not runs:
-        return FALSE
-    whole = runs[0]
-    for run in runs[1:]:
-        whole = Binary("||", whole, run)
-    return whole
+    return disjunction(runs)
 
 
 # --- with a job -----------------------------------------------------------------------------------
@@ -237,7 +230,7 @@ def of_queued(lrms: str, job: str) -> Expr:
     query = _QUERIES.get(lrms)
     if query is None:
         raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
-    if not _JOB.fullmatch(job):
+    if not (_NUMBER if lrms == "htcondor" else _JOB).fullmatch(job):
         raise ValueError(f"{job!r} is no name of a job")
     program = shutil.which(query[0])
     if program is None:

@@ -37,10 +37,7 @@ def command(
     *,
     job_file: str | None,
     lrms: str,
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     queue: str | None,
     nodes_file: str | None,
     mapping: str | None,
@@ -65,9 +62,9 @@ def command(
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
+    known = sources.queues(places)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    chosen = sources.the_queue(job, known, queue, sources.moment(at))
+    chosen = sources.the_queue(job, known, queue, places.at)
     if table.style != "blah":
         # BLAH stands before every batch system.
         sources.check_lrms(chosen, lrms)
