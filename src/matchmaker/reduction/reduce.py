@@ -25,7 +25,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.alike import alike, names_in
-from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
+from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf
 from matchmaker.reduction.facts import is_boolean
 from matchmaker.reduction.laws import MATCH, numeric_subject
 from matchmaker.reduction.simplify import simplify, tell, watched, watchers
@@ -136,7 +136,10 @@ def reduce(
     fates = []
     for clause in conjuncts(requirement):
         with_facts = binder.bind(clause)
-        residual = simplify(with_facts, MATCH)
+        try:
+            residual = simplify(with_facts, MATCH)
+        except RecursionError:
+            raise ReductionError(TOO_DEEP) from None
         fates.append(Fate(clause, verdict_of(residual), residual, with_facts))
     whole = conjunction_of([fate.residual for fate in fates])
     verdict = verdict_of(whole)
