@@ -48,6 +48,7 @@ class Chance(random.Random):
 
     def name(self) -> str:
         kind = self.random()
+        words: tuple[str, ...]
         if kind < 0.5:
             name, words = self.choice(HOST), ("other.", "TARGET.", "target.", "")
         elif kind < 0.75:
