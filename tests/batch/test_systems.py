@@ -94,7 +94,7 @@ def told(
          ["--mem=10M", "--constraint=deb|sl"], "exact"),
         # PBS Pro: one chunk, all of it.
         ("pbspro", FEATURES, f'{RAM} > 1999 && {CPUS} >= 4 && {OS} == "sl"',
-         ["-l", "select=1:mem=2000mb:ncpus=4:sl"], "exact"),
+         ["-l", "select=1:mem=2000mb:ncpus=4:sl=True"], "exact"),
         ("pbspro", COMPLEXES, f'{OUT} && member("A", {TAGS})',
          ["-l", "select=1:outbound=TRUE:a=TRUE"], "exact"),
         ("pbspro", FEATURES, f"{RAM} < 2000", [], "necessary"),
@@ -376,7 +376,7 @@ NODES = """
     [
         ("slurm", ["--exclude=n1,n2"]),
         ("lsf", ["-m", "n3 n4"]),
-        ("sge", ["-l", "hostname=!(n1|n2)"]),
+        ("sge", ["-l", "hostname=!(n1|n1.*|n2|n2.*)"]),
         # It cannot name hosts; but no other has so much memory.
         ("pbspro", ["-l", "select=1:mem=4000mb"]),
         ("torque", ["-l", "mem=4000mb"]),
