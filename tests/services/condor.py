@@ -17,6 +17,7 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -35,6 +36,8 @@ from tests.services.daemons import (
     program,
     wait,
 )
+
+STOP_SECONDS = 20.0
 
 UNPACKED = Path(__file__).resolve().parents[2] / ".peers" / "condor"
 USER = "nobody"
@@ -77,11 +80,7 @@ ALLOW_DAEMON = *
 
 USE_SHARED_PORT = False
 USE_PROCD = False
-ENABLE_SOAP = False
 RUNBENCHMARKS = False
-HIBERNATE_CHECK_INTERVAL = 0
-COLLECTOR_ADDRESS_FILE =
-ENABLE_USERLOG_LOCKING = False
 SHUTDOWN_GRACEFUL_TIMEOUT = 5
 SHUTDOWN_FAST_TIMEOUT = 5
 
@@ -223,8 +222,14 @@ def pool(machines: Iterable[Machine]) -> Iterator[Pool]:
         log = folder / "log" / "master.out"
         argv = [*_as_user(), str(folder / "bin" / "condor_master"), "-f"]
         process = stack.enter_context(daemon(argv, log, made.environment))
-        wait(lambda: _answers(made, inventory), process, log)
-        yield made
+        try:
+            wait(lambda: _answers(made, inventory), process, log)
+            yield made
+        finally:
+            # Its daemons have groups of their own, and the jobs again: the master ends them all.
+            process.send_signal(signal.SIGQUIT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
 
 
 def _as_user() -> tuple[str, ...]:
@@ -258,13 +263,13 @@ def _prepared(folder: Path, machines: Iterable[Machine]) -> dict[str, str]:
         _CONFIGURATION.format(folder=folder, port=free_port()) + "".join(parts)
     )
     if os.getuid() == 0:
+        user = pwd.getpwnam(USER)
         for place in (folder, *folder.rglob("*")):
-            shutil.chown(place, USER, pwd.getpwnam(USER).pw_gid)
+            os.chown(place, user.pw_uid, user.pw_gid, follow_symlinks=False)
     return {
         "PATH": os.pathsep.join([str(folder / "bin"), PATH]),
         "LC_ALL": "C",
         "CONDOR_CONFIG": str(configuration),
-        "_CONDOR_TOOL_LOG": "",
     }
 
 
