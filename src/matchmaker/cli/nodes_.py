@@ -89,10 +89,9 @@ def _list(
     if not ads:
         said = described.nothing(lrms, "queues" if of_queues else "worker nodes")
         print(f"classad: {said}", file=sys.stderr)
-        return 1
     columns = described.QUEUE_COLUMNS if of_queues else described.NODE_COLUMNS
     described.print_ads(ads, "queue" if of_queues else "worker node", columns, as_json)
-    return 0
+    return 0 if ads else 1
 
 
 def _inventory(nodes_file: str | None, lrms: str | None, saved: tuple[str, ...]) -> list[ClassAd]:
