@@ -43,10 +43,7 @@ def command(
     endpoint: str | None,
     site: str | None,
     vos: tuple[str, ...],
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     nodes_file: str | None,
     split: bool,
     version: str,
@@ -64,14 +61,14 @@ def command(
     """
     if saved and lrms is None:
         raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
-    if nodes_file and not ce_files:
+    if nodes_file and not places.ce_files:
         raise click.UsageError(
             "--nodes needs --ce: they are the hosts behind its queues; dumps and batch systems tell"
             " of their own"
         )
     if split and not (nodes_file or lrms):
         raise click.UsageError("--split needs --nodes or --lrms: it is about classes of nodes")
-    if (endpoint or site or vos) and not (ce_files or lrms):
+    if (endpoint or site or vos) and not (places.ce_files or lrms):
         raise click.UsageError("--endpoint, --site and --vo are about the queues of --lrms or --ce")
     if lrms is not None and endpoint is None:
         raise click.UsageError(
@@ -82,14 +79,14 @@ def command(
     issues: list[glue.Issue] = []
     told = glue.Snapshot((), (), (), ())
     left_out = False
-    if ldifs or ce_files or ldaps or lrms is None:
-        known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
+    if places.any or lrms is None:
+        known = sources.queues(places)
         if not known.whole:
             print("classad: nothing is published: the sources are not whole", file=sys.stderr)
             return 1
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
         hosts = sources.ads(nodes_file) if nodes_file else []
-        told = _both(known.records, offer.describe(_own(known, ce_files), hosts), issues)
+        told = _both(known.records, offer.describe(_own(known, places.ce_files), hosts), issues)
     if lrms is not None:
         found = described.description(lrms, saved)
         if not found.queues:
@@ -120,9 +117,9 @@ class _Offer:
 
 def _own(known: sources.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
     """The ads of files that are of no record: of the OSG's ads records are made."""
-    recorded = {ce.id for ce in known.records.computing_elements}
+    made = {ad.eval("CEid") for ad in glue.Glue(known.records, ()).computing_elements()}
     for queue in known.all:
-        if queue.source in ce_files and first_text(queue.ad, ("GlueCEUniqueID",)) not in recorded:
+        if queue.source in ce_files and first_text(queue.ad, ("CEid",)) not in made:
             yield queue.ad
 
 
