@@ -367,3 +367,29 @@ def test_what_queues_say_of_themselves_stays() -> None:
 def test_a_batch_systems_queue_is_not_published_by_its_name_alone() -> None:
     with pytest.raises(ValueError, match="place"):
         glue.describe([ClassAd({"Name": "main", "QueueName": "main", "LRMSType": "slurm"})])
+
+
+def test_slots_of_one_machine_are_one_machine() -> None:
+    slot = '[ Machine = "wn1"; Memory = 1000; TotalMemory = 4000; Cpus = 1; TotalCpus = 4 ]'
+    other = slot.replace("wn1", "wn2")
+    hosts = list(parse_ads(f"{slot} {slot} {other}"))
+    [cluster] = glue.describe([parse_ad(QUEUE)], hosts).clusters
+    [sub] = cluster.subclusters
+    assert sub.values["GlueSubClusterLogicalCPUs"] == 8
+    assert sub.values["GlueHostMainMemoryRAMSize"] == 4000
+
+
+def test_classes_of_nodes_are_of_what_lasts() -> None:
+    hosts = list(
+        parse_ads(
+            "[ Memory = 4000; Cpus = 4; GlueHostProcessorLoadLast1Min = 12 ]"
+            '[ Memory = 4000; Cpus = 4; GlueHostProcessorLoadLast1Min = 99; GlueHostName = "a" ]'
+            "[ Cpus = 4; Available = false ] [ Memory = 2000; Cpus = 8 ]"
+        )
+    )
+    [cluster] = glue.describe([parse_ad(QUEUE)], hosts, split=True).clusters
+    found = [
+        (sub.values["GlueHostMainMemoryRAMSize"], sub.values["GlueSubClusterLogicalCPUs"])
+        for sub in cluster.subclusters
+    ]
+    assert found == [(4000, 12), (2000, 8)]

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.ad import first_text
 from matchmaker.glue.gathering import gather
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, split_id
 from matchmaker.glue.schema import attribute
@@ -59,7 +60,7 @@ def describe(
     2
     """
     found = gather(queues)
-    nodes = [_Host(_queues(ad), ad.eval("Available") is not False, _lasting(ad)) for ad in hosts]
+    nodes = [_host(ad) for ad in hosts]
     seen: dict[tuple[str, tuple[int, ...]], list[ComputingElement]] = {}
     for ce in found.computing_elements:
         if ce.cluster is not None:
@@ -85,8 +86,12 @@ def describe(
 
 @attrs.frozen(slots=True)
 class _Host:
-    """A worker node: the queues that send jobs there, None if it does not tell, and its facts."""
+    """A worker node: the queues that send jobs there, None if it does not tell, and its facts.
 
+    Several slots may be of one machine.
+    """
+
+    machine: str | None
     queues: frozenset[str] | None
     available: bool
     values: Mapping[str, Value]
@@ -95,6 +100,11 @@ class _Host:
 def _lasting(ad: ClassAd) -> dict[str, Value]:
     """The facts of a worker node that are true of it tomorrow, and could be of others."""
     return {n: value for n, value in host_values(ad).items() if not _PASSING.fullmatch(n)}
+
+
+def _host(ad: ClassAd) -> _Host:
+    machine = first_text(ad, ("Machine",))
+    return _Host(machine, _queues(ad), ad.eval("Available") is not False, _lasting(ad))
 
 
 def _queues(ad: ClassAd) -> frozenset[str] | None:
@@ -156,9 +166,14 @@ def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[
         out = [host.values for host in group if not host.available]
         facts = common(live, out) if live else common(out)
         values = {"GlueSubClusterUniqueID": name, "GlueSubClusterName": name, **facts}
-        cores = [host.values.get("GlueHostArchitectureSMPSize") for host in group]
-        if all(isinstance(core, int) for core in cores):
-            values["GlueSubClusterLogicalCPUs"] = sum(c for c in cores if isinstance(c, int))
+        cores = {
+            host.machine or place: host.values.get("GlueHostArchitectureSMPSize")
+            for place, host in enumerate(group)
+        }
+        if all(isinstance(core, int) for core in cores.values()):
+            values["GlueSubClusterLogicalCPUs"] = sum(
+                core for core in cores.values() if isinstance(core, int)
+            )
         made.append(SubCluster(name, values))
     return tuple(made)
 
