@@ -63,6 +63,8 @@ def test_names_keep_what_they_are_made_of(value: str) -> None:
         ("GlueCEStateFreeCPUs", 7, "7"),
         ("GlueCEStateFreeCPUs", 7.6, "8"),
         ("GlueCEStateFreeCPUs", True, "true"),
+        ("GlueCEStateFreeCPUs", 1e300, None),
+        ("GlueCEStateFreeCPUs", float("nan"), None),
         ("GlueCEPolicyMaxTotalJobs", glue.UNLIMITED, "0"),
         ("GlueCEPolicyMaxCPUTime", glue.UNLIMITED, "999999999"),
         ("GlueHostNetworkAdapterOutboundIP", False, "FALSE"),

@@ -218,3 +218,57 @@ def test_a_real_batch_system_is_published_and_chosen(
     assert "main is a queue of slurm" in alone.err
     again = classad("publish", "--ce", queues, "--nodes", nodes, *where)
     assert (again.status, again.out) == (0, path.read_text(encoding="ascii"))
+
+
+NAMES = (
+    *("GlueCEName", "GlueCEStateStatus", "GlueCEStateFreeCPUs", "GlueCEPolicyMaxCPUTime"),
+    *("GlueCEAccessControlBaseRule", "GlueCEInfoContactString", "GlueCEInfoLRMSType"),
+    *("GlueCEPolicyMaxTotalJobs", "GlueCEHostingCluster", "GlueClusterName", "GlueClusterService"),
+    *("GlueHostMainMemoryRAMSize", "GlueHostBenchmarkSI00", "GlueHostOperatingSystemName"),
+    *("GlueHostNetworkAdapterOutboundIP", "GlueHostApplicationSoftwareRunTimeEnvironment"),
+    *("GlueHostArchitecturePlatformType", "CloseStorageElements", "GlueInformationServiceURL"),
+)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+SCALARS = st.one_of(
+    st.sampled_from(["VO:cms", "production", "linux", "https://ce/x", 444444, 0, -1, UNDEFINED]),
+    *(WORDS, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats()),
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), SCALARS.map(lambda v: ClassAd({"x": v})))
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES), min_size=1, max_size=40))
+def test_whatever_an_ad_says_a_server_takes_what_is_published(
+    slapd: Start, told: list[dict[str, Value]]
+) -> None:
+    queues = [
+        ClassAd({"CEid": f"ce{number}:1/cream-pbs-q", "GlueSiteUniqueID": "S",
+                 "GlueSubClusterUniqueID": f"ce{number}", **values})
+        for number, values in enumerate(told)
+    ]  # fmt: skip
+    url = slapd(ldif(queues, "both"))
+    for base in ("o=grid", "o=glue"):
+        assert set(ads(glue.read_ldap(url, base, timeout=10))) == {
+            str(ad.eval("CEid")) for ad in queues
+        }
+
+
+def test_queues_with_hosts_of_their_own_are_taken(
+    slapd: Start, classad: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    path = tmp_path / "site.ldif"
+    saved = ("--saved", "torque-nodes.xml", "--saved", "torque-queues.txt")
+    where = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S")
+    for split in ((), ("--split",)):
+        done = classad("publish", "--lrms", "torque", *saved, *where, *split, "-o", path)
+        assert (done.status, done.err) == (0, "")
+        url = slapd(path.read_text(encoding="ascii"))
+        for base in ("o=grid", "o=glue"):
+            found = glue.read_ldap(url, base, timeout=10)
+            assert found.issues == ()
+            memory = {
+                ad.eval("QueueName"): ad.eval("GlueHostMainMemoryRAMSize")
+                for ad in found.computing_elements(glue.lowest_memory)
+            }
+            assert memory == {"long": 8000, "big": 32000}

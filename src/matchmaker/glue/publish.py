@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
@@ -94,6 +95,8 @@ def text_of(name: str, value: Value) -> str | None:
 
 def _number(name: str, ldap: str, value: Value) -> str | None:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    if abs(value) > MAX_INT:  # no reader takes it for a number
         return None
     if value == UNLIMITED and name in _NO_LIMIT:
         return "0"
