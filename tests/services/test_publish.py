@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
@@ -131,12 +131,14 @@ def test_a_site_described_by_its_queues_and_hosts(slapd: Start) -> None:
             assert ad.eval("GlueCEPolicyMaxCPUTime") == 600
 
 
+# Each case starts a server: to look for a smaller one would take minutes.
+QUICK = (Phase.explicit, Phase.generate)
 ODD = ("a b", " a", "#a", "a,b", "a+b=c", 'a"b', "a\\b", "a\\2cb", "a;b<c>", "a\nb", "a\tb",
        "caf\u00e9", "fi", "\ufb01", "\u00ad", "\u65e5\u672c", "a\u00a0b", "a\u2028b", "true",
        "undefined", "a/b", "(a*)", "a\x7f")  # fmt: skip
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5, deadline=None, phases=QUICK)
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), max_size=40))
 @example(list(ODD))
 def test_odd_ids_are_taken_and_given_back(slapd: Start, odd: list[str]) -> None:
@@ -236,8 +238,9 @@ SCALARS = st.one_of(
 VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), SCALARS.map(lambda v: ClassAd({"x": v})))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4, deadline=None, phases=QUICK)
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES), min_size=1, max_size=40))
+@example([{"GlueCEInfoContactString": "https://ce/x"}, {"GlueCEInfoContactString": "https://[/"}])
 def test_whatever_an_ad_says_a_server_takes_what_is_published(
     slapd: Start, told: list[dict[str, Value]]
 ) -> None:

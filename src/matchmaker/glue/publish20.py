@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -286,12 +287,20 @@ def _endpoint(ce: ComputingElement, place: _Place) -> dict[str, Value]:
     host, _, rest = ce.id.partition("/")
     interface = rest.partition("-")[0]
     listed = texts(ce.values.get("GlueCEInfoContactString"))
-    url = next((text for text in listed if "://" in text), f"https://{host}/{interface}")
+    url = next((text for text in listed if _is_at(text, host)), f"https://{host}/{interface}")
     found: dict[str, Value] = {
         "GLUE2EndpointID": f"{host or place.service_id}_{interface or 'jobs'}",
         "GLUE2EndpointURL": url,
     }
     return found | ({"GLUE2EndpointInterfaceName": interface} if interface else {})
+
+
+def _is_at(url: str, address: str) -> bool:
+    """Whether a URL is of the host of an address; of another's the reader would not believe it."""
+    try:
+        return "://" in url and urlsplit(url).hostname == address.partition(":")[0].lower()
+    except ValueError:
+        return False
 
 
 def _share(
