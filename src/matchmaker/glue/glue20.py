@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Final
 
 import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
+from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import Record, by_id, dangling, finding, rdns, unique
 from matchmaker.glue.records import (
@@ -54,6 +56,13 @@ IDS: Final[Mapping[str, str]] = {
     "glue2storagesharecapacity": "GLUE2StorageShareCapacityID",
 }
 """The classes that are read, and the attribute that names an entry of each."""
+
+QUEUES: Final = 1_000
+TAGS: Final = 100_000
+EACH: Final = 20
+"""A service may have so many queues, each share at each endpoint, and a manager's hosts so many
+applications together, each on each set of hosts; or so many for each of these entries. A few
+thousand entries could else make millions."""
 
 _SUBMISSION = ("jobcreation", "jobexecution", "jobmanagement", "jobsubmission", "jobdescription")
 
@@ -136,12 +145,21 @@ class _Linker:
                 self.report(finding(service, "link.several", said, "; ".join(m.id for m in mine)))
             manager = mine[0] if mine else None
             pairs: dict[str, list[_Pair]] = {}
-            jobs = [e for e in endpoints.pop(key, []) if _takes_jobs(e)]
-            for share in shares.pop(key, []):
-                for pair in self._pairs(service, manager, jobs, share, policies):
-                    pairs.setdefault(pair.ce_id.lower(), []).append(pair)
+            jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if _takes_jobs(e)}
+            treated = shares.pop(key, [])
+            made = (
+                pair
+                for share in treated
+                for pair in self._pairs(service, manager, jobs, share, policies)
+            )
+            most = max(QUEUES, EACH * (len(jobs) + len(treated)))
+            for pair in islice(made, most):
+                pairs.setdefault(pair.ce_id.lower(), []).append(pair)
+            if next(made, None) is not None:
+                said = f"{len(treated)} shares at {len(jobs)} endpoints are more than {most} queues"
+                self.report(finding(service, "link.too-many", f"{said}; the others are left out"))
             for group in pairs.values():
-                for made, share in _elements(group):
+                for element, share in _elements(group):
                     cluster = None
                     if manager is not None:
                         subs = self._hosts_of(share, hosts.get(manager.id.lower(), []))
@@ -158,9 +176,9 @@ class _Linker:
                     else:
                         said = "no manager, so nothing is known of its hosts"
                         self.report(finding(share, "link.no-cluster", said))
-                    binds = tuple(close(service.id, made.id))
+                    binds = tuple(close(service.id, element.id))
                     bound = tuple(bind.se_id for bind in binds)
-                    queues.append(attrs.evolve(made, cluster=cluster, binds=binds, bound=bound))
+                    queues.append(attrs.evolve(element, cluster=cluster, binds=binds, bound=bound))
         for left in (managers, endpoints, shares):
             for key, records in left.items():
                 for record in records:
@@ -218,6 +236,8 @@ class _Linker:
         )
         managers = {m.id.lower(): m for m in self.kinds["glue2computingmanager"]}
         found: dict[str, list[tuple[str, SubCluster]]] = {}
+        # Each is of many sets of hosts.
+        described = {tag.id: nested(tag) for tag in self.kinds["glue2applicationenvironment"]}
         names = (
             "GLUE2ResourceManagerForeignKey",
             "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
@@ -225,11 +245,18 @@ class _Linker:
         environments = _grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
         for key, records in environments.items():
             manager = managers.get(key)
+            tagged = _by_environment(applications.get(key, []))
+            most = left = max(TAGS, EACH * (len(records) + len(applications.get(key, []))))
             for record in records:
                 if manager is None:
                     self.report(dangling(record, f"GLUE2ManagerID={key}"))
                     continue
-                tags = [a for a in applications.get(key, []) if _runs_on(a, record)]
+                tags = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
+                if len(tags) > left:
+                    said = f"more than {most} applications on its hosts; the others are left out"
+                    self.report(finding(record, "link.too-many", said))
+                    tags = tags[:left]
+                left -= len(tags)
                 speeds = marks_of.get(record.id.lower()) or general.get(key, [])
                 values = translate.subcluster(
                     record, manager, speeds, tags, report=self.report, rules=self.rules
@@ -238,7 +265,7 @@ class _Linker:
                     {
                         "ExecutionEnvironment": nested(record),
                         "Benchmark": [nested(speed) for speed in speeds],
-                        "ApplicationEnvironment": [nested(tag) for tag in tags],
+                        "ApplicationEnvironment": [described[tag.id] for tag in tags],
                     }
                 )
                 sub = SubCluster(record.id, values)
@@ -268,7 +295,7 @@ class _Linker:
         self,
         service: Record,
         manager: Record | None,
-        endpoints: Sequence[Record],
+        endpoints: Mapping[str, Record],
         share: Record,
         policies: Mapping[str, dict[str, list[Record]]],
     ) -> Iterator[_Pair]:
@@ -277,7 +304,8 @@ class _Linker:
             "GLUE2ComputingShareComputingEndpointForeignKey",
         )
         wanted = _keys(share, names, "")
-        chosen: list[Record | None] = [e for e in endpoints if not wanted or e.id.lower() in wanted]
+        known = [endpoints[key] for key in wanted if key in endpoints]
+        chosen: list[Record | None] = [*(by_id(known) if wanted else endpoints.values())]
         if wanted and not chosen:
             self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
         if not chosen:
@@ -387,7 +415,7 @@ def _elements(group: Sequence[_Pair]) -> Iterator[tuple[ComputingElement, Record
     own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
     views = [pair for pair in group if marks(pair.share, VO_VIEW)]
     if len(own) > 1:
-        views += [pair for pair in own if pair.values.get(translate.RULES)]
+        views += [pair for pair in own if pair.values.get(RULES)]
         for pair in own:
             if pair not in views:
                 yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
@@ -408,8 +436,7 @@ def _common(all_values: Sequence[Facts]) -> Facts:
     agreed = {
         name: value
         for name, value in first.items()
-        if name != translate.RULES
-        and all(name in other and other[name] == value for other in others)
+        if name != RULES and all(name in other and other[name] == value for other in others)
     }
     made.take(agreed, first.cleaned)
     return made
@@ -421,7 +448,11 @@ def _takes_jobs(endpoint: Record) -> bool:
     return not said or any(word in capability for capability in said for word in _SUBMISSION)
 
 
-def _runs_on(application: Record, environment: Record) -> bool:
-    names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
-    wanted = _keys(application, names, "")
-    return not wanted or environment.id.lower() in wanted
+def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
+    """Applications by the environments that they are for; under no name those that are for all."""
+    made: dict[str, list[Record]] = {}
+    for record in applications:
+        names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
+        for key in _keys(record, names, "") or [""]:
+            made.setdefault(key, []).append(record)
+    return made

@@ -21,7 +21,7 @@ ERRORS: Final = frozenset(
         "json": "partial",
         "typed": "mismatch",
         "clean": "access-rule stale",
-        "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster",
+        "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
         "source": "duplicate",
     }.items()
     for name in names.split()

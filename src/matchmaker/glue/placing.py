@@ -12,9 +12,9 @@ from typing import Final
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_texts import access_rule
 from matchmaker.glue.flatten import unwrap
-from matchmaker.glue.translate import RULES
 
 _ENDPOINT: Final = re.compile(
     r"(?P<host>[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?):(?P<port>[0-9]{1,5})/(?P<kind>[a-z0-9_.]+)",

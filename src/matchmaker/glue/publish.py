@@ -15,13 +15,13 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import MAX_INT
+from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
 from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
-from matchmaker.glue.translate import RULES
 
 BASE: Final = "Mds-Vo-name=local,o=grid"
 _SPECIAL = re.compile(r'([,+"\\<>;=])')

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from matchmaker.classad import Value
+from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.publish import Pairs, Writer, rdn
@@ -39,7 +40,7 @@ from matchmaker.glue.renaming import (
     state,
 )
 from matchmaker.glue.schema import attributes
-from matchmaker.glue.translate import CE_ID, RULES, VO_VIEW
+from matchmaker.glue.translate import CE_ID, VO_VIEW
 
 BASE: Final = "GLUE2GroupID=grid,o=glue"
 _ENDPOINT: Final = "GLUE2ComputingEndpoint"

@@ -13,13 +13,14 @@ from functools import cache
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_entries import HS06
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.publish import text_of
 from matchmaker.glue.publishable import texts
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import ancestry, attribute, attributes, convert
-from matchmaker.glue.translate import RULES, renamed
+from matchmaker.glue.translate import renamed
 
 _STATES: Final = ("production", "queueing", "draining", "closed")
 _SPECIAL: Final = {"GlueCEStateStatus", "GlueCEInfoLRMSType", "GlueCEInfoContactString"}
