@@ -465,17 +465,17 @@ def test_memory_does_not_grow_with_the_file(
     piece: bytes, entries: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file larger than the bound, read with limits in proportion."""
-    monkeypatch.setattr(blocks, "LINE_LIMIT", 1 << 12)
-    monkeypatch.setattr(ldif, "LINE_LIMIT", 1 << 12)
-    monkeypatch.setattr(blocks, "_CHUNK", 1 << 10)
-    size = 300_000
+    monkeypatch.setattr(blocks, "LINE_LIMIT", 1 << 11)
+    monkeypatch.setattr(ldif, "LINE_LIMIT", 1 << 11)
+    monkeypatch.setattr(blocks, "_CHUNK", 1 << 9)
+    size = 120_000
     file: Any = Again(piece, size)
     tracemalloc.start()
     found = len([None for _ in read_entries(file, lambda issue: None)])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found == (size // len(piece) if entries else 0)
-    assert peak < 200_000
+    assert peak < 100_000
 
 
 @pytest.mark.parametrize("piece", [b"\n\nx", b"a: b\n\n", b"dn: o=a\no: a\n\n", b"a\n", b" "])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from matchmaker import glue
 from matchmaker.classad import UNDEFINED
+from matchmaker.glue import issues
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "site.ldif"
@@ -120,3 +121,28 @@ def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     result = doctest.testfile("docs/glue.md", module_relative=False, optionflags=flags)
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_issues_without_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issues, "KEPT_ISSUES", 10)
+    lines = ["dn: o=a", *["stray"] * 500, *["a:: !"] * 30, "b:: !!", "", "dn: o=b,"]
+    found = glue.read_ldif(lines)
+    assert len(found.issues) == 10 + 10 + 1 + 2
+    assert issues.total(found.issues) == 500 + 31 + 1
+    assert issues.tally(found.issues) == [
+        ("E", "ldif.no-colon", 500),
+        ("E", "ldif.base64", 31),
+        ("W", "ldif.dn-comma", 1),
+    ]
+    assert [str(issue) for issue in found.issues[-2:]] == [
+        "ldif.base64: 21 more of this rule, which were only counted",
+        "ldif.no-colon: 490 more of this rule, which were only counted",
+    ]
+
+
+def test_issues_repeat_little_of_a_long_value() -> None:
+    name = "x" * 100_000
+    text = f"dn: o=a\nobjectClass: GlueCE\nGlueCEUniqueID: {name}\nGlueCEUniqueID: {name}\n"
+    found = glue.read(io.BytesIO(text.encode()))
+    assert [issue.rule for issue in found.issues]
+    assert all(len(issue.raw) < 2000 for issue in found.issues)

@@ -21,7 +21,7 @@ from matchmaker.glue.blocks import Begun, Readable
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Issues, Report
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
@@ -64,7 +64,8 @@ class Glue:
 
     Attributes:
         snapshot: its records, linked.
-        issues: what was mended, dropped or doubted on the way, in order.
+        issues: what was mended, dropped or doubted on the way, in order; of a rule 10,000 at most,
+            and then an issue whose ``count`` says how many more there were.
     """
 
     snapshot: Snapshot
@@ -183,8 +184,8 @@ def read_osg(ads: Iterable[ClassAd]) -> Glue:
     """
     from matchmaker.glue import osg
 
-    issues: list[Issue] = []
-    return Glue(osg.snapshot(ads, issues.append), tuple(issues))
+    issues = Issues()
+    return Glue(osg.snapshot(ads, issues.report), issues.all())
 
 
 def read_ldap(
@@ -287,6 +288,6 @@ def write_ldif(
 def _gather(
     entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str], at: datetime | None
 ) -> Glue:
-    issues: list[Issue] = []
-    snapshot = build(entries(issues.append), issues.append, frozenset(rules), at)
-    return Glue(snapshot, tuple(issues))
+    issues = Issues()
+    snapshot = build(entries(issues.report), issues.report, frozenset(rules), at)
+    return Glue(snapshot, issues.all())

@@ -25,7 +25,7 @@ import attrs
 
 from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, lines_of
 from matchmaker.glue.entries import Attributes, Entry, write_entries
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.schema import name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
@@ -351,6 +351,5 @@ def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> st
 def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue:
     """An issue about an attribute and its text, or a text alone, cut where it is long."""
     *attribute_name, raw = about
-    raw = raw.strip()
-    shown = raw if len(raw) <= _RAW_LIMIT else raw[:_RAW_LIMIT] + "…"
+    shown = excerpt(raw.strip(), _RAW_LIMIT)
     return Issue(rule, message, line, dn, "".join(attribute_name), shown)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.ldif import Entry
 from matchmaker.glue.records import Values
 
@@ -132,4 +132,4 @@ def dangling(record: Record, key: str) -> Issue:
 
 def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
     """An issue about a record as a whole."""
-    return Issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
+    return Issue(rule, message, record.entry.line, record.entry.dn, raw=excerpt(raw))

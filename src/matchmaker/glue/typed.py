@@ -15,7 +15,7 @@ from typing import Any
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.schema import Attribute, attribute
 
@@ -106,7 +106,7 @@ def values(
     found = Facts()
 
     def say(finding: Finding) -> None:
-        name, raw = finding.name, finding.raw
+        name, raw = finding.name, excerpt(finding.raw)
         issue = Issue(finding.rule, finding.message, entry.line, entry.dn, name, raw)
         found.cleaned.setdefault(name, issue)
         report(issue)
