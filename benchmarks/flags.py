@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from timing import Work, figure, interleaved
@@ -26,7 +27,10 @@ FLAT = """(GlueHostBenchmarkSI00 > 500 ? GlueCEPolicyMaxCPUTime > 1000
     && GlueHostMainMemoryRAMSize >= 1000"""
 QUEUE = '[ GlueCEPolicyMaxCPUTime = 1500; GlueCEStateStatus = "Production" ]'
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
 QUEUES = 5000
+VARIED = 200
 NODES = 10_000
 CLASSES = 50
 
@@ -48,6 +52,24 @@ def queues(distinct: int) -> list[mm.ClassAd]:
         )
         for number in range(QUEUES)
     ]
+
+
+def varied() -> list[tuple[mm.ClassAd, mm.ClassAd]]:
+    """Jobs that each want something else, and a queue of the example's 59 attributes for each."""
+    ad = mm.glue.unwrap(mm.parse_ad((EXAMPLES / "atlfarm006.ad").read_text()))
+    pairs = []
+    for number in range(VARIED):
+        queue = ad.copy()
+        queue["GlueCEPolicyMaxCPUTime"] = 900 + number
+        wanted = mm.parse_ad(
+            f"""[ Want = {1000 + number}; Requirements = other.GlueHostMainMemoryRAMSize >= MY.Want
+            && other.GlueCEPolicyMaxCPUTime > {number} && other.GlueCEStateStatus == "Production"
+            && Member("T{number}", other.GlueHostApplicationSoftwareRunTimeEnvironment)
+            && (other.GlueHostOperatingSystemName == "SL"
+            || RegExp("^Cent", other.GlueHostOperatingSystemName)) ]"""
+        )
+        pairs.append((wanted, queue))
+    return pairs
 
 
 def nodes() -> list[mm.ClassAd]:
@@ -87,25 +109,38 @@ def main() -> None:
     def reduce_one(_: Any) -> object:
         return mm.reduce(wanted, queue, mm.glue.scope)
 
-    rows: list[tuple[str, tuple[Work, ...], int]] = [
-        ("reduce one requirement for one queue", (reduce_one, *([peer] if peer else [])), 200),
+    # What is measured, by us and where it can by the peer, and the pieces of a round.
+    rows: list[tuple[str, tuple[Work, ...], Sequence[Any]]] = [
+        (
+            "reduce one requirement for one queue",
+            (reduce_one, *([peer] if peer else [])),
+            [None] * 200,
+        ),
+        (
+            "reduce another one for another queue of 59 attributes",
+            (lambda pair: mm.reduce(*pair, mm.glue.scope),),
+            varied(),
+        ),
         (
             f"reduce for {QUEUES:,} queues of 20 policies",
             (lambda each: reduce_many(wanted, each, mm.glue.scope),),
-            1,
+            [queues(20)],
         ),
-        ("bounds of the residual", (lambda _: mm.reduction.bounds(made.residual),), 100),
-        ("flags of the residual", (lambda _: mm.batch.flags(made, "slurm"),), 50),
+        (
+            f"reduce for {QUEUES:,} queues, each of its own policy",
+            (lambda each: reduce_many(wanted, each, mm.glue.scope),),
+            [queues(QUEUES)],
+        ),
+        ("bounds of the residual", (lambda _: mm.reduction.bounds(made.residual),), [None] * 100),
+        ("flags of the residual", (lambda _: mm.batch.flags(made, "slurm"),), [None] * 50),
         (
             f"flags with an inventory of {NODES:,} nodes in {CLASSES} classes",
             (lambda _: mm.batch.flags(made, "slurm", None, inventory),),
-            1,
+            [None],
         ),
     ]
-    data = queues(20)
     print("µs for one: median (least-most)\n")
-    for what, sides, count in rows:
-        pieces: Sequence[Any] = [data] * count
+    for what, sides, pieces in rows:
         batch: Callable[[], Sequence[Any]] = lambda pieces=pieces: pieces  # noqa: E731
         ours, *theirs = interleaved(sides, batch, rounds)
         beside = f"flatten {theirs[0]}, {figure(theirs[0].ratio_to(ours))}" if theirs else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import attrs
+
 from matchmaker import ClassAd, Expr, is_error
 
 
@@ -21,3 +23,8 @@ def canonical(value: Any) -> Any:
     if isinstance(value, Expr):
         return value
     return type(value), value
+
+
+def fields_of(node: Expr) -> tuple[Any, ...]:
+    """The constructor arguments of a node: ``type(node)(*fields_of(node)) is node``."""
+    return tuple(getattr(node, a.name) for a in attrs.fields(type(node)) if a.init)

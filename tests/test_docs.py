@@ -19,6 +19,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from hypothesis import settings
 
 from matchmaker import parse_expr
 from matchmaker.classad.functions import FUNCTIONS
@@ -52,6 +53,20 @@ def python_failures(text: str, name: str) -> list[str]:
     return reports
 
 
+@pytest.fixture
+def _few_cases() -> Iterator[None]:
+    """What a document says of random cases shows in few of them."""
+    before = settings.get_current_profile_name()
+    parent = settings.get_profile(before)
+    settings.register_profile(
+        "documents", parent=parent, max_examples=25, derandomize=True, database=None
+    )
+    settings.load_profile("documents")
+    yield
+    settings.load_profile(before)
+
+
+@pytest.mark.usefixtures("_few_cases")
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_python_examples(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -136,7 +136,7 @@ def test_htcondor_carries_it_as_an_attribute_and_blah_not_at_all() -> None:
 
 
 def test_a_policy_that_is_too_long_is_refused() -> None:
-    with pytest.raises(NoFlagsError, match="longer"):
+    with pytest.raises(NoFlagsError, match="takes 6679 characters, and there is room for 3000"):
         encoded(Literal("x" * 5000))
 
 
@@ -173,3 +173,9 @@ def test_a_policy_is_read_back(
 def test_a_job_of_a_strange_name_is_not_asked_for(job: str) -> None:
     with pytest.raises(ValueError, match="no name of a job"):
         of_queued("slurm", job)
+
+
+@pytest.mark.parametrize("job", ["ada", "7.x", "7.0.1", "-7"])
+def test_to_condor_q_a_word_is_an_owner_and_no_job(job: str) -> None:
+    with pytest.raises(ValueError, match="no name of a job"):
+        of_queued("htcondor", job)

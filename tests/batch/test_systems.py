@@ -16,6 +16,7 @@ from matchmaker.batch import (
     Resources,
     Submission,
 )
+from matchmaker.batch.expression import submit_text
 
 RAM = "other.GlueHostMainMemoryRAMSize"
 CPUS = "other.GlueHostArchitectureSMPSize"
@@ -93,7 +94,7 @@ def told(
          ["--mem=10M", "--constraint=deb|sl"], "exact"),
         # PBS Pro: one chunk, all of it.
         ("pbspro", FEATURES, f'{RAM} > 1999 && {CPUS} >= 4 && {OS} == "sl"',
-         ["-l", "select=1:mem=2000mb:ncpus=4:sl"], "exact"),
+         ["-l", "select=1:mem=2000mb:ncpus=4:sl=True"], "exact"),
         ("pbspro", COMPLEXES, f'{OUT} && member("A", {TAGS})',
          ["-l", "select=1:outbound=TRUE:a=TRUE"], "exact"),
         ("pbspro", FEATURES, f"{RAM} < 2000", [], "necessary"),
@@ -149,15 +150,46 @@ def test_a_word_with_what_a_script_reader_breaks_up_is_quoted_in_lsf(tmp_path: P
 
 
 def test_htcondors_macros_are_not_expanded_in_texts(tmp_path: Path) -> None:
-    submission = told(f'{OS} == "$(HOME)$$(x)"', "htcondor", 'others = "same"', folder=tmp_path)
-    line = 'TARGET.GlueHostOperatingSystemName == "$(DOLLAR)(HOME)$(DOLLAR)$(DOLLAR)(x)"'
+    submission = told(f'{OS} == "$(HOME)$x"', "htcondor", 'others = "same"', folder=tmp_path)
+    line = 'TARGET.GlueHostOperatingSystemName == "$(DOLLAR)(HOME)$(DOLLAR)x"'
     assert submission.directives == (f"requirements = {line}",)
 
 
-@pytest.mark.parametrize("text", ["\\n", "\\t", "\\r\\nqueue 9"])
-def test_htcondors_submit_file_stays_one_line(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "written"), [(r"el\\d+", r"el\d+"), (r"say \"x\"", r"say \"x\""), ("it's", "it's")]
+)
+def test_htcondors_submit_file_takes_a_backslash_as_it_is(
+    tmp_path: Path, text: str, written: str
+) -> None:
     submission = told(f'{OS} == "{text}"', "htcondor", 'others = "same"', folder=tmp_path)
-    assert all(line.isprintable() for line in submission.directives)
+    assert submission.verdict is Fit.EXACT
+    line = f'TARGET.GlueHostOperatingSystemName == "{written}"'
+    assert submission.directives == (f"requirements = {line}",)
+
+
+@pytest.mark.parametrize(
+    ("clause", "reason"),
+    [(f'{OS} == "{text}"', reason) for text, reason in (
+        ("\\n", "characters"), ("\\t", "characters"), ("\\r\\nqueue 9", "characters"),
+        ("\\101\\177", "characters"), ("a\\\\", "backslash"), ('a\\\\\\"b', "backslash"),
+        ("$$(x)", "macro"), ("a$$", "macro"),
+    )],
+)  # fmt: skip
+def test_what_htcondors_submit_file_cannot_write_is_dropped_and_named(
+    tmp_path: Path, clause: str, reason: str
+) -> None:
+    text = f"{clause} && {RAM} > 5"
+    submission = told(text, "htcondor", 'others = "same"', folder=tmp_path)
+    assert submission.directives == ("requirements = TARGET.DetectedMemory > 5",)
+    assert submission.verdict is Fit.NECESSARY
+    assert submission.recheck == parse_expr(clause)
+    assert reason in submission.dropped[0].reason
+
+
+@pytest.mark.parametrize("name", ["'a b'", "'true'", "'it\\'s'", "'x\"y'"])
+def test_htcondors_submit_file_takes_plain_names_only(name: str) -> None:
+    with pytest.raises(ValueError, match="plain word"):
+        submit_text(parse_expr(f"TARGET.{name} > 3"))
 
 
 # --- contradictions, and what the mapping's word rules out ----------------------------------------
@@ -344,7 +376,7 @@ NODES = """
     [
         ("slurm", ["--exclude=n1,n2"]),
         ("lsf", ["-m", "n3 n4"]),
-        ("sge", ["-l", "hostname=!(n1|n2)"]),
+        ("sge", ["-l", "hostname=!(n1|n1.*|n2|n2.*)"]),
         # It cannot name hosts; but no other has so much memory.
         ("pbspro", ["-l", "select=1:mem=4000mb"]),
         ("torque", ["-l", "mem=4000mb"]),

@@ -156,6 +156,7 @@ def test_pattern_function(text: str, expected: Any) -> None:
         ("[a&&b]", "&", True),
         ("[+--b]", "-", True),
         ("[[:alpha:][:digit:]]", "5", True),
+        ("[[:^alpha:]]", "5", True),
         (r"\x{41}\x42", "AB", True),
         (r"\h\R", "\t\n", True),
         (r"(?<n>a)\k<n>\g1", "aaa", True),
@@ -172,7 +173,8 @@ def test_pattern_syntax_is_pcre(pattern: str, text: str, matches: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\y", r"\L<x>", "(", "[a", "a**", "\\", "(?<n>", "x" * 20_000]
+    "pattern",
+    [r"\y", r"\L<x>", "(", "[a", "a**", "\\", "(?<n>", "x" * 20_000, "[[:ALPHA:]]", "[[:^Digit:]]"],
 )
 def test_broken_pattern(pattern: str) -> None:
     assert is_error(regexp(pattern, "a"))

@@ -17,17 +17,17 @@ from matchmaker.classad.nodes import (
     Attr,
     Binary,
     Literal,
-    References,
     children,
     conjunction,
     conjuncts,
-    fields_of,
     fold,
     literal,
     postorder,
     rebuild,
 )
+from matchmaker.classad.references import References
 from matchmaker.classad.values import ErrorType, Value
+from tests.canonical import fields_of
 
 TEXTS = [
     "1", "1.5", '"a"', "true", "undefined", "error", "a", ".a", "MY.a", "-a", "!a", "a + b",

@@ -167,7 +167,7 @@ def test_convert_to_where_nothing_can_be_written(classad: Run, files: Path, targ
         (["broker", "job", "--ce", "pool", "--lrms", "../slurm"], "unknown batch system"),
         (["broker", "job", "--ce", "pool", "--at", "noon"], "--at noon: not a time"),
         (["ces", "--ce", "pool", "--at", "2005-13-01"], "--at 2005-13-01: not a time"),
-        (["broker", "missing", "--ce", "pool", "--at", "noon"], "missing"),
+        (["broker", "missing", "--ce", "pool"], "missing"),
         (["reduce", "job", "--ce", "pool", "--at", ""], "not a time"),
         (["reduce", "job", "--ce", "pool", "--queue", "b"], "no queue is named b"),
         (["flags", "job", "--ce", "pool", "--lrms", "slurm", "--mapping", "missing"], "missing"),

@@ -175,6 +175,28 @@ def test_a_batch_system_that_refuses_is_a_no(
     assert classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit", "job.sh").status == 1
 
 
+@pytest.mark.parametrize("status", [0, 7])
+def test_what_the_command_says_stands_within_the_json(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    played(tmp_path, monkeypatch, "sbatch", f"echo '{{ \"job\"'; echo no >&2; exit {status}")
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit", "job.sh", "--json")
+    data = json.loads(done.out)
+    assert data["argv"] == ["--mem=1000M"]
+    assert data["submitted"] == {"status": status, "output": '{ "job"\n', "errors": "no\n"}
+    assert (done.status, done.err) == (1 if status else 0, "")
+
+
+@pytest.mark.parametrize(("lrms", "words"), [("blah", "no command"), ("slurm", "not installed")])
+def test_what_cannot_be_submitted_with_is_refused_before_anything(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lrms: str, words: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = classad("flags", JOB, "--lrms", lrms, *SITE, "--submit", "job.sh", "--json")
+    assert (done.status, done.out) == (2, "")
+    assert words in done.err
+
+
 def test_a_policy_travels_with_the_job_and_is_read_back(
     classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

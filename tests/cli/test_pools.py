@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from matchmaker import Pool, parse_ads, write_ads
@@ -170,3 +172,39 @@ def test_text_of_a_parquet_file_that_is_expressions(classad: Run, tmp_path: Path
     said = f"classad: {path}: START: row 1: line 1, column 4: the text ends too early"
     assert (done.status, done.err[: len(said)]) == (2, said)
     assert "other.Cpus > 1;" in classad("convert", path, *words).out
+
+
+@pytest.mark.parametrize("to", ["pool", "parquet", "new"])
+def test_expressions_of_no_parquet_file_are_refused(classad: Run, tmp_path: Path, to: str) -> None:
+    ads, out = tmp_path / "ads", tmp_path / "out"
+    ads.write_text('[ Name = "a"; START = "1 + 1" ]')
+    done = classad("convert", ads, "--to", to, "--expressions", "START", out)
+    assert (done.status, out.exists()) == (2, False)
+    assert "--expressions names columns of Parquet files, and none of the files is one" in done.err
+    for words in (["match", "-", ads], ["explain", "-", ads], ["assign", "-", "--pool", ads]):
+        done = classad(*words, "--expressions", "START", stdin="[ ]")
+        assert (done.status, done.out) == (2, "")
+        assert "none of the files is one" in done.err
+
+
+def test_a_key_without_a_pool_is_refused(classad: Run, tmp_path: Path) -> None:
+    ads = tmp_path / "ads"
+    ads.write_text('[ Name = "a"; Id = 1 ]')
+    done = classad("convert", ads, "--key", "Id")
+    assert (done.status, done.out) == (2, "")
+    assert "--key is of a pool, and --to new writes none" in done.err
+
+
+def test_a_parquet_file_without_names_is_taken_by_another_key(classad: Run, tmp_path: Path) -> None:
+    path, out = tmp_path / "pool", tmp_path / "out"
+    pyarrow.parquet.write_table(pa.table({"Id": [1, 2], "Cpus": [4, 8]}), path)
+    assert classad("convert", path, "--to", "pool", "--key", "Id", out).status == 0
+    assert Pool.load(out).keys() == ["1", "2"]
+    assert "2 of 2 match" in classad("match", "-", path, "--key", "Id", stdin="[ ]").out
+
+
+def test_a_key_that_is_no_text_is_told_with_its_place(classad: Run, tmp_path: Path) -> None:
+    ads = tmp_path / "ads"
+    ads.write_text('[ Name = "a" ]\n[ Name = true ]')
+    done = classad("convert", ads, "--to", "pool", tmp_path / "out")
+    assert (done.status, f"{ads}, ad 2: an ad has Name = true" in done.err) == (2, True), done.err

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -13,69 +11,18 @@ from hypothesis import strategies as st
 
 from matchmaker import glue
 from matchmaker.glue.ldap import Bounds, servers
+from tests.glue.ldap_server import (
+    Answer,
+    ber,
+    done,
+    ends_session,
+    message,
+    overrun,
+    queue,
+    server,
+)
 
 QUICK = Bounds(timeout=2, total=4)
-
-
-def ber(tag: int, *parts: bytes) -> bytes:
-    content = b"".join(parts)
-    size = len(content)
-    length = bytes([size]) if size < 0x80 else b"\x84" + size.to_bytes(4, "big")
-    return bytes([tag]) + length + content
-
-
-def message(number: int, operation: bytes, controls: bytes = b"") -> bytes:
-    return ber(0x30, ber(0x02, number.to_bytes(4, "big")), operation, controls)
-
-
-def entry(number: int, name: str, **attributes: bytes) -> bytes:
-    pairs = [
-        ber(0x30, ber(0x04, key.encode()), ber(0x31, ber(0x04, value)))
-        for key, value in attributes.items()
-    ]
-    return message(number, ber(0x64, ber(0x04, name.encode()), ber(0x30, *pairs)))
-
-
-def queue(number: int, name: str = "q", **attributes: bytes) -> bytes:
-    dn = f"GlueCEUniqueID=h:1/jm-pbs-{name},o=grid"
-    ident = f"h:1/jm-pbs-{name}".encode()
-    return entry(number, dn, objectClass=b"GlueCE", GlueCEUniqueID=ident, **attributes)
-
-
-def done(number: int, code: int = 0, cookie: bytes = b"", extra: bytes = b"") -> bytes:
-    page = ber(0x30, ber(0x02, b"\0"), ber(0x04, cookie))
-    control = ber(0x30, ber(0x04, b"1.2.840.113556.1.4.319"), ber(0x04, page))
-    result = ber(0x65, ber(0x0A, bytes([code])), ber(0x04), ber(0x04), extra)
-    return message(number, result, ber(0xA0, control))
-
-
-Answer = Callable[[socket.socket, int], None]
-
-
-@contextmanager
-def server(answer: Answer) -> Iterator[str]:
-    """The URL of a server that answers each request by a function of the peer and its number."""
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                peer, _ = listening.accept()
-                with peer, suppress(OSError):
-                    while request := peer.recv(10_000):
-                        # 30 length 02 length number: the first length may take several bytes
-                        start = 2 if request[1] < 0x80 else 2 + (request[1] & 0x7F)
-                        number = request[start + 2 : start + 2 + request[start + 1]]
-                        answer(peer, int.from_bytes(number, "big"))
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"ldap://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            listening.close()
-            thread.join()
 
 
 def read(answer: Answer, bounds: Bounds = QUICK) -> glue.Glue:
@@ -101,52 +48,54 @@ def test_a_sound_answer_of_this_server_is_read() -> None:
         (lambda peer, n: peer.sendall(b"\x30\x80"), "not of LDAP"),
         (lambda peer, n: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "not of LDAP"),
         (lambda peer, n: peer.sendall(message(n, ber(0x64, b"\x30" * 2000))), "LDAP search"),
-        (lambda peer, n: peer.sendall(queue(n + 1) + done(n + 1)), "LDAP search"),
+        (lambda peer, n: peer.sendall(queue(n + 1) + done(n + 1)), "no request of ours"),
+        (lambda peer, n: peer.sendall(overrun(n) + done(n)), "longer than what holds it"),
+        (lambda peer, n: peer.sendall(message(n, ber(0x61, ber(0x0A, b"\0")))), "another kind"),
+        (lambda peer, n: peer.sendall(ends_session()), "ends the session"),
         (lambda peer, n: peer.sendall(done(n, code=80)), "other"),
-        (lambda peer, n: peer.sendall(done(n, code=200)), "LDAP search"),
+        (lambda peer, n: peer.sendall(done(n, code=32)), "nothing of this name"),
+        (lambda peer, n: peer.sendall(done(n, code=200)), "result 200"),
         (lambda peer, n: peer.sendall(done(n, cookie=b"more")), "without end"),
         (lambda peer, n: peer.close(), "LDAP search"),
     ],
-    ids=["giant", "endless", "http", "nested", "other-number", "refused", "code", "pages", "gone"],
+    ids=[
+        *("giant", "endless", "http", "nested", "other-number", "overrun", "kind", "end"),
+        *("refused", "no-base", "code", "pages", "gone"),
+    ],
 )
 def test_nonsense_is_an_error(answer: Answer, said: str) -> None:
     with pytest.raises(ConnectionError, match=said):
         read(answer)
 
 
-def test_an_answer_without_end_is_cut() -> None:
-    def endless(peer: socket.socket, number: int) -> None:
-        while True:
-            peer.sendall(queue(number) * 100)
-
-    with pytest.raises(ConnectionError, match="too long"):
-        read(endless, Bounds(timeout=2, total=30, answer=1_000_000))
-
-
 @pytest.mark.parametrize(
     ("bounds", "said"),
     [
-        (Bounds(timeout=2, total=30, page=50_000), "a page of more than 50000 bytes"),
-        (Bounds(timeout=2, total=30, entries=500), "a page of more than 1500 messages"),
+        (Bounds(timeout=2, total=30, answer=50_000), "the answer is too long"),
+        (Bounds(timeout=2, total=30, entries=500), "more than 500 entries"),
     ],
 )
-def test_a_page_without_end_is_cut_and_those_before_it_stay(bounds: Bounds, said: str) -> None:
-    pages = iter([b"one"])
-
+def test_a_page_without_end_is_cut_and_what_came_before_stays(bounds: Bounds, said: str) -> None:
     def endless(peer: socket.socket, number: int) -> None:
-        cookie = next(pages, b"")
-        if cookie:
-            peer.sendall(queue(number, "one") + done(number, cookie=cookie))
-            return
         while True:
-            peer.sendall(queue(number) * 100)
+            peer.sendall(queue(number, "one") + queue(number, "two") * 100)
 
     found = read(endless, bounds)
-    assert [ce.id for ce in found.snapshot.computing_elements] == ["h:1/jm-pbs-one"]
+    assert [ce.id for ce in found.snapshot.computing_elements] == [
+        "h:1/jm-pbs-one",
+        "h:1/jm-pbs-two",
+    ]
     [issue] = [issue for issue in found.issues if issue.partial]
     assert said in issue.message
-    with pytest.raises(ConnectionError, match=said):
-        read(endless, bounds)
+
+
+def test_references_without_end_are_cut() -> None:
+    def endless(peer: socket.socket, number: int) -> None:
+        while True:
+            peer.sendall(message(number, ber(0x73, ber(0x04, b"ldap://h"))) * 100)
+
+    found = read(endless, Bounds(timeout=2, total=30, entries=500))
+    assert rules(found) == ["ldap.referral"] * 500 + ["ldap.partial"]
 
 
 def test_an_answer_byte_by_byte_is_cut() -> None:
@@ -157,7 +106,7 @@ def test_an_answer_byte_by_byte_is_cut() -> None:
             peer.sendall(bytes([byte]))
             pause.wait(0.05)
 
-    with pytest.raises(ConnectionError, match=r"too long|timed out"):
+    with pytest.raises(ConnectionError, match="takes too long"):
         read(slow, Bounds(timeout=2, total=1))
 
 
@@ -165,6 +114,18 @@ def test_a_giant_value_is_left_out() -> None:
     found = read(lambda peer, n: peer.sendall(queue(n, GlueCEName=b"x" * 100_000) + done(n)))
     assert rules(found) == ["ldap.value-limit"]
     assert "GlueCEName" not in found.computing_elements()[0]
+
+
+def test_a_first_page_that_ends_half_way_is_partial() -> None:
+    def half(peer: socket.socket, number: int) -> None:
+        peer.sendall(queue(number, "one") + queue(number, "two")[:-5])
+        peer.close()
+
+    found = read(half)
+    assert rules(found) == ["ldap.partial"]
+    [issue] = [issue for issue in found.issues if issue.partial]
+    assert "closed the connection" in issue.message
+    assert [ce.id for ce in found.snapshot.computing_elements] == ["h:1/jm-pbs-one"]
 
 
 def test_an_answer_that_ends_half_way_is_partial() -> None:
@@ -251,8 +212,67 @@ def test_servers(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "ldap://", "ldap://h:port", "ldap://me:secret@h", "ldap://h:99999", "ldap://h#x", "h,h"],
-)
+    ["", "ldap://", "ldap://h:port", "ldap://me:secret@h", "ldap://h:99999", "ldap://h:0", "h,h",
+     "ldap://h#x", "ldap://h/o=grid??sub", "ldap://:2170", "ldap://[::1", "ldap:h"],
+)  # fmt: skip
 def test_what_is_no_server(text: str) -> None:
     with pytest.raises(ValueError, match=r"LDAP|server"):
         servers(text)
+
+
+def test_a_file_of_certificates_without_tls_is_refused() -> None:
+    with pytest.raises(ValueError, match="of no use without TLS"):
+        glue.read_ldap("ldap://127.0.0.1:1", ca_file="ca.pem")
+
+
+def test_a_server_in_clear_is_read_in_clear_beside_one_with_tls() -> None:
+    def refuse(peer: socket.socket, number: int) -> None:
+        peer.close()
+
+    with (
+        server(refuse) as first,
+        server(lambda peer, n: peer.sendall(queue(n) + done(n))) as second,
+    ):
+        found = glue.read_ldap([first.replace("ldap", "ldaps"), second], "o=grid", bounds=QUICK)
+    assert rules(found) == ["ldap.failover"]
+    assert len(found.snapshot.computing_elements) == 1
+
+
+def test_ipv6() -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            pass
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    with server(lambda peer, n: peer.sendall(queue(n) + done(n)), "::1") as url:
+        assert url.startswith("ldap://[::1]:")
+        assert len(glue.read_ldap(url, "o=grid").snapshot.computing_elements) == 1
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_time_is_more_than_none(seconds: float) -> None:
+    with pytest.raises(ValueError, match="more than none"):
+        glue.read_ldap("ldap://127.0.0.1:1", timeout=seconds)
+
+
+def test_what_is_sent_in_clear_before_tls_is_no_part_of_it() -> None:
+    success = ber(0x78, ber(0x0A, b"\0"), ber(0x04), ber(0x04))
+
+    def smuggle(peer: socket.socket, number: int) -> None:
+        peer.sendall(message(number, success) + queue(number + 1) + done(number + 1))
+
+    with server(smuggle) as url, pytest.raises(ConnectionError, match="in clear"):
+        glue.read_ldap(url, "o=grid", bounds=QUICK, start_tls=True)
+
+
+def test_progress_counts_the_entries_of_each_page() -> None:
+    pages = iter([b"one", b"two"])
+    counts: list[int] = []
+
+    def answer(peer: socket.socket, number: int) -> None:
+        cookie = next(pages, b"")
+        peer.sendall(queue(number, f"q{number}") + done(number, cookie=cookie))
+
+    with server(answer) as url:
+        glue.read_ldap(url, "o=grid", bounds=QUICK, progress=counts.append)
+    assert counts == [1, 2, 3]

@@ -367,7 +367,8 @@ def test_keys_of_tables() -> None:
         ({"Id": [1]}, "row 1 of the table has no Name"),
         ({"Name": ["a", None]}, "row 2 of the table has no Name"),
         ({"Name": ["a", "b"], "NAME": ["a", "b"]}, "two columns are Name and NAME to a ClassAd"),
-        ({"Name": [0.5]}, "row 1 of the table has no Name"),
+        ({"Name": [0.5]}, "row 1 of the table has Name = 0.5; a key is a string or an integer"),
+        ({"Name": [True, False]}, "row 1 of the table has Name = true; a key is a string"),
         ({"Name": ["a", "b", "a", "b"]}, "several ads have the same Name: 'a', 'b'; the key"),
     ],
 )
@@ -469,7 +470,7 @@ def test_parquet_and_back(tmp_path: Path) -> None:
     assert list(Pool.read_parquet(path)) == list(pool)
     with path.open("rb") as file:
         assert list(Pool.read_parquet(file)) == list(pool)
-    with pytest.raises(ValueError, match="row 1 of the table has no t"):
+    with pytest.raises(ValueError, match=r"row 1 of the table has t = 1\.5"):
         Pool.read_parquet(path, key="t")
     with pytest.raises(FileNotFoundError):
         Pool.read_parquet(tmp_path / "none")

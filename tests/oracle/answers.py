@@ -136,7 +136,9 @@ def encoded(value: Value, attribute: Callable[[ClassAd, str], Value], depth: int
     if isinstance(value, list):
         if not depth:
             return ["list", len(value)]
-        return ["list", [encoded(item, attribute, depth - 1) for item in value]]
+        # By their places, as the worker asks for them.
+        items = (value[place] for place in range(len(value)))
+        return ["list", [encoded(item, attribute, depth - 1) for item in items]]
     if isinstance(value, ClassAd):
         names = sorted(name.lower() for name in value)
         if not depth:

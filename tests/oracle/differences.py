@@ -92,6 +92,17 @@ DIFFERENCES: Final = (
         ours=texts.OUR_PUNCTUATION,
     ),
     Difference(
+        "empty names",
+        "a name has a character; HTCondor reads an empty one, which no ad can define",
+        (
+            Example("''", ["unreadable"]),
+            Example("{x.''}", ["unreadable"], "[x = [a = 1]]"),
+            Example("eval(\"''\")", _ERROR),
+        ),
+        theirs=texts.EMPTY_NAMES,
+        ours=texts.OUR_EMPTY_NAMES,
+    ),
+    Difference(
         "characters",
         "strings are counted and matched in characters; HTCondor counts bytes of UTF-8",
         (
@@ -234,6 +245,10 @@ DIFFERENCES: Final = (
             Example("[x = {x}].x[0]", _UNDEFINED),
             Example("sum(TARGET.l)", _integer(3), "[y = 4]", "[y = 3; l = {y}]"),
             Example("{[x = 1; a = [b = x]]}.a[0].b", _integer(1)),
+            Example("x[0]", _UNDEFINED, "[x = {x[0]}]"),
+            Example("{x.y}[0]", ["list", [_UNDEFINED]], "[x = {x.y}]"),
+            Example("join(x)", _UNDEFINED, "[x = {join(x)}]"),
+            Example("evalInEachContext(0, x)", ["list", [_UNDEFINED]], "[x = {x.y}]"),
             Example(
                 "evalInEachContext(1 + [k = j].k, {[j = 5]})", ["list", [_integer(6)]], "[j = 7]"
             ),

@@ -13,7 +13,8 @@ from matchmaker import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
-from matchmaker.reduction.bounds import MOST_BOXES, MOST_UNITED, bounds, comes_to
+from matchmaker.reduction.atoms import comes_to
+from matchmaker.reduction.bounds import MOST_BOXES, MOST_UNITED, bounds
 from matchmaker.reduction.domains import ANY, NOTHING, NUMBERS, Box, Domain, numbers, widened
 
 NAMES = ("HostA", "HostB", "HostC")

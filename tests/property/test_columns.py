@@ -103,7 +103,7 @@ def viewed(ads: list[ClassAd]) -> View:
 
 
 @given(jobs, pools(), anything, st.sampled_from(Side))
-@settings(max_examples=700)
+@settings(max_examples=350)
 def test_each_row_has_the_value_of_the_scalar_form(
     form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
 ) -> None:
@@ -123,7 +123,7 @@ def scalar(node: Expr, side: Side, job: ClassAd, ad: ClassAd) -> Value:
 
 
 @given(jobs, pools())
-@settings(max_examples=700)
+@settings(max_examples=350)
 def test_masks_and_ranks_are_those_of_each_match(
     form: str, job: ClassAd, ads: list[ClassAd]
 ) -> None:

@@ -80,13 +80,13 @@ def with_functions(*ads: ClassAd | None) -> None:
                 object.__setattr__(held, "run", function_of(held))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_compiled_is_reference(node: Expr, my: ClassAd, target: ClassAd | None) -> None:
     assert canonical(compiled(node, my, target)) == canonical(reference(node, my, target))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=600)
 @given(ads, ads | st.none())
 def test_compiled_attributes_are_reference(my: ClassAd, target: ClassAd | None) -> None:
     """Attributes that lead to each other, in circles too."""

@@ -21,7 +21,6 @@ from matchmaker.classad.nodes import (
     children,
     conjunction,
     conjuncts,
-    fields_of,
     fold,
     literal,
     postorder,
@@ -38,6 +37,7 @@ from matchmaker.classad.values import (
     Value,
     is_error,
 )
+from tests.canonical import fields_of
 from tests.strategies import (
     ads,
     boolean_expressions,

@@ -19,8 +19,9 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
+from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE
 from matchmaker.reduction.paranoid import paranoid
-from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
+from matchmaker.reduction.simplify import simplify
 from tests.canonical import canonical
 
 HOSTS = ("HostA", "HostB", "HostC")
@@ -120,7 +121,7 @@ def of_host(queue: ClassAd, host: ClassAd) -> ClassAd:
     return both
 
 
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 @given(cases())
 def test_residual_is_true_exactly_when_the_requirement_is(
     case: tuple[ClassAd, ClassAd, list[ClassAd]],
@@ -150,7 +151,7 @@ def test_residual_names_hosts_only_and_prints_back(
     assert parse_expr(str(residual)) is residual
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(st.one_of(expressions, conditions()), hosts, st.sampled_from([MATCH, OUTCOME, VALUE]))
 def test_simplification_keeps_what_is_demanded(
     node: Expr, host: ClassAd, demand: frozenset[str]

@@ -57,7 +57,7 @@ def by_grammar(text: str) -> ClassAd | None:
         return None
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(flat_ads() | st.text("[];=ab1\"'/ .{}", max_size=20).map(lambda t: f"[{t}]"))
 def test_a_flat_ad_is_what_the_grammar_reads(text: str) -> None:
     ad = read_flat_ad(text)
@@ -68,7 +68,7 @@ def test_a_flat_ad_is_what_the_grammar_reads(text: str) -> None:
         assert list(ad) == list(read)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(lists() | st.text('{},1-. "at', max_size=12).map(lambda text: f"{{{text}}}"))
 def test_a_plain_list_is_what_the_grammar_reads(text: str) -> None:
     found = scanner._plain_list(text.strip())
@@ -135,7 +135,7 @@ def outcome(ads: Iterator[ClassAd]) -> list[tuple[str, list[str]]] | str:
         return str(error)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(old_blocks())
 def test_old_lines_are_what_the_slow_way_reads(text: str) -> None:
     slow = outcome(_read_lines(text.split("\n"), 1))

@@ -1,4 +1,4 @@
-"""What each batch system's flags select, read back by a few lines of our own for each language."""
+"""What each batch system's flags select, read back by a grammar of each language."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matchmaker import ClassAd, Expr, batch, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, load_mapping
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
+from tests.property import languages
 
 RAM = "GlueHostMainMemoryRAMSize"
 CPUS = "GlueHostArchitectureSMPSize"
@@ -54,45 +55,35 @@ def carried(node: ClassAd) -> set[str]:
 
 
 def lsf(argv: tuple[str, ...], node: ClassAd) -> bool:
-    """LSF's language of resources is read as ours: it has the same operators."""
+    facts = dict.fromkeys(carried(node), 1) | {"maxmem": size(node, RAM), "ncpus": size(node, CPUS)}
     assert argv[::2] == ("-R",) * (len(argv) // 2)
-    names = ("ta", "tb", "sl", "deb", "cent", "outbound", "si0", "si3", "si6")
-    facts = ClassAd({name: name in carried(node) for name in names})
-    facts["maxmem"], facts["ncpus"] = node[RAM], node[CPUS]
-    return all(
-        parse_expr(word.removeprefix("select[").removesuffix("]")).eval(facts) is True
-        for word in argv[1::2]
-    )
-
-
-def chunk(terms: str, node: ClassAd) -> bool:
-    """One chunk of PBS, or one node of Torque: all of it."""
-    ram, cpus = node.eval(RAM), node.eval(CPUS)
-    assert isinstance(ram, int)
-    assert isinstance(cpus, int)
-    for term in terms.split(":"):
-        name, _, value = term.partition("=")
-        if name == "mem":
-            good = ram >= int(value.removesuffix("mb"))
-        elif name in ("ncpus", "ppn"):
-            good = cpus >= int(value)
-        else:
-            assert not value
-            good = name in carried(node)
-        if not good:
-            return False
-    return True
+    return all(languages.lsf(word, facts) for word in argv[1::2])
 
 
 def pbs(argv: tuple[str, ...], node: ClassAd) -> bool:
-    assert argv[::2] == ("-l",) * (len(argv) // 2)
-    assert len(argv) <= 2
-    return all(chunk(word.removeprefix("select=1:"), node) for word in argv[1::2])
+    facts = dict.fromkeys(carried(node), True)
+    sizes = {"mem": size(node, RAM), "ncpus": size(node, CPUS)}
+    assert argv[:-1] in ((), ("-l",))
+    return all(languages.pbspro(word, {**facts, **sizes}) for word in argv[1:])
 
 
 def torque(argv: tuple[str, ...], node: ClassAd) -> bool:
     assert argv[::2] == ("-l",) * (len(argv) // 2)
-    return all(chunk(word.removeprefix("nodes=1:"), node) for word in argv[1::2])
+    memory = [word for word in argv[1::2] if word.startswith("mem=")]
+    nodes = [word for word in argv[1::2] if word not in memory]
+    assert len(memory) <= 1
+    assert len(nodes) <= 1
+    if any(
+        languages.kilobytes(word.removeprefix("mem=")) > size(node, RAM) * 1024 for word in memory
+    ):
+        return False
+    return all(languages.torque(word, carried(node), size(node, CPUS)) for word in nodes)
+
+
+def size(node: ClassAd, name: str) -> int:
+    found = node.eval(name)
+    assert isinstance(found, int)
+    return found
 
 
 def htcondor(argv: tuple[str, ...], node: ClassAd) -> bool:

@@ -12,7 +12,7 @@ from tests.canonical import canonical
 from tests.property.test_compile import ads, conditions
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_the_whole_has_the_value_of_the_evaluation(
     node: Expr, my: ClassAd, target: ClassAd | None

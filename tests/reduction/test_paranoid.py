@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from matchmaker import ClassAd, parse_expr, reduce
-from matchmaker.reduction import simplify as laws
+from matchmaker import ClassAd, Expr, parse_expr, reduce
+from matchmaker.classad.nodes import TRUE, Binary, Literal
+from matchmaker.reduction import laws, simplify
+from matchmaker.reduction.laws import Demand
 from matchmaker.reduction.paranoid import UnsoundError, check, paranoid
 
 
@@ -22,19 +24,60 @@ def test_an_unsound_rewrite_is_found(before: str, demand: frozenset[str], after:
         check(parse_expr(before), demand, parse_expr(after))
 
 
-def test_a_wrong_law_fails_in_paranoid_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The law that BLAH follows: a negation is as good as what it negates.
-    monkeypatch.setattr(laws, "not_", lambda operand, demand: operand)
-    job = ClassAd({"Requirements": parse_expr("!(other.x > 5) && 1 < 2")})
-    with pytest.raises(UnsoundError), paranoid():
-        reduce(job, ClassAd(), lambda name: "host")
+def mirrored_wrongly(node: Binary, demand: Demand) -> Expr | None:
+    if isinstance(node.left, Literal):
+        return Binary(node.operator, node.right, node.left)
+    return None
+
+
+# Laws that others follow, each with a requirement that it makes another one of.
+WRONG = {
+    "a negation is as good as what it negates": (
+        "not_", lambda operand, demand: operand, "!(other.x > 5) && 1 < 2"
+    ),
+    "a || true is true": (
+        "||", lambda a, b, demand: TRUE if b is TRUE else laws.or_(a, b, demand),
+        "other.x > 5 || 1 < 2",
+    ),
+    "what is undefined is left out": (
+        "&&", lambda a, b, demand: a if isinstance(b, Literal) else laws.and_(a, b, demand),
+        "other.x > 1 ? other.x > 5 && other.missing > 1 : false",
+    ),
+    "5 < x is x < 5": (
+        "constant_to_the_right", mirrored_wrongly, "5 < other.x"
+    ),
+    "c ? true : true is true": (
+        "choose", lambda c, a, b, demand: a if a is b else laws.choose(c, a, b, demand),
+        "other.x > 5 ? 1 < 2 : 2 < 3",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", WRONG)
+def test_a_wrong_law_fails_in_paranoid_mode(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, wrong, text = WRONG[law]
+    job = ClassAd({"Requirements": parse_expr(text)})
+    with paranoid():
+        right = reduce(job, ClassAd(), lambda name: "host" if name == "x" else "queue")
+    if name in simplify._CHAINS:
+        monkeypatch.setitem(simplify._CHAINS, name, wrong)
+    else:
+        monkeypatch.setattr(simplify, name, wrong)
+    with pytest.raises(UnsoundError, match=r"became .* for"), paranoid():
+        reduce(right.job, ClassAd(), lambda name: "host" if name == "x" else "queue")
+
+
+def test_the_largest_integers_are_looked_at_too() -> None:
+    node = parse_expr(f"x < {2**63 - 1} && x > -{2**63 - 1} - 1 && 1 < 2")
+    with paranoid():
+        assert str(simplify.simplify(node)) == f"x < {2**63 - 1} && x > -{2**63}"
 
 
 def test_the_mode_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laws, "_watchers", [])
+    monkeypatch.setattr(simplify, "watchers", [])
     with paranoid():
-        assert laws._watchers
-    assert not laws._watchers
+        assert simplify.watchers
+    assert not simplify.watchers
 
 
 def test_the_steps_of_a_clause_are_told() -> None:

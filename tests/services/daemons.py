@@ -16,7 +16,6 @@ from pathlib import Path
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 START_SECONDS = 60.0
-STOP_SECONDS = 20.0
 
 
 class ServiceUnavailable(Exception):  # noqa: N818 - a state of this machine, not an error in a test
@@ -24,6 +23,7 @@ class ServiceUnavailable(Exception):  # noqa: N818 - a state of this machine, no
 
 
 def program(name: str) -> str:
+    """The path of a program; one that is missing is `ServiceUnavailable`."""
     found = shutil.which(name, path=PATH)
     if found is None:
         raise ServiceUnavailable(f"{name} not found (`make test` installs it where it may)")
@@ -31,6 +31,7 @@ def program(name: str) -> str:
 
 
 def free_port() -> int:
+    """A port of the loopback address on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -46,7 +47,7 @@ def tail(log: Path) -> str:
 def daemon(
     argv: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a daemon in the foreground, its output in ``log``, and stop it at the end."""
+    """Run a daemon in the foreground, its output in ``log``; end it with what it started."""
     # If the test process itself is killed, the kernel stops the daemon.
     setpriv = shutil.which("setpriv", path=PATH)
     guard = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
@@ -66,10 +67,8 @@ def daemon(
         try:
             yield process
         finally:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
+            # Nothing of it is to be kept, and some take long to end in order. Its group is its own.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -1,9 +1,9 @@
 """A real Grid Engine master: which queues do these submit options select, what does it say of them?
 
-Only ``sge_qmaster`` runs. Worker nodes would have to be real hosts with names of their own; instead
-each class of nodes is a queue on this host, with what the nodes have as the queue's complex values,
-which the options of ``qsub`` and ``qselect`` are held against in the same way. Everything lives in
-a private temporary folder and on free loopback ports.
+Only ``sge_qmaster`` runs. Each class of nodes is a queue on this host, with what the nodes have as
+the queue's complex values, which the options of ``qsub`` and ``qselect`` are held against in
+the same way; where names of hosts matter, the master has its own table of hosts, all of them this
+one. Everything lives in a private temporary folder and on free loopback ports.
 
 The master insists on not being root, so that root runs it as the user of Debian's package.
 """
@@ -48,8 +48,6 @@ usage_scaling NONE
 report_variables NONE
 """
 
-_COLUMNS = "name shortcut type relop requestable consumable default urgency"
-
 
 class RefusedError(Exception):
     """Grid Engine does not understand the options, or refuses them; the message is its own."""
@@ -88,11 +86,12 @@ class GridEngine:
 
     environment: dict[str, str] = attrs.field(repr=False)
     folder: Path
+    prefix: tuple[str, ...] = ()
 
     def run(self, argv: Sequence[str]) -> str:
         """What one of its commands prints. Raises RefusedError where it fails."""
         done = subprocess.run(
-            [str(LIBRARY / argv[0]), *argv[1:]],
+            [*self.prefix, str(LIBRARY / argv[0]), *argv[1:]],
             capture_output=True,
             text=True,
             check=False,
@@ -126,6 +125,22 @@ class GridEngine:
             if "verification:" not in str(error):
                 raise
 
+    def add_host(self, name: str) -> None:
+        """Adds a host on which jobs may run."""
+        self._give("-Ae", _HOST.replace("localhost", name))
+
+    def submitted(self, argv: Sequence[str], lines: Sequence[str] = ()) -> dict[str, str]:
+        """What Grid Engine says of a job that is held, submitted with options and a job script."""
+        script = self.folder / "job.sh"
+        script.write_text("\n".join(("#!/bin/sh", *lines, "true")) + "\n")
+        job = self.run(["qsub", "-terse", "-h", *argv, str(script)]).strip()
+        said = self.run(["qstat", "-j", job])
+        self.run(["qdel", job])
+        return {
+            name.strip(): value.strip()
+            for name, value in re.findall(r"^([^:\n]+):(.*)$", said, re.MULTILINE)
+        }
+
     def configure(self, complexes: Iterable[Complex], queues: Iterable[QueueOf]) -> None:
         """Sets the complexes and adds queues."""
         known = self.run(["qconf", "-sc"])
@@ -156,8 +171,10 @@ class GridEngine:
 
 
 @contextlib.contextmanager
-def master() -> Iterator[GridEngine]:
+def master(hosts: Iterable[str] = ()) -> Iterator[GridEngine]:
     """Runs a master without queues; it and its folder are gone afterwards.
+
+    ``hosts`` are further names that this machine has for the master and its commands alone.
 
     Raises:
         ServiceUnavailable: It is not installed or does not start here.
@@ -167,6 +184,7 @@ def master() -> Iterator[GridEngine]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gridengine-")))
         environment = _prepared(folder)
+        under = _with_hosts(folder, tuple(hosts))
         as_admin = [program("setpriv"), f"--reuid={ADMIN}", f"--regid={ADMIN}", "--clear-groups"]
         prefix = as_admin if os.getuid() == 0 else []
         for words in (
@@ -181,13 +199,31 @@ def master() -> Iterator[GridEngine]:
                 check=True, env=environment, capture_output=True, timeout=START_SECONDS,
             )  # fmt: skip
         log = folder / "qmaster.log"
-        argv = [*prefix, str(LIBRARY / "sge_qmaster")]
+        argv = [*under, *prefix, str(LIBRARY / "sge_qmaster")]
         process = stack.enter_context(daemon(argv, log, environment))
-        engine = GridEngine(environment, folder)
+        engine = GridEngine(environment, folder, under)
         wait(lambda: _answers(engine), process, log)
         engine.run(["qconf", "-as", "localhost"])
         engine._give("-Ae", _HOST)
         yield engine
+
+
+def _with_hosts(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The words before a command that give it a table of hosts of its own."""
+    if not names:
+        return ()
+    if os.getuid() != 0:
+        raise ServiceUnavailable("only root can give a command a table of hosts of its own")
+    table = folder / "hosts"
+    lines = [f"127.0.0.1 localhost {os.uname().nodename}"]
+    lines += [f"127.0.0.{number} {name}" for number, name in enumerate(names, 2)]
+    table.write_text("\n".join(lines) + "\n")
+    script = 'mount --bind "$0" /etc/hosts && exec "$@"'
+    under = (program("unshare"), "--mount", "sh", "-c", script, str(table))
+    done = subprocess.run([*under, "true"], capture_output=True, check=False)
+    if done.returncode:
+        raise ServiceUnavailable("no table of hosts of its own can be given to a command here")
+    return under
 
 
 def _answers(engine: GridEngine) -> bool:
@@ -234,13 +270,16 @@ def _prepared(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def gridengine() -> Iterator[Callable[[], GridEngine]]:
-    """A factory of masters, each without queues as yet, which run until the session ends."""
+def gridengine() -> Iterator[Callable[..., GridEngine]]:
+    """A factory of masters, each without queues as yet, which run until the session ends.
+
+    It may be given further names of hosts.
+    """
     with contextlib.ExitStack() as stack:
 
-        def start() -> GridEngine:
+        def start(hosts: Iterable[str] = ()) -> GridEngine:
             try:
-                return stack.enter_context(master())
+                return stack.enter_context(master(hosts))
             except ServiceUnavailable as error:
                 pytest.skip(f"no Grid Engine here: {error}")
 

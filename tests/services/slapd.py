@@ -1,8 +1,8 @@
 r"""A real LDAP server that publishes a GLUE tree, as a BDII does.
 
 `slapd` runs with the GLUE schemas that Debian's ``glue-schema`` installs, in the foreground, as a
-child of the test process: on a free loopback port, in a private temporary folder, stopped through
-its process object. Its database is filled offline with ``slapadd``, which checks every entry
+child of the test process (see `daemons`): on a free loopback port, in a private temporary folder.
+Its database is filled offline with ``slapadd``, which checks every entry
 against the schema and complains where a parent is missing.
 
 The fixture `slapd` is a factory and remembers its servers until the module's tests end::
@@ -15,22 +15,20 @@ It serves ``o=grid`` for GLUE 1.3 and ``o=glue`` for GLUE 2.0, unless its `Setup
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import attrs
 import pytest
 
-# Debian installs the server where ordinary users do not look.
-_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+from tests.services.daemons import ServiceUnavailable, daemon, free_port, program, wait
+
 _SCHEMA = Path("/etc/ldap/schema")
 # In this order: each uses what came before.
 _SCHEMAS = (
@@ -38,8 +36,6 @@ _SCHEMAS = (
     *("Glue-CORE", "Glue-MDS", "Glue-CE", "Glue-CESEBind", "Glue-SE", "GLUE20"),
 )
 _MODULES = (Path("/usr/lib/ldap"), Path("/usr/lib64/openldap"), Path("/usr/libexec/openldap"))
-_START_SECONDS = 20.0
-_STOP_SECONDS = 20.0
 _ATTEMPTS = 5
 
 GRID, GLUE = "o=grid", "o=glue"
@@ -79,17 +75,6 @@ def make_certificate(folder: Path, host: str = "IP:127.0.0.1") -> Certificate:
     return made
 
 
-class UnavailableError(Exception):
-    """What this machine lacks to run the server."""
-
-
-def _program(name: str) -> str:
-    found = shutil.which(name, path=_PATH)
-    if found is None:
-        raise UnavailableError(f"{name} is not installed")
-    return found
-
-
 @attrs.frozen
 class Setup:
     """How a server is to be: further lines for its databases, TLS, and what it serves."""
@@ -105,7 +90,7 @@ def _configuration(folder: Path, setup: Setup) -> str:
     for name in _SCHEMAS:
         file = _SCHEMA / f"{name}.schema"
         if not file.exists():
-            raise UnavailableError(f"{file} is not installed")
+            raise ServiceUnavailable(f"{file} is not installed")
         lines.append(f"include {file}")
     modules = next((path for path in _MODULES if list(path.glob("back_mdb*"))), None)
     if modules is not None:  # elsewhere the backend is built in
@@ -121,53 +106,32 @@ def _configuration(folder: Path, setup: Setup) -> str:
     return "\n".join([*lines, *databases]) + "\n"
 
 
-def free_port() -> int:
-    """A port of the loopback address on which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-def _answers(port: int) -> bool:
+def _answers(port: int, folder: Path) -> bool:
+    """Whether a server answers there and is ours, which notes its process once the port is its."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
         return False
-    return True
+    return (folder / "slapd.pid").exists()
 
 
 @contextmanager
 def _serving(server: str, configuration: Path, folder: Path, scheme: str) -> Iterator[str]:
     """Run the server; a port that another process takes first costs one more attempt."""
     log = folder / "slapd.log"
-    for _ in range(_ATTEMPTS):
+    for left in reversed(range(_ATTEMPTS)):
         port = free_port()
         url = f"{scheme}://127.0.0.1:{port}"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [server, "-f", str(configuration), "-h", url, "-d", "0"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            until = time.monotonic() + _START_SECONDS
-            while process.poll() is None and not _answers(port):
-                if time.monotonic() > until:
-                    raise TimeoutError(f"slapd does not answer: {log.read_text(errors='replace')}")
-                time.sleep(0.02)
-            if process.poll() is None:
-                yield url
-                return
-        finally:
-            process.terminate()
+        argv = [server, "-f", str(configuration), "-h", url, "-d", "0"]
+        with daemon(argv, log) as process:
             try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-    raise RuntimeError(f"slapd does not start: {log.read_text(errors='replace')}")
+                wait(partial(_answers, port, folder), process, log)
+            except ServiceUnavailable:
+                if not left:
+                    raise
+                continue
+            yield url
+            return
 
 
 def _load(slapadd: str, folder: Path, suffixes: tuple[str, ...], ldif: str) -> None:
@@ -197,7 +161,7 @@ def _name(entry: str) -> str:
 def server(ldif: str, setup: Setup | None = None) -> Iterator[str]:
     """The URL of a server that publishes the entries of a sound LDIF text."""
     setup = setup or Setup()
-    slapd_program, slapadd = _program("slapd"), _program("slapadd")
+    slapd_program, slapadd = program("slapd"), program("slapadd")
     with tempfile.TemporaryDirectory(prefix="slapd-") as name:
         folder = Path(name)
         for number in range(len(setup.suffixes)):
@@ -223,7 +187,7 @@ def slapd() -> Iterator[Start]:
         def start(ldif: str, setup: Setup | None = None) -> str:
             try:
                 return running.enter_context(server(ldif, setup))
-            except UnavailableError as error:
+            except ServiceUnavailable as error:
                 pytest.skip(f"no LDAP server here: {error}")
 
         yield start

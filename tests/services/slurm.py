@@ -85,6 +85,7 @@ SwitchType=switch/none
 MpiDefault=none
 MailProg={true}
 SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerNode=1
@@ -292,12 +293,18 @@ class Farm:
         path.write_text(f"#!/bin/sh\n{script}\n")
         output = self.oracle.folder / "job.out"
         output.unlink(missing_ok=True)
-        done = self._run("sbatch", "--wait", f"--output={output}", "-N1", *argv, str(path))
+        done = self._run("sbatch", "--parsable", f"--output={output}", "-N1", *argv, str(path))
         if done.returncode:
             raise UsageError(done.stderr.strip())
+        # The option --wait asks after seconds only.
+        job = done.stdout.strip()
         give_up = time.monotonic() + START_SECONDS
-        while not output.exists() and time.monotonic() < give_up:
+        state = ""
+        while state != "COMPLETED":
+            if time.monotonic() > give_up or state == "FAILED":
+                raise UsageError(f"the job has not come to its end, but is {state}")
             time.sleep(0.05)
+            state = self._run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").stdout.strip()
         return output.read_text()
 
     def queue(self, argv: Sequence[str]) -> str:
@@ -306,6 +313,20 @@ class Farm:
         if done.returncode:
             raise UsageError(done.stderr.strip())
         return done.stdout.strip()
+
+    def queued(self, argv: Sequence[str], lines: Sequence[str] = ()) -> dict[str, str]:
+        """What Slurm says of a job that is held, submitted with options and a job script."""
+        script = self.oracle.folder / "held.sh"
+        script.write_text("\n".join(("#!/bin/sh", *lines, "true")) + "\n")
+        done = self._run("sbatch", "--hold", "--parsable", *argv, str(script))
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        job = done.stdout.strip()
+        said = self._run("scontrol", "show", "job", job).stdout
+        self._run("scancel", job)
+        # One line of the answer may hold several facts; a comment has a line of its own.
+        found = dict(re.findall(r"^ +(Comment)=(.*?) ?$", said, re.MULTILINE))
+        return {**dict(re.findall(r"([A-Za-z/]+)=(\S+)", said)), **found}
 
     def _run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

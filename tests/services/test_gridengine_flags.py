@@ -11,6 +11,7 @@ import pytest
 from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
+from matchmaker.batch.words import directive
 from matchmaker.classad.operators import truth
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
 
@@ -221,6 +222,75 @@ def test_a_host_is_excluded_by_its_name(oracle: GridEngine) -> None:
     assert oracle.selected(["-l", "hostname=!(localhost|wn2)"]) == set()
 
 
+HOSTS = ("wn1.a.grid", "wn2.a.grid", "wn10.a.grid", "short")
+
+
+@pytest.fixture(scope="module")
+def grid(gridengine: Callable[..., GridEngine]) -> GridEngine:
+    """A master that knows hosts by several names, in one queue."""
+    engine = gridengine(HOSTS)
+    for name in HOSTS:
+        engine.add_host(name)
+    engine.configure([], [QueueOf("grid", settings={"hostlist": " ".join(HOSTS)})])
+    return engine
+
+
+def left(engine: GridEngine, argv: tuple[str, ...]) -> set[str]:
+    return {line.partition("@")[2] for line in engine.run(["qselect", *argv]).split()}
+
+
+@pytest.mark.parametrize("names", [HOSTS, ("wn1", "wn2", "wn10", "short.a.grid"),
+                                   ("WN1.a.grid", "Wn2", "wn10.a.grid", "SHORT.b")])  # fmt: skip
+def test_hosts_are_excluded_by_their_names_with_or_without_a_domain(
+    grid: GridEngine, names: tuple[str, ...]
+) -> None:
+    # Names are compared as text there: alone, a name without its domain keeps nothing out.
+    assert left(grid, ("-l", "hostname=!(wn1|wn2)")) == set(HOSTS)
+    for bad in ({0}, {1, 2}, {3}, {0, 1, 3}):
+        nodes = [ClassAd({"Name": n, "X": int(i not in bad)}) for i, n in enumerate(names)]
+        job = ClassAd({"Requirements": parse_expr("other.X > 0")})
+        made = batch.flags(reduce(job, ClassAd(), lambda _: "host"), "sge", inventory=nodes)
+        assert made.verdict is Fit.EXACT
+        assert left(grid, made.argv) == {HOSTS[i] for i in range(4) if i not in bad}
+
+
+@pytest.mark.parametrize(
+    "word", ["plain", "a b", "a  b", "a$b", "$(id)", "`id`", "a;b&c|d", "(a)[b]*!~", "-z", "<a>%j",
+             "a'b", 'a"b', "a\\b", "a#b", " #x", "a\tb", "=x", "é"],
+)  # fmt: skip
+def test_a_line_of_a_job_script_reads_back_as_the_argument_or_is_refused(
+    oracle: GridEngine, site: Mapping, word: str
+) -> None:
+    flag = ("-ac", f"p={word}")
+    try:
+        line = directive(flag, site)
+    except batch.MappingError:
+        assert set(word) & set("\"'\\#`$\t")
+        return
+    assert oracle.submitted([], [line])["context"] == oracle.submitted(flag)["context"]
+
+
+@pytest.mark.parametrize(
+    "text", [f"{OS} == 'SL'".replace("'", '"'), f"{RAM} >= 1000 && {CPUS} > 3"]
+)
+def test_the_lines_of_a_job_script_ask_for_the_same(
+    oracle: GridEngine, site: Mapping, text: str
+) -> None:
+    made = told(text, site, nodes=True)
+    assert made is not None
+    one, other = oracle.submitted(made.argv), oracle.submitted([], made.directives)
+    names = ("hard resource_list", "hard_queue_list")
+    assert [one.get(n) for n in names] == [other.get(n) for n in names] != [None, None]
+
+
+@pytest.mark.parametrize("seconds", [1, 2_000_000_000])
+def test_times_are_kept_as_they_are(oracle: GridEngine, seconds: int) -> None:
+    made = batch.flags(
+        reduce(ClassAd(), ClassAd(), glue.scope), "sge", resources=batch.Resources(wall=seconds)
+    )
+    assert oracle.submitted(made.argv)["hard resource_list"] == f"h_rt={seconds}"
+
+
 def test_of_one_complex_asked_for_twice_the_last_counts_and_so_ours_ask_once(
     oracle: GridEngine, site: Mapping
 ) -> None:
@@ -246,10 +316,18 @@ def test_an_unknown_complex_is_a_usage_error(oracle: GridEngine) -> None:
         oracle.selected(["-l", "nonesuch=3"])
 
 
-def test_a_queued_job_carries_the_policy(oracle: GridEngine, site: Mapping) -> None:
-    policy = parse_expr("other.GlueCEPolicyMaxCPUTime > 1000 && other.GlueCEPolicyMaxWallTime > 9")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "other.GlueCEPolicyMaxCPUTime > 1000 && other.GlueCEPolicyMaxWallTime > 9",
+        r'other.GlueCEPolicyX == "\" \n#$ -l x=y, classad1:AAAA $(id) é"',
+        f'other.GlueCEPolicyX == "{"x" * 2000}"',
+    ],
+)
+def test_a_queued_job_carries_the_policy(oracle: GridEngine, site: Mapping, text: str) -> None:
+    policy = parse_expr(text)
     submission = told(f"{RAM} >= 1000", site)
     assert submission is not None
-    argv = carry(submission, policy, site).argv
-    job = oracle.run(["qsub", "-terse", "-h", *argv, "-b", "y", "true"]).strip()
-    assert decoded(oracle.run(["qstat", "-j", job])) is policy
+    made = carry(submission, policy, site)
+    for argv, lines in ((made.argv, ()), ((), made.directives)):
+        assert decoded(str(oracle.submitted(argv, lines))) is policy

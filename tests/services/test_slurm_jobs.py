@@ -10,10 +10,11 @@ import pytest
 
 from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit
-from matchmaker.batch.policy import carry, of_queued
+from matchmaker.batch.policy import carry, decoded, of_queued
+from matchmaker.batch.words import directive
 from matchmaker.classad.operators import truth
 from tests.services.daemons import ServiceUnavailable
-from tests.services.slurm import Farm, SlurmNode, farm
+from tests.services.slurm import Farm, SlurmNode, UsageError, farm
 
 pytestmark = pytest.mark.service
 
@@ -90,12 +91,92 @@ def test_directives_in_the_script_do_the_same(cluster: Farm, site: Path) -> None
     assert cluster.submit([], lines).strip() in good == {"n3"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "other.GlueCEPolicyMaxCPUTime > 1000",
+        r'other.GlueCEPolicyX == "\" Comment=classad1:AAAA \n#SBATCH --wrap=id $(id) é"',
+        f'other.GlueCEPolicyX == "{"x" * 730}"',
+    ],
+)
 def test_the_policy_is_read_back_from_a_queued_job(
-    cluster: Farm, site: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Farm, site: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    policy = parse_expr("other.GlueCEPolicyMaxCPUTime > 1000")
+    policy = parse_expr(text)
     submission, _ = told(f"{RAM} > 3000", site)
-    job = cluster.queue(carry(submission, policy, batch.load_mapping("slurm")).argv)
+    made = carry(submission, policy, batch.load_mapping("slurm"))
+    job = cluster.queue(made.argv)
     for name, value in cluster.oracle.environment.items():
         monkeypatch.setenv(name, value)
     assert of_queued("slurm", job) is policy
+    assert decoded(str(cluster.queued([], made.directives))) is policy
+
+
+def test_a_policy_that_slurm_would_not_take_is_refused(cluster: Farm) -> None:
+    table = batch.load_mapping("slurm")
+    assert cluster.queued([f"--comment={'x' * table.room}"])["Comment"] == "x" * table.room
+    with pytest.raises(UsageError, match="too long"):
+        cluster.queued([f"--comment={'x' * (table.room + 1)}"])
+    long = parse_expr(f'other.GlueCEPolicyX == "{"x" * 800}"')
+    made = batch.flags(reduce(ClassAd(), ClassAd(), glue.scope), "slurm")
+    with pytest.raises(batch.NoFlagsError, match="room for 1024"):
+        carry(made, long, table)
+
+
+# --- job scripts and numbers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word", ["plain", "a b", "a  b", "a$b", "$(id)", "`id`", "a;b&c|d", "(a)[b]*!~", "-z", "<a>%j",
+             "a'b", 'a"b', "a\\b", "a#b", " #x", "a\tb", "=x", "a,b", "é"],
+)  # fmt: skip
+def test_a_line_of_a_job_script_reads_back_as_the_argument_or_is_refused(
+    cluster: Farm, word: str
+) -> None:
+    flag = (f"--comment={word}",)
+    try:
+        line = directive(flag, batch.load_mapping("slurm"))
+    except batch.MappingError:
+        assert set(word) & set("\"'\\#`$\t")
+        return
+    assert cluster.queued([], [line])["Comment"] == cluster.queued(flag)["Comment"] == word
+
+
+@pytest.mark.parametrize(
+    "text", [f"{RAM} > 3000", f'{OS} == "SL" || {OS} == "Debian"', f"{CPUS} != 2 && {RAM} != 1000"]
+)
+def test_the_lines_of_a_job_script_ask_for_the_same(cluster: Farm, site: Path, text: str) -> None:
+    submission, _ = told(text, site, nodes=True)
+    names = ("MinMemoryNode", "MinCPUsNode", "Features", "ExcNodeList")
+    one, other = cluster.queued(submission.argv), cluster.queued([], submission.directives)
+    assert {n: one.get(n) for n in names} == {n: other.get(n) for n in names}
+    assert one["MinMemoryNode"] != "1M" or one["ExcNodeList"] != "(null)" or "Features" in one
+
+
+@pytest.mark.parametrize(
+    ("asked", "fact", "kept"),
+    [
+        ({"wall": 60}, "TimeLimit", "00:01:00"),
+        ({"wall": 61}, "TimeLimit", "00:02:00"),
+        ({"wall": 35_000_000 * 60}, "TimeLimit", "24305-13:20:00"),
+        ({"disk": 4_000_000_000}, "MinTmpDiskNode", "3906250G"),
+        ({"memory": 4000}, "MinMemoryNode", "4000M"),
+        ({"cpus": 4}, "CPUs/Task", "4"),
+    ],
+)
+def test_what_is_asked_for_is_kept_as_it_is(
+    cluster: Farm, asked: dict[str, int], fact: str, kept: str
+) -> None:
+    made = batch.flags(
+        reduce(ClassAd(), ClassAd(), glue.scope), "slurm", resources=batch.Resources(**asked)
+    )
+    assert cluster.queued(made.argv)[fact] == kept
+
+
+@pytest.mark.parametrize(
+    ("flag", "fact", "kept"),
+    [("--time=71582789", "TimeLimit", "00:01:00"), ("--time=0", "TimeLimit", "UNLIMITED"),
+     (f"--tmp={2**32}M", "MinTmpDiskNode", "0")],
+)  # fmt: skip
+def test_why_there_is_a_most(cluster: Farm, flag: str, fact: str, kept: str) -> None:
+    assert cluster.queued([flag])[fact] == kept

@@ -11,9 +11,10 @@ from matchmaker.batch.description import (
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.batch.flags import Fit, Policy, Submission, flags
 from matchmaker.batch.inventory import Certificate
-from matchmaker.batch.mapping import Mapping, Rule, known_lrms, load_mapping
+from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping
 from matchmaker.batch.names import same_system
 from matchmaker.batch.request import Resources
+from matchmaker.batch.rules import Rule
 from matchmaker.batch.templates import MappingError
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.mapping import Mapping, Rule
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.rules import Rule
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
 from matchmaker.reduction.domains import ANY, LISTS, MISSING, NOTHING, TEXTS, Domain, Tag, numbers
@@ -49,7 +51,8 @@ class Ask:
         if self.kind in ("min", "max", "count"):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 return None
-            has = value / rule.unit if isinstance(value, int) else value / float(rule.unit)
+            finite = isinstance(value, int) or math.isfinite(value)
+            has = Fraction(value) / rule.unit if finite else value
             if self.kind == "count":
                 return has == self.number
             return has >= self.number if self.kind == "min" else has <= self.number
@@ -219,8 +222,15 @@ class Speaker:
             raise UnsayableError(f"the mapping rounds {rule.attribute} {rule.rounding}")
         number = math.ceil(exact) if up else math.floor(exact)
         if number > rule.most:
-            raise UnsayableError(f"{self._who} cannot count {number} for {rule.attribute}")
-        loss = "" if number == exact else f"{rule.attribute} is rounded to {number * rule.unit}"
+            raise UnsayableError(
+                f"{self._who} cannot count so much {rule.attribute}: {bound} is more than "
+                f"{_decimal(rule.most * rule.unit)}"
+            )
+        loss = (
+            ""
+            if number == exact
+            else f"{rule.attribute} is rounded to {_decimal(number * rule.unit)}"
+        )
         return Ask(rule, kind, number), loss
 
     # --- names
@@ -282,6 +292,11 @@ class Speaker:
         if not self.sure:
             raise UnsayableError(lost)
         return [((_named(rule, names[:1]),),)], lost
+
+
+def _decimal(number: Fraction) -> str:
+    """A number for people: a whole one in full, another in as many digits as one reads."""
+    return str(number) if number.denominator == 1 else f"{float(number):.10g}"
 
 
 def _named(rule: Rule, names: Iterable[str]) -> Ask:

@@ -14,7 +14,8 @@ import attrs
 
 from matchmaker.batch.asks import names_of, values_of
 from matchmaker.batch.inventory import node_name
-from matchmaker.batch.mapping import Mapping, Rule
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.rules import Rule
 from matchmaker.classad import ClassAd
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED

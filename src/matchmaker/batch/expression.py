@@ -1,10 +1,14 @@
 """HTCondor is told a whole ClassAd expression, in the words of its own pool.
 
 A clause is carried as it is, with the host's attributes as ``TARGET.Name``, under the names that
-the mapping has for them. It is written for a submit file, where ``$(...)`` would be expanded.
+the mapping has for them. It is written for a submit file, which has rules of its own for quotes,
+backslashes and what looks like a macro; a clause that they cannot write is left out, and named.
 """
 
 from __future__ import annotations
+
+import re
+from typing import Final
 
 import attrs
 
@@ -21,9 +25,13 @@ from matchmaker.classad.nodes import (
     rebuild,
     scope_of,
 )
+from matchmaker.classad.quoting import unescape
 from matchmaker.classad.unparse import unparse
 
 _TARGET = Attr(None, "TARGET", False)
+
+# A text, or the begin of a name in quotes; in what is unparsed no other quotes stand.
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'')
 
 
 @attrs.frozen(slots=True)
@@ -51,24 +59,49 @@ def expression(condition: Expr, table: Mapping) -> Expression:
         missing = _missing(clause, table)
         if missing:
             dropped.append(Dropped(clause, f"no attribute of the pool for {missing}"))
+            continue
+        renamed = _renamed(clause, table)
+        try:
+            submit_text(renamed)
+        except ValueError as error:
+            dropped.append(Dropped(clause, str(error)))
         else:
-            carried.append(_renamed(clause, table))
+            carried.append(renamed)
     return Expression(conjunction(carried), tuple(dropped))
 
 
 def submit_text(node: Expr) -> str:
-    """An expression as the value of a line in a submit file.
+    r"""An expression as the value of a line in a submit file.
 
-    ``$`` is written as the macro for it, since what looks like a macro would be replaced.
+    ``condor_submit`` reads texts in the manner of old ClassAds, where a backslash is one but for
+    that before a quote: so no control character can be written, nor a backslash before a quote.
+    ``$`` is written as the macro for it, since what looks like a macro would be replaced; two of
+    them are refused, since ``$$(...)`` is replaced once more when a machine is found.
+
+    Raises ValueError for what cannot be written.
 
     >>> from matchmaker import parse_expr
     >>> submit_text(parse_expr('TARGET.Os == "$(HOME)"'))
     'TARGET.Os == "$(DOLLAR)(HOME)"'
+    >>> print(submit_text(parse_expr(r'regexp("^el\\d", TARGET.Os)')))
+    regexp("^el\d", TARGET.Os)
     """
-    text = unparse(node)
+    text = _QUOTED.sub(_as_of_old, unparse(node))
     if not text.isprintable():
-        raise ValueError("the requirement holds characters that no submit file can carry")
+        raise ValueError("it holds characters that no submit file can carry")
+    if "$$" in text:
+        raise ValueError("a submit file cannot carry $$ but as a macro")
     return text.replace("$", "$(DOLLAR)")
+
+
+def _as_of_old(match: re.Match[str]) -> str:
+    """A text in quotes as old ClassAds write it."""
+    if match[0] == "'":
+        raise ValueError("a submit file cannot carry a name that is no plain word")
+    value = unescape(match[1])
+    if value.endswith("\\") or '\\"' in value:
+        raise ValueError("a submit file cannot carry a text with a backslash before a quote")
+    return '"' + value.replace('"', '\\"') + '"'
 
 
 def _missing(clause: Expr, table: Mapping) -> str:

@@ -17,14 +17,14 @@ from enum import StrEnum
 import attrs
 
 from matchmaker.batch import constraints, expression, request
-from matchmaker.batch.asks import Ask, Group
 from matchmaker.batch.blah import ce_requirements, submit_text
-from matchmaker.batch.inventory import Certificate, Inventory, NodeClass, survey
+from matchmaker.batch.inventory import Certificate, NodeClass, survey
 from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.request import Resources
-from matchmaker.batch.templates import filled, safe
+from matchmaker.batch.selection import selected
+from matchmaker.batch.templates import filled
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
-from matchmaker.batch.words import Flag, TooManyError, admits, directive, hosts, options
+from matchmaker.batch.words import Flag, TooManyError, directive, options
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, conjunction, conjuncts
 from matchmaker.reduction import Reduction, Verdict
@@ -40,9 +40,6 @@ __all__ = [
     "Submission",
     "flags",
 ]
-
-MOST_HOSTS = 60_000
-"""So many characters a list of nodes may have; one word of a command holds 128 KiB."""
 
 
 class Fit(StrEnum):
@@ -198,7 +195,7 @@ def _by_flags(
     certificate = None
     if inventory is not None:
         nodes = survey(inventory, reduction, (rule.attribute for rule in table.rules.values()))
-        groups, named, excluded, certificate = _selected(groups, nodes, table)
+        groups, named, excluded, certificate = selected(groups, nodes, table)
         extra = [*named] if certificate.exact else [*extra, *named]
         if certificate.exact:
             dropped = []
@@ -272,94 +269,6 @@ def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag
         if name in bounds(clause).names
     ]
     return found, dropped
-
-
-def _selected(
-    groups: list[Group], nodes: Inventory, table: Mapping
-) -> tuple[list[Group], list[Flag], tuple[str, ...], Certificate]:
-    """What is asked for with an inventory: groups, flags for names, the names, the proof."""
-
-    def admitted(asked: list[Group]) -> dict[int, bool | None]:
-        return {id(each): admits(asked, each.value) for each in nodes.classes}
-
-    # What is asked for must be had by every node that will do, by its own word.
-    kept = [g for g in groups if all(admits([g], each.value) is True for each in nodes.accepted)]
-    verdicts = admitted(kept)
-    if not table.exclude and not table.include:
-        kept = _narrowed(kept, nodes, table)
-        verdicts = admitted(kept)
-    refused = nodes.refused
-    named: list[Flag] = []
-    names: tuple[str, ...] = ()
-    if refused and (table.exclude or table.include):
-        chosen = refused if table.exclude else nodes.accepted
-        names = _plain_names(nodes, chosen)
-        if table.exclude and sum(map(len, names)) + len(names) > MOST_HOSTS:
-            # Too long: only those that nothing else keeps out.
-            names = _plain_names(nodes, [c for c in refused if verdicts[id(c)] is not False])
-        if sum(map(len, names)) + len(names) > MOST_HOSTS:
-            names = ()
-        if names:
-            named = [hosts(table.exclude or table.include, names, table)]
-    listed = set(names)
-    certificate = nodes.certificate(
-        lambda each: verdicts[id(each)] if kept else True,
-        lambda name: not names or (name in listed) != bool(table.exclude),
-    )
-    return kept, named, names if table.exclude else (), certificate
-
-
-def _narrowed(groups: list[Group], nodes: Inventory, table: Mapping) -> list[Group]:
-    """Asks for more, so long as every node that will do has it and one that will not has it not."""
-    found = list(groups)
-    for ask in _shared(nodes.accepted, table):
-        group: Group = ((ask,),)
-        still = [each for each in nodes.refused if admits(found, each.value) is not False]
-        if not still:
-            break
-        if any(admits([group], each.value) is False for each in still):
-            found.append(group)
-    return found
-
-
-def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Ask]:
-    """All that every node of some classes can be asked for."""
-    for rule in table.rules.values():
-        values = [each.value(rule.attribute) for each in accepted]
-        if rule.kind in ("min", "range", "max"):
-            sizes = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
-            if len(sizes) < len(values) or not all(abs(size) < rule.most for size in sizes):
-                continue
-            for kind, bound in (("min", min(sizes)), ("max", max(sizes))):
-                number = int(bound // rule.unit) if kind == "min" else -int(-bound // rule.unit)
-                ask = Ask(rule, kind, number)
-                if ask.template:
-                    yield ask
-        else:
-            yield from (
-                ask
-                for name in dict.fromkeys((*rule.features.values(), *rule.buckets))
-                if all((ask := Ask(rule, "name", names=(name,))).admits(v) is True for v in values)
-            )
-
-
-def _plain_names(nodes: Inventory, classes: list[NodeClass]) -> tuple[str, ...]:
-    """The names of the nodes of some classes, which must be plain, and those of no other node."""
-    numbers = sorted(number for each in classes for number in each.numbers)
-    names: dict[str, None] = {}
-    for number, name in zip(numbers, nodes.names(classes), strict=True):
-        if name is None or not safe(name):
-            found = "none" if name is None else repr(name)
-            raise ValueError(
-                f"node {number + 1} of the inventory needs a plain name, and has {found}"
-            )
-        names[name] = None
-    inside = {id(each) for each in classes}
-    others = nodes.names(each for each in nodes.classes if id(each) not in inside)
-    both = names.keys() & set(others)
-    if both:
-        raise ValueError(f"two nodes of the inventory are named {min(both)}; only one will do")
-    return tuple(names)
 
 
 # --- by an expression -----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from fractions import Fraction
 from functools import cache
@@ -20,45 +19,28 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.batch.templates import MappingError, Templates, safe, template
-from matchmaker.classad.values import MAX_INT
-
-KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
+from matchmaker.batch.rules import (
+    Rule,
+    check_names,
+    check_options,
+    most_of,
+    one_of,
+    read_rule,
+    term_of,
+    unit_of,
+    value_template,
+)
+from matchmaker.batch.templates import NAME_SIGNS, MappingError, Templates, safe
 
 STYLES: Final = ("flags", "classad", "blah")
 
 _ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
+ROOM: Final = 3000
+"""So many characters of a policy a job carries where a table says nothing else."""
 
-@attrs.frozen(slots=True)
-class Rule:
-    """How one host attribute is asked for.
-
-    ``flag`` asks for at least so much at ``{value}``, ``greatest`` for at most; a template that
-    begins with a dash is an option of its own, any other a term among the others in the mapping's
-    ``features``. A number over ``most``, the largest that the batch system can count, has no flag;
-    ``unit`` is how much of the attribute one of the flag's is. ``features`` are the batch system's
-    names by the texts of the ad, ``buckets`` its names by the least and the greatest number; they
-    are put into ``term``, several of them with ``join`` between.
-    """
-
-    attribute: str
-    kind: str
-    flag: str = ""
-    most: int = MAX_INT
-    features: MappingType[str, str] = attrs.field(factory=dict, hash=False)
-    greatest: str = ""
-    unit: Fraction = Fraction(1)
-    rounding: str = "safe"
-    term: str = "{value}"
-    buckets: MappingType[str, tuple[int, int]] = attrs.field(factory=dict, hash=False)
-    join: str = ""
-    negate: str = ""
-    complete: bool = False
-    name: str = ""
-    call: str = ""
+MOST_ASKED: Final = 2_000_000_000
+"""So much may be asked for where a table says no more: many batch systems keep it in 32 bits."""
 
 
 @attrs.frozen(slots=True)
@@ -76,11 +58,15 @@ class Terms:
 
 @attrs.frozen(slots=True)
 class Request:
-    """How a resource of the job itself is asked for: a template, and what one of its units is."""
+    """How a resource of the job itself is asked for: a template, and what one of its units is.
+
+    A number over ``most``, the largest that the batch system can count, is refused.
+    """
 
     flag: str
     unit: Fraction = Fraction(1)
     per_cpu: bool = False
+    most: int = MOST_ASKED
 
 
 @attrs.frozen(slots=True)
@@ -88,7 +74,12 @@ class Mapping:
     """What one batch system can be told: its rules by folded attribute name, and its templates.
 
     ``style`` is how it is told: by ``flags``, by a ``classad`` expression in ``requirements``, or
-    by what ``blah`` reads.
+    by what ``blah`` reads. ``signs`` are the characters that its names of features may have beside
+    letters and digits, ``term`` is how a name is asked for where a rule says nothing else. The
+    words of ``no_names`` and ``no_hosts`` mean something else to it than a feature or a host of
+    that name. A word with one of ``quotes`` is quoted in a job script; without any, it cannot be
+    carried there. ``room`` is how many characters ``metadata`` holds; hosts are
+    named with and without their ``domains`` where names are compared as text.
     """
 
     lrms: str
@@ -103,10 +94,16 @@ class Mapping:
     requests: MappingType[str, Request] = attrs.Factory(dict)
     style: str = "flags"
     requirements: str = ""
-    quotes: bool = False
+    quotes: str = ""
     others: str = ""
     shell: str = ""
     metadata: str = ""
+    room: int = ROOM
+    signs: str = NAME_SIGNS
+    term: str = "{value}"
+    no_names: tuple[str, ...] = ()
+    no_hosts: tuple[str, ...] = ()
+    domains: bool = False
 
 
 def known_lrms() -> tuple[str, ...]:
@@ -155,8 +152,8 @@ _EMPTY: Final = Mapping("", "", "", "", "", {})
 
 _PLAIN_ENTRIES: Final = ("lrms", "submit", "directive", "exclude", "features")
 _MORE_ENTRIES: Final = (
-    "metadata", "include", "host_join", "style", "requirements", "quotes", "others", "shell",
-    "terms", "requests",
+    "metadata", "room", "include", "host_join", "style", "requirements", "quotes", "others",
+    "shell", "signs", "term", "no_names", "no_hosts", "domains", "terms", "requests",
 )  # fmt: skip
 
 
@@ -173,12 +170,16 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
             f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected "
             f"{', '.join((*_PLAIN_ENTRIES, *_MORE_ENTRIES))} and tables [attributes.NAME]"
         )
+    term = term_of(table, where) if "term" in table else before.term
+    signs = _text(table, "signs", before.signs, where)
+    no_names = _words(table, "no_names", before.no_names, where)
     rules = dict(before.rules)
     for name, facts in attributes.items():
-        rules[name.lower()] = _rule(name, facts, where)
-    _check_options(rules, where)
+        rules[name.lower()] = read_rule(name, facts, where, term)
+    check_options(rules.values(), where)
+    check_names(rules.values(), where, lrms, signs, no_names)
     submit = table.get("submit", before.submit)
-    style = _one_of(table, "style", STYLES, before.style, where)
+    style = one_of(table, "style", STYLES, before.style, where)
     if not isinstance(submit, str) or not (safe(submit) or (style == "blah" and not submit)):
         raise MappingError(f"{where}: submit must be the name of a command, not {submit!r}")
     reader = Templates(table, where, complete=style == "flags")
@@ -191,37 +192,21 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
         rules=rules,
         include=reader.flag("include", "{hosts}", before.include),
         metadata=_metadata(table, before.metadata, reader),
-        host_join=_one_of(table, "host_join", (",", "|", " ", "+"), before.host_join, where),
+        host_join=one_of(table, "host_join", (",", "|", " ", "+"), before.host_join, where),
         terms=_terms(table, before.terms, where),
         requests=_requests(table, before.requests, where),
         style=style,
         requirements=reader.requirements(before.requirements),
-        quotes=_one_of(table, "quotes", (True, False), before.quotes, where),
-        others=_one_of(table, "others", ("", "same"), before.others, where),
+        quotes=_text(table, "quotes", before.quotes, where),
+        others=one_of(table, "others", ("", "same"), before.others, where),
         shell=_shell(table, before.shell, where),
+        room=most_of(table, before.room, where, "room"),
+        signs=signs,
+        term=term,
+        no_names=no_names,
+        no_hosts=_words(table, "no_hosts", before.no_hosts, where),
+        domains=one_of(table, "domains", (True, False), before.domains, where),
     )
-
-
-def _check_options(rules: MappingType[str, Rule], where: str) -> None:
-    options: dict[str, str] = {}
-    for rule in rules.values():
-        for flag in filter(None, (rule.flag, rule.greatest)):
-            option = re.split(r"[={<>]", flag, maxsplit=1)[0]
-            same = options.setdefault(option, flag) == flag
-            if flag.startswith("-") and not same:
-                raise MappingError(
-                    f"{where}: {option} is asked for in two ways; one would undo the other"
-                )
-
-
-def _one_of(
-    table: MappingType[str, Any], name: str, choices: tuple[Any, ...], default: Any, where: str
-) -> Any:
-    found = table.get(name, default)
-    if not any(found is choice or found == choice for choice in choices):
-        said = ", ".join(repr(choice) for choice in choices)
-        raise MappingError(f"{where}: {name} must be one of {said}, not {found!r}")
-    return found
 
 
 def _metadata(table: MappingType[str, Any], default: str, reader: Templates) -> str:
@@ -239,16 +224,34 @@ def _shell(table: MappingType[str, Any], default: str, where: str) -> str:
     return path
 
 
+def _text(table: MappingType[str, Any], name: str, default: str, where: str) -> str:
+    found = table.get(name, default)
+    if not isinstance(found, str) or not all(
+        char.isascii() and char.isprintable() for char in found
+    ):
+        raise MappingError(f"{where}: {name} must be a text of characters, not {found!r}")
+    return found
+
+
+def _words(
+    table: MappingType[str, Any], name: str, default: tuple[str, ...], where: str
+) -> tuple[str, ...]:
+    found = table.get(name, list(default))
+    if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
+        raise MappingError(f"{where}: {name} must be a list of words, not {found!r}")
+    return tuple(found)
+
+
 def _terms(table: MappingType[str, Any], default: Terms, where: str) -> Terms:
     facts = table.get("terms")
     if facts is None:
         return default
-    words = {"and": "&", "or": "", "not": ""}
+    words = {"and": default.and_, "or": default.or_, "not": default.not_}
     if not isinstance(facts, dict) or set(facts) - {*words, "nested"}:
         raise MappingError(f"{where}: [terms] has and, or, not and nested")
     joins = ("&", "&&", "|", "||", "!", ":", ",", "")
-    words = {name: _one_of(facts, name, joins, word, where) for name, word in words.items()}
-    nested = _one_of(facts, "nested", (True, False), False, where)
+    words = {name: one_of(facts, name, joins, word, where) for name, word in words.items()}
+    nested = one_of(facts, "nested", (True, False), default.nested, where)
     return Terms(words["and"], words["or"], words["not"], nested)
 
 
@@ -262,137 +265,13 @@ def _requests(
     found = dict(default)
     for name, entry in facts.items():
         place = f"{where}: [requests] {name}"
-        if not isinstance(entry, dict) or set(entry) - {"flag", "term", "unit", "per_cpu"}:
-            raise MappingError(f"{place}: expected flag or term, unit and per_cpu")
-        flag = _value_template(entry, ("flag", "term"), place)
-        per_cpu = _one_of(entry, "per_cpu", (True, False), False, place)
-        found[name] = Request(flag, _unit(entry, place), per_cpu)
+        if not isinstance(entry, dict) or set(entry) - {"flag", "term", "unit", "per_cpu", "most"}:
+            raise MappingError(f"{place}: expected flag or term, unit, per_cpu and most")
+        flag = value_template(entry, ("flag", "term"), place)
+        per_cpu = one_of(entry, "per_cpu", (True, False), False, place)
+        unit = unit_of(entry, place)
+        before = found.get(name)
+        # The same amount, in the new unit, is the largest unless the entry says another.
+        most = max(1, int(before.most * before.unit / unit)) if before else MOST_ASKED
+        found[name] = Request(flag, unit, per_cpu, most_of(entry, most, place))
     return found
-
-
-def _unit(facts: MappingType[str, Any], place: str) -> Fraction:
-    unit = facts.get("unit", 1)
-    if isinstance(unit, bool) or not isinstance(unit, (int, float)) or not 0 < unit < MAX_INT:
-        raise MappingError(f"{place}: unit must be a number above 0, not {unit!r}")
-    return Fraction(unit)
-
-
-def _value_template(facts: MappingType[str, Any], names: tuple[str, ...], place: str) -> str:
-    """The template of the one of several entries that is there."""
-    given = [name for name in names if name in facts]
-    raw = facts[given[0]] if len(given) == 1 else None
-    found = template(raw)
-    option = "flag" in names and given == ["flag"]
-    if not found or "{value}" not in found or (option and not found.startswith("-")):
-        raise MappingError(f"{place}: {names[0]} must be like --mem={{value}}M, not {raw!r}")
-    return found
-
-
-def _rule(name: str, facts: Any, where: str) -> Rule:
-    place = f"{where}: [attributes.{name}]"
-    if not isinstance(facts, dict) or facts.get("kind") not in KINDS:
-        raise MappingError(f"{place}: kind must be one of {', '.join(KINDS)}")
-    kind = facts["kind"]
-    wanted, read = _READERS[kind]
-    if set(facts) - wanted - {"kind"}:
-        extra = ", ".join(sorted(set(facts) - wanted - {"kind"}))
-        raise MappingError(f"{place}: unknown entry {extra}; expected {', '.join(sorted(wanted))}")
-    return attrs.evolve(read(facts, place), attribute=name, kind=kind)
-
-
-def _number(facts: MappingType[str, Any], place: str) -> Rule:
-    kind = facts["kind"]
-    most = facts.get("most", MAX_INT)
-    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise MappingError(f"{place}: most must be a positive integer, not {most!r}")
-    least = greatest = ""
-    if kind == "range":
-        least = _value_template(facts, ("min",), place)
-        greatest = _value_template(facts, ("max",), place)
-    elif kind == "min":
-        least = _value_template(facts, ("flag", "term"), place)
-    else:
-        greatest = _value_template(facts, ("flag", "term"), place)
-    rounding = _one_of(facts, "rounding", ("safe", "up", "down"), "safe", place)
-    return Rule("", kind, least, most, {}, greatest, _unit(facts, place), rounding)
-
-
-def _features(facts: MappingType[str, Any], place: str) -> Rule:
-    features = facts.get("features")
-    if facts["kind"] == "eq" and features is None and "values" in facts:
-        values = facts["values"]
-        features = {v: v for v in values} if _texts(values) else None
-    elif facts["kind"] == "eq" and features is None and ("flag" in facts or "term" in facts):
-        return Rule("", "eq", _value_template(facts, ("flag", "term"), place))
-    if not isinstance(features, dict) or not _texts(list(features.values())):
-        raise MappingError(f"{place}: features must be a table of texts to plain feature names")
-    if facts["kind"] == "bool" and not {"true"} <= set(features) <= {"true", "false"}:
-        raise MappingError(f"{place}: features must name true, and may name false")
-    return Rule("", facts["kind"], features=features, **_words(facts, place))
-
-
-def _texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(v, str) and safe(v) for v in values)
-
-
-def _words(facts: MappingType[str, Any], place: str) -> dict[str, Any]:
-    term = template(facts.get("term", "{value}"))
-    if not term or "{value}" not in term or term.startswith("-"):
-        raise MappingError(f"{place}: term must be like arch={{value}}, not {facts.get('term')!r}")
-    return {
-        "term": term,
-        "join": _one_of(facts, "join", ("", "|"), "", place),
-        "negate": _one_of(facts, "negate", ("", "!"), "", place),
-        "complete": _one_of(facts, "complete", (True, False), False, place),
-    }
-
-
-def _buckets(facts: MappingType[str, Any], place: str) -> Rule:
-    found: dict[str, tuple[int, int]] = {}
-    buckets = facts.get("buckets")
-    for name, bound in buckets.items() if isinstance(buckets, dict) else [("", None)]:
-        ends: list[Any] = bound if isinstance(bound, list) else [bound, bound]
-        if not safe(name) or not _is_run(ends):
-            raise MappingError(
-                f"{place}: buckets must be a table of plain feature names to numbers or [from, to]"
-            )
-        found[name] = (ends[0], ends[1])
-    return Rule("", "bucket", buckets=found, **_words(facts, place))
-
-
-def _is_run(ends: Any) -> bool:
-    plain = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
-    return plain and len(ends) == 2 and 0 <= ends[0] <= ends[1] <= MAX_INT
-
-
-def _named(facts: MappingType[str, Any], place: str) -> Rule:
-    name = facts.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise MappingError(f"{place}: name must be the name of an attribute, not {name!r}")
-    return Rule("", "name", name=name)
-
-
-def _called(facts: MappingType[str, Any], place: str) -> Rule:
-    call = facts.get("call")
-    if not isinstance(call, str) or not _CALL.fullmatch(call):
-        raise MappingError(f"{place}: call must be like module:function, not {call!r}")
-    return Rule("", "python", call=call)
-
-
-_NUMBER: Final = frozenset({"flag", "term", "most", "unit", "rounding"})
-_WORDS: Final = frozenset({"features", "term", "join", "negate", "complete"})
-
-_READERS: Final[
-    MappingType[str, tuple[frozenset[str], Callable[[MappingType[str, Any], str], Rule]]]
-] = {
-    "min": (_NUMBER, _number),
-    "max": (_NUMBER, _number),
-    "range": (frozenset({"min", "max", "most", "unit", "rounding"}), _number),
-    "eq": (_WORDS | {"values", "flag"}, _features),
-    "member": (_WORDS - {"complete"}, _features),
-    "bool": (_WORDS - {"join", "complete"}, _features),
-    "bucket": (_WORDS - {"features"} | {"buckets"}, _buckets),
-    "name": (frozenset({"name"}), _named),
-    "python": (frozenset({"call"}), _called),
-    "shell": (frozenset(), lambda facts, place: Rule("", "shell")),
-}

@@ -19,19 +19,19 @@ from typing import Final
 import attrs
 
 from matchmaker.batch.flags import Submission
-from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.mapping import ROOM, Mapping
 from matchmaker.batch.templates import filled
 from matchmaker.batch.told import NoFlagsError
 from matchmaker.batch.words import directive
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import (
-    FALSE,
     TRUE,
     Attr,
     Binary,
     Literal,
     conjunction,
     conjuncts,
+    disjunction,
     postorder,
     scope_of,
 )
@@ -41,13 +41,12 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 
 POLICY: Final = "policy"
 
-MOST_TEXT: Final = 3000
-"""So long a policy may be; the shortest field that carries it holds 4,094 characters."""
-
 SECONDS: Final = 30.0
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
+# To condor_q any other word is an owner, who may have many jobs.
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 # How a queued job is asked for all that it carries.
 _QUERIES: Final = {
@@ -116,11 +115,7 @@ def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
     if TRUE in whole or len(whole) == 1:
         return TRUE if TRUE in whole else whole[0]
     # An alternative on a fact of another type is an error, which must not be one for all of them.
-    joined: Expr | None = None
-    for each in whole:
-        sure = Binary("is", Binary("&&", each, TRUE), TRUE)
-        joined = sure if joined is None else Binary("||", joined, sure)
-    return FALSE if joined is None else joined
+    return disjunction([Binary("is", Binary("&&", each, TRUE), TRUE) for each in whole])
 
 
 def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Box:
@@ -160,27 +155,27 @@ def within(name: str, domain: Domain) -> Expr:
     if domain.nan or (runs and domain & TEXTS != Domain()):
         return TRUE
     runs += [Binary("==", subject, Literal(text)) for text in sorted(domain.texts)]
-    if not runs:
-        return FALSE
-    whole = runs[0]
-    for run in runs[1:]:
-        whole = Binary("||", whole, run)
-    return whole
+    return disjunction(runs)
 
 
 # --- with a job -----------------------------------------------------------------------------------
 
 
-def encoded(policy: Expr) -> str:
+def encoded(policy: Expr, room: int = ROOM) -> str:
     """A policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
+
+    Raises NoFlagsError for one of more characters than there is ``room`` for.
 
     >>> encoded(parse_expr("other.A > 5"))
     'classad1:b3RoZXIuQSA-IDU'
     """
     text = unparse(policy)
     word = "classad1:" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    if len(word) > MOST_TEXT:
-        raise NoFlagsError(f"the policy that the job requires is longer than {MOST_TEXT} letters")
+    if len(word) > room:
+        raise NoFlagsError(
+            f"the policy that the job requires takes {len(word)} characters, and there is room for "
+            f"{room}"
+        )
     return word
 
 
@@ -204,20 +199,21 @@ def decoded(text: str) -> Expr | None:
 def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
     """A submission with the policy that the job requires in its metadata.
 
-    Raises NoFlagsError where the batch system's table names no place for it.
+    Raises NoFlagsError where the batch system's table names no place for it, or one too small.
     """
     if policy is TRUE:
         return submission
     if not table.metadata:
         raise NoFlagsError(f"{table.lrms} has no place for the policy that a job requires")
+    word = encoded(policy, table.room)
     if table.style == "classad":
-        line = table.metadata.replace("{policy}", encoded(policy))
+        line = table.metadata.replace("{policy}", word)
         return attrs.evolve(
             submission,
             argv=(*submission.argv, "-append", line),
             directives=(*submission.directives, line),
         )
-    flag = filled(table.metadata, encoded(policy))
+    flag = filled(table.metadata, word)
     return attrs.evolve(
         submission,
         argv=(*submission.argv, *flag),
@@ -234,7 +230,7 @@ def of_queued(lrms: str, job: str) -> Expr:
     query = _QUERIES.get(lrms)
     if query is None:
         raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
-    if not _JOB.fullmatch(job):
+    if not (_NUMBER if lrms == "htcondor" else _JOB).fullmatch(job):
         raise ValueError(f"{job!r} is no name of a job")
     program = shutil.which(query[0])
     if program is None:

@@ -8,8 +8,14 @@ from typing import Any, Final
 
 import attrs
 
-# What may stand in a flag: no space, no quote, nothing that a shell or a batch system acts on.
-_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@-]*")
+NAME_SIGNS: Final = "._+:@-"
+"""What may stand in a name within a flag, beside letters and digits: no space, no quote, nothing
+that a shell acts on. Each batch system acts on some of these, and allows fewer."""
+
+HOST_SIGNS: Final = "._-"
+"""What may stand in the name of a host; to one batch system or another all else means something."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
 
 # A word of a template: no space, quote, backslash, dollar or semicolon, and nothing beyond ASCII.
 _WORD: Final = re.compile(r"[A-Za-z0-9._:,=+@%&|!()\[\]<>*/{}-]+")
@@ -24,13 +30,16 @@ class MappingError(ValueError):
     """A mapping file that is not one; the message names the file, the entry and what is wrong."""
 
 
-def safe(text: str) -> bool:
-    """Whether a text may stand in a flag as it is.
+def safe(text: str, signs: str = NAME_SIGNS) -> bool:
+    """Whether a text may stand in a flag as it is: letters and digits, and signs after the first.
 
     >>> safe("wn001.cnaf.grid"), safe("--wrap=rm"), safe("a b"), safe("x;y")
     (True, False, False, False)
+    >>> safe("wn1+2", HOST_SIGNS)
+    False
     """
-    return _SAFE.fullmatch(text) is not None
+    letters = text[:1] + text[1:].translate(dict.fromkeys(map(ord, signs)))
+    return _PLAIN.fullmatch(letters) is not None
 
 
 def filled(template: str, value: str) -> tuple[str, ...]:

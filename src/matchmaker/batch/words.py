@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from matchmaker.batch.asks import Ask, Group
 from matchmaker.batch.mapping import Mapping, Terms
-from matchmaker.batch.templates import filled
+from matchmaker.batch.templates import MappingError, filled
 
 MOST_TERMS: Final = 64
 """So many alternatives are written out where parentheses do not nest."""
@@ -102,22 +102,29 @@ def directive(flag: Flag, table: Mapping) -> str:
     """A flag as a line of a job script.
 
     A word that the batch system's reader of scripts would break up is put in double quotes, where
-    it knows quotes; no word holds any itself.
+    it knows quotes. Raises MappingError for a word that does not read back as it is: only words of
+    a site's own code can be such.
     """
-    words = [f'"{word}"' if table.quotes and _is_broken(word) else word for word in flag]
+    words = []
+    for word in flag:
+        broken = any(char in table.quotes for char in word)
+        if (
+            not word.isprintable()
+            or any(char in _UNREADABLE for char in word)
+            or (" " in word and not broken)
+        ):
+            raise MappingError(f"no line of a job script of {table.lrms} can carry {word!r}")
+        words.append(f'"{word}"' if broken else word)
     return table.directive.replace("{flag}", " ".join(words))
 
 
-def _is_broken(word: str) -> bool:
-    return any(char in " &|!<>()[]*" for char in word)
+_UNREADABLE: Final = "\"'\\`$#"
+"""What readers of job scripts take for quotes, comments or variables, each in its own way."""
 
 
 def hosts(template: str, names: Sequence[str], table: Mapping) -> Flag:
     """The flag for nodes by name."""
     return filled(template, table.host_join.join(names))
-
-
-Simulated: TypeAlias = Callable[[str], object]
 
 
 def admits(groups: Iterable[Group], value: Callable[[str], object]) -> bool | None:

@@ -16,7 +16,7 @@ from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UndefinedType, Value
 
 if TYPE_CHECKING:
-    from matchmaker.classad.nodes import References
+    from matchmaker.classad.references import References
 
 
 class ClassAd(MutableMapping[str, Expr]):

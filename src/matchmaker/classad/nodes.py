@@ -7,17 +7,15 @@ node evaluates to is in ``evaluate``; how it prints is in ``unparse``.
 
 from __future__ import annotations
 
-import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from weakref import WeakValueDictionary
 
 import attrs
 
+from matchmaker.classad.interning import Interned
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import (
     MAX_INT,
@@ -30,40 +28,13 @@ from matchmaker.classad.values import (
 
 if TYPE_CHECKING:
     from matchmaker.classad.ad import ClassAd
+    from matchmaker.classad.references import References
 
 _R = TypeVar("_R")
 
-_table: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
-_lock = threading.Lock()
-
-
-def _key(field: Any) -> Any:
-    """A hashable stand-in for a field, telling 1 from 1.0 from true and 0.0 from -0.0."""
-    if isinstance(field, float):
-        return float, field.hex() if math.isfinite(field) else repr(field)
-    if isinstance(field, ErrorType):
-        return ErrorType, field.reason
-    if isinstance(field, datetime):
-        # Equal instants with other offsets are other values.
-        return datetime, field, field.utcoffset()
-    return (type(field), field)
-
-
-class _Interned(type):
-    """Makes a class give the node it already has for the same fields."""
-
-    def __call__(cls, *fields: Any) -> Any:
-        key = (cls, *map(_key, fields))
-        node = _table.get(key)
-        if node is None:
-            node = super().__call__(*fields)
-            with _lock:
-                node = _table.setdefault(key, node)
-        return node
-
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
-class Expr(metaclass=_Interned):
+class Expr(metaclass=Interned):
     """An expression. Equal expressions are the same object; ``str()`` prints one back.
 
     >>> from matchmaker import parse_expr
@@ -119,6 +90,8 @@ class Expr(metaclass=_Interned):
         >>> parse_expr("TARGET.Memory > MY.Want && Cpus > 1 && target.memory < 9").references()
         References(my=('Want',), target=('Memory',), unscoped=('Cpus',))
         """
+        from matchmaker.classad.references import references
+
         return references(self)
 
 
@@ -133,15 +106,6 @@ def _evaluator() -> Callable[[Expr, ClassAd | None, ClassAd | None], Value]:
     from matchmaker.classad.evaluate import evaluate
 
     return evaluate
-
-
-@attrs.frozen(slots=True)
-class References:
-    """Names by scope: those after MY or self, those after TARGET or other, and bare ones."""
-
-    my: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
-    unscoped: tuple[str, ...] = ()
 
 
 _SHORT: Final = 32
@@ -270,11 +234,6 @@ MY_SCOPES: Final = frozenset({"my", "self"})
 TARGET_SCOPES: Final = frozenset({"target", "other"})
 
 
-def fields_of(node: Expr) -> tuple[Any, ...]:
-    """The constructor arguments of a node: ``type(node)(*fields_of(node)) is node``."""
-    return tuple(getattr(node, a.name) for a in attrs.fields(type(node)) if a.init)
-
-
 def children(node: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside a node, in the order in which they are written."""
     return _CHILDREN[type(node)](node)
@@ -385,11 +344,23 @@ def _operands(root: Expr, operator: str) -> list[Expr]:
 
 def conjunction(clauses: list[Expr]) -> Expr:
     """The clauses joined with ``&&``; no clause at all is ``true``."""
-    if not clauses:
-        return TRUE
-    joined = clauses[0]
-    for clause in clauses[1:]:
-        joined = Binary("&&", joined, clause)
+    return _joined("&&", clauses) if clauses else TRUE
+
+
+def disjunction(alternatives: list[Expr]) -> Expr:
+    """The alternatives joined with ``||``; no alternative at all is ``false``.
+
+    >>> from matchmaker import parse_expr
+    >>> print(disjunction(disjuncts(parse_expr("a > 1 || (b || c)"))))
+    a > 1 || b || c
+    """
+    return _joined("||", alternatives) if alternatives else FALSE
+
+
+def _joined(operator: str, operands: list[Expr]) -> Expr:
+    joined = operands[0]
+    for operand in operands[1:]:
+        joined = Binary(operator, joined, operand)
     return joined
 
 
@@ -399,24 +370,6 @@ def scope_of(node: Attr) -> str | None:
     if isinstance(base, Attr) and base.base is None and not base.absolute:
         return base.folded
     return None
-
-
-def references(root: Expr) -> References:
-    """See :meth:`Expr.references`. Names inside nested ads that the ad itself defines count too."""
-    found: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
-    scoped: set[Expr] = set()
-    attributes = [node for node in postorder(root) if isinstance(node, Attr)]
-    for node in attributes:
-        scope = scope_of(node)
-        if scope in MY_SCOPES or scope in TARGET_SCOPES:
-            names = found[0] if scope in MY_SCOPES else found[1]
-            names.setdefault(node.folded, node.name)
-            if node.base is not None:
-                scoped.add(node.base)
-    for node in attributes:
-        if node.base is None and node not in scoped:
-            found[2].setdefault(node.folded, node.name)
-    return References(*(tuple(names.values()) for names in found))
 
 
 def literal(value: object) -> Expr:

@@ -39,6 +39,13 @@ _ESCAPES: Final = {
 # Escapes that mean something to one of the two but not to PCRE: a mistake there, and so here.
 _UNKNOWN: Final = frozenset("CFIJLMOTUYijlmoquy")
 
+_NAMED: Final = re.compile(r"\[:\^?(\w+):\]")
+_NAMES: Final = frozenset({
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+})  # fmt: skip
+"""The classes of characters that have names, in lower case alone; `regex` minds no case."""
+
 
 _UNIT: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d+)(?:,\d*)?\}|.", re.DOTALL
@@ -85,7 +92,7 @@ def nesting(pattern: str) -> int:
 
 
 def translated(pattern: str) -> str:
-    r"""A pattern of PCRE's in the syntax of `regex`. ValueError on an escape without meaning.
+    r"""A pattern of PCRE's in the syntax of `regex`. ValueError on what has no meaning.
 
     >>> translated(r"a{x}\z"), translated(r"\Qa.b\E")
     ('a\\{x}\\Z', 'a\\.b')
@@ -113,6 +120,9 @@ def _translated_token(match: re.Match[str]) -> str:
     if match["brace"] is not None:
         return r"\{"
     if match["class"] is not None:
+        for named in _NAMED.findall(match["class"]):
+            if named not in _NAMES:
+                raise ValueError(f"[:{named}:] is no class of characters")
         # `regex` would take a further [ for the beginning of a set inside the set.
         return re.sub(r"(?<!\\)(?!^)\[(?!:)", r"\\[", match["class"])
     return match["other"] or ""

@@ -12,7 +12,10 @@ _PLAIN_NAME: Final = re.compile(
     r"(?!(?:true|false|undefined|error|is|isnt)\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
 )
 _SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
-_WRITTEN: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "\\": "\\\\"}
+_WRITTEN: Final = {
+    "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
+    "\\": "\\\\",
+}  # fmt: skip
 
 
 def unparse_name(name: str) -> str:
@@ -69,4 +72,4 @@ def _character(match: re.Match[str]) -> str:
 
 
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL)
-_ESCAPES: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+_ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}

@@ -29,10 +29,7 @@ from matchmaker.glue.issues import total
 def command(
     *,
     job_file: str,
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     one_way: bool,
     tried: tuple[str, ...],
     fuzzy: float | None,
@@ -52,18 +49,17 @@ def command(
         raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
-    moment = sources.moment(at)
-    known = sources.queues(ldifs, ce_files, ldaps, moment)
+    known = sources.queues(places)
     rules = broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
     tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
     if len(jobs) > 1:
         if nodes_file or lrms:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
-        queues = broker.pool(known.ads, moment, rules)
+        queues = broker.pool(known.ads, places.at, rules)
         return _bulk(list(broker.choose_many(jobs, queues, tie, rules)), as_json)
     job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    decision = broker.choose(job, known.ads, moment, tie, rules)
+    decision = broker.choose(job, known.ads, places.at, tie, rules)
     found = total(issue for _, issue in known.issues)
     findings = f"{count(found, 'finding')} in their data"
     page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")

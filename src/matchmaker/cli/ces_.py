@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 
 import click
 
@@ -36,10 +35,7 @@ ATTRIBUTES = (
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     query: str | None,
     vo: str | None,
     attrs: str,
@@ -64,12 +60,11 @@ def command(
         show(table(["name", "attribute"], short_names().items(), whole=(0, 1)))
         return 0
     conditions = parse_query(query) if query is not None else ()
-    now = sources.moment(at)
     if nagios:
-        return _nagios(ldifs, ce_files, ldaps, now)
-    known = sources.queues(ldifs, ce_files, ldaps, now)
+        return _nagios(places)
+    known = sources.queues(places)
     if check:
-        found = _findings(known, ce_files, now)
+        found = _findings(known, places)
         if as_json:
             print_json(
                 [
@@ -114,29 +109,25 @@ def command(
     return 0 if rows else 1
 
 
-def _findings(
-    known: sources.Queues, ce_files: tuple[str, ...], now: datetime | None
-) -> list[tuple[str, Issue]]:
+def _findings(known: sources.Queues, places: sources.Sources) -> list[tuple[str, Issue]]:
     """What is wrong with the data, by source: as it was read, and in ads, which stay so."""
-    written = [queue for queue in known.all if queue.source in ce_files]
+    written = [queue for queue in known.all if queue.source in places.ce_files]
     return [
         *known.issues,
-        *((q.source, issue) for q in written for issue in doubts(q.ad, q.name, now)),
+        *((q.source, issue) for q in written for issue in doubts(q.ad, q.name, places.at)),
     ]
 
 
-def _nagios(
-    ldifs: tuple[str, ...], ce_files: tuple[str, ...], ldaps: tuple[str, ...], now: datetime | None
-) -> int:
+def _nagios(places: sources.Sources) -> int:
     """One line as Nagios reads it, with the counts behind the bar, and its exit status."""
     try:
-        known = sources.queues(ldifs, ce_files, ldaps, now)
+        known = sources.queues(places)
     except (OSError, ValueError) as error:
         text = " ".join(printable(str(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")
         return 3
     levels: Counter[str] = Counter()
-    for _, issue in _findings(known, ce_files, now):
+    for _, issue in _findings(known, places):
         levels[issue.level] += issue.count
     status = 2 if levels["E"] else 1 if levels["W"] else 0
     counts = [(name, levels[level]) for level, name in LEVELS.items()]

@@ -61,12 +61,16 @@ def command(
 
     if to in POOLS and output == "-":
         raise click.UsageError(f"--to {to} is no text: say where to with --output OUT")
+    if to not in POOLS and key is not None:
+        raise click.UsageError(f"--key is of a pool, and --to {to} writes none")
     heed = note if report else None
-    ads = (ad for path in files for ad in _ads(path, from_, heed))
     if to in POOLS:
-        held = [(path, list(_ads(path, from_, heed))) for path in files]
+        held = [(path, list(_ads(path, from_, heed, key))) for path in files]
+        sources.check_expressions()
         _write_pool(pools.made(held, key), to, output)
-    elif output != "-":
+        return 1 if left_out else 0
+    ads = _all(files, from_, heed)
+    if output != "-":
         write_ads(ads, output, to)
     else:
         # Nothing comes out if the last ad is bad; on disk, however much it is.
@@ -87,12 +91,24 @@ def _write_pool(pool: Pool, to: str, output: str) -> None:
         raise click.ClickException(str(error)) from None
 
 
+def _all(
+    files: tuple[str, ...], format_: str, report: Callable[[ParseError], object] | None
+) -> Iterator[ClassAd]:
+    """The ads of all files. What is wrong with all of them together is said at their end."""
+    for path in files:
+        yield from _ads(path, format_, report)
+    sources.check_expressions()
+
+
 def _ads(
-    path: str, format_: str, report: Callable[[ParseError], object] | None
+    path: str,
+    format_: str,
+    report: Callable[[ParseError], object] | None,
+    key: str | None = None,
 ) -> Iterator[ClassAd]:
     with sources.opened(path) as file:
         sources.refuse_ldif(path, file)
-        found = sources.held(path, file) if format_ == "auto" else None
+        found = sources.held(path, file, key) if format_ == "auto" else None
         if isinstance(found, Pool):
             yield from found
             return

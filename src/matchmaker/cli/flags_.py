@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 
 import click
 
@@ -36,10 +37,7 @@ def command(
     *,
     job_file: str | None,
     lrms: str,
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     queue: str | None,
     nodes_file: str | None,
     mapping: str | None,
@@ -58,14 +56,15 @@ def command(
     if script == "":
         raise click.UsageError("--submit needs the name of a job script, not an empty one")
     table = batch.load_mapping(lrms, mapping)
+    program = _program(table) if script else ""
     if check_mapping:
         return _check(table, nodes_file, as_json=as_json)
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
+    known = sources.queues(places)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    chosen = sources.the_queue(job, known, queue, sources.moment(at))
+    chosen = sources.the_queue(job, known, queue, places.at)
     if table.style != "blah":
         # BLAH stands before every batch system.
         sources.check_lrms(chosen, lrms)
@@ -77,13 +76,13 @@ def command(
     if forward_policy:
         told = carry(told, required_policy(job, glue.scope), table)
     if as_json:
-        print_json(
-            {
-                "queue": chosen.name,
-                "residual": str(reduction.residual),
-                **reports.submission_data(told),
-            }
-        )
+        data = {
+            "queue": chosen.name,
+            "residual": str(reduction.residual),
+            **reports.submission_data(told),
+        }
+        done = _submit(program, told, script, captured=True) if script else None
+        print_json(data if done is None else {**data, "submitted": _answer(done)})
     else:
         page = reports.Page(f"queue {chosen.name}")
         if explain:
@@ -93,7 +92,9 @@ def command(
             page.reduction(reduction)
         page.submission(told)
         page.print()
-    return _submit(told, script) if script else 0
+        sys.stdout.flush()
+        done = _submit(program, told, script) if script else None
+    return 1 if done is not None and done.returncode else 0
 
 
 def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> int:
@@ -110,14 +111,26 @@ def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> in
     return 1 if findings else 0
 
 
-def _submit(told: batch.Submission, script: str) -> int:
-    """Runs the batch system's own command, without a shell; its exit status."""
-    if not told.command:
-        raise click.UsageError(f"{told.lrms} has no command to submit with")
-    program = shutil.which(told.command)
+def _program(table: batch.Mapping) -> str:
+    """The batch system's own command for submitting; there is one before anything is done."""
+    if not table.submit:
+        raise click.UsageError(f"{table.lrms} has no command to submit with")
+    program = shutil.which(table.submit)
     if program is None:
-        raise click.UsageError(f"{told.command} is not installed here")
+        raise click.UsageError(f"{table.submit} is not installed here")
+    return program
+
+
+def _submit(
+    program: str, told: batch.Submission, script: str, *, captured: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Runs the batch system's own command, without a shell."""
     # A path, so that no name of a file is taken for an option.
     path = script if "/" in script else f"./{script}"
-    done = subprocess.run([program, *told.argv, path], check=False)  # noqa: S603
-    return 0 if done.returncode == 0 else 1
+    argv = [program, *told.argv, path]
+    return subprocess.run(argv, check=False, capture_output=captured, text=True, errors="replace")  # noqa: S603
+
+
+def _answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """What the command said, for ``--json``."""
+    return {"status": done.returncode, "output": done.stdout, "errors": done.stderr}

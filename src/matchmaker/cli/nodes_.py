@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import click
@@ -32,10 +31,7 @@ def command(
     nodes_file: str | None,
     lrms: str | None,
     saved: tuple[str, ...],
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     queue: str | None,
     of_queues: bool,
     output: str | None,
@@ -59,10 +55,8 @@ def command(
         if of_queues or output or every is not None:
             raise click.UsageError("--queues, --write and --watch do not go with a job")
         inventory = _inventory(nodes_file, lrms, saved)
-        places = (ldifs, ce_files, ldaps)
-        moment = sources.moment(at)
-        return _choose(job_file, inventory, places, queue=queue, at=moment, as_json=as_json)
-    if lrms is None or ldifs or ce_files or ldaps or queue or at:
+        return _choose(job_file, inventory, places, queue=queue, as_json=as_json)
+    if lrms is None or places.any or queue or places.at:
         raise click.UsageError("without a job, only --lrms describes nodes; name the job first")
     return _list(lrms, saved, of_queues=of_queues, output=output, every=every, as_json=as_json)
 
@@ -99,25 +93,24 @@ def _inventory(nodes_file: str | None, lrms: str | None, saved: tuple[str, ...])
 def _choose(
     job_file: str,
     inventory: list[ClassAd],
-    places: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
+    places: sources.Sources,
     *,
     queue: str | None,
-    at: datetime | None,
     as_json: bool,
 ) -> int:
     job = sources.one_ad(job_file)
     requirements: Expr = job.get("Requirements", parse_expr("true"))
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
-    if any(places):
-        known = sources.queues(*places, at)
-        chosen = sources.the_queue(job, known, queue, at)
+    if places.any:
+        known = sources.queues(places)
+        chosen = sources.the_queue(job, known, queue, places.at)
         reduction = reduce(job, chosen.ad, glue.scope)
         requirements = reduction.residual
         data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)
         page.reduction(reduction)
-    elif queue or at:
+    elif queue or places.at:
         raise click.UsageError(
             "--queue and --at need descriptions of queues: --ldif, --ce or --ldap"
         )

@@ -9,7 +9,7 @@ import click
 
 from matchmaker import ClassAd, Pool
 from matchmaker.cli import sources
-from matchmaker.matching.pair import shorten
+from matchmaker.matching.pair import describe, shorten
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -53,9 +53,12 @@ def read(paths: tuple[str, ...], key: str | None) -> Pool:
 def held(paths: tuple[str, ...], key: str | None) -> Pool | list[tuple[str, list[ClassAd]]]:
     """The ads of each file, or the pool that the only one is, if its key is the one asked for."""
     if len(paths) != 1:
-        return [(path, sources.ads(path)) for path in paths]
+        several = [(path, sources.ads(path, key)) for path in paths]
+        sources.check_expressions()
+        return several
     with sources.opened(paths[0]) as file:
-        found = sources.held(paths[0], file)
+        found = sources.held(paths[0], file, key)
+        sources.check_expressions()
         whole = isinstance(found, Pool) and key in (None, found.key)
         return found if isinstance(found, Pool) and whole else [(paths[0], list(found))]
 
@@ -73,15 +76,19 @@ def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> Pool:
 
 def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
     """Which ad has no key, or the key of another: the first, by file and number."""
+    from matchmaker.matching.columns.keys import key_from
+
     places: dict[str, str] = {}
     again: list[str] = []
     for path, ads in files:
         for number, ad in enumerate(ads, 1):
             value, place = ad.eval(key), f"{path}, ad {number}"
-            if not isinstance(value, (str, int)):
-                return f"{place}: an ad has no {key}: {shorten(str(ad), 60)}"
-            before = places.setdefault(str(value), place)
+            text = key_from(value)
+            if text is None:
+                what = f"{key} = {shorten(describe(value), 60)}" if key in ad else f"no {key}"
+                return f"{place}: an ad has {what}: {shorten(str(ad), 60)}"
+            before = places.setdefault(text, place)
             if before is not place:
-                again.append(f"{place}: {key} = {shorten(repr(str(value)), 60)}, as {before} has")
+                again.append(f"{place}: {key} = {shorten(repr(text), 60)}, as {before} has")
     more = f"; and so {len(again) - 1} more" if len(again) > 1 else ""
     return f"{again[0]}{more}" if again else ""

@@ -26,10 +26,7 @@ from matchmaker.cli.output import printable
 @click.option("-o", "--output", metavar="FILE", help="Where to write, in place of the terminal.")
 def command(
     *,
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     nodes_file: str | None,
     split: bool,
     version: str,
@@ -46,13 +43,13 @@ def command(
     """
     if split and not nodes_file:
         raise click.UsageError("--split needs --nodes: it is about classes of worker nodes")
-    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
+    known = sources.queues(places)
     if not known.whole:
         print("classad: nothing is published: the sources are not whole", file=sys.stderr)
         return 1
     hosts = sources.ads(nodes_file) if nodes_file else []
     told = known.records
-    if ce_files or nodes_file:
+    if places.ce_files or nodes_file:
         told = glue.describe(known.ads, hosts, split=split)
     file = output if output and output != "-" else sys.stdout
     twice = [issue for _, issue in known.issues if issue.rule == "source.duplicate"]

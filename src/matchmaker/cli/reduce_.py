@@ -18,18 +18,15 @@ from matchmaker.cli.output import print_json, printable
 def command(
     *,
     job_file: str,
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: str | None,
+    places: sources.Sources,
     queue: str | None,
     explain: bool,
     as_json: bool,
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
-    known = sources.queues(ldifs, ce_files, ldaps, sources.moment(at))
-    chosen = sources.the_queue(job, known, queue, sources.moment(at))
+    known = sources.queues(places)
+    chosen = sources.the_queue(job, known, queue, places.at)
     reduction = reduce(job, chosen.ad, glue.scope)
     if as_json:
         print_json({"queue": chosen.name, **reports.reduction_data(reduction)})

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -24,10 +25,10 @@ from matchmaker.cli.output import printable
 if TYPE_CHECKING:
     from matchmaker.glue import Glue, Issue, Snapshot
 
-_F = TypeVar("_F", bound=Callable[..., object])
-
 EXPRESSIONS: Final = "expressions"
 """Where a context notes the columns of Parquet files whose text is expressions."""
+
+_PARQUET_WAS_READ: Final = "parquet was read"
 
 LARGE = 4 << 20
 """The size in bytes from which reading a file shows its progress on a terminal."""
@@ -57,14 +58,14 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             yield file
 
 
-def ads(path: str) -> list[ClassAd]:
+def ads(path: str, key: str | None = None) -> list[ClassAd]:
     """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
     with opened(path) as file:
-        return list(held(path, file))
+        return list(held(path, file, key))
 
 
-def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
-    """The ads of a file, or the pool that it is, by how it begins."""
+def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
+    """The ads of a file, or the pool that it is, by how it begins; that of Parquet by a key."""
     beginning = _beginning(file)
     if beginning.startswith(_ARCHIVE):
         from matchmaker import Pool
@@ -73,15 +74,26 @@ def held(path: str, file: IO[bytes]) -> Iterable[ClassAd]:
     if beginning.startswith(_PARQUET):
         from matchmaker import Pool
 
+        context = click.get_current_context().meta
+        context[_PARQUET_WAS_READ] = True
+        names = context.get(EXPRESSIONS, ())
         try:
-            names = click.get_current_context().meta.get(EXPRESSIONS, ())
-            return Pool.read_parquet(BytesIO(file.read()), expressions=names)
+            return Pool.read_parquet(BytesIO(file.read()), key, names)
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: {error}") from None
     refuse_ldif(path, file)
     return read_ads(file)
+
+
+def check_expressions() -> None:
+    """Raises UsageError where columns of Parquet are said to be expressions and none was read."""
+    context = click.get_current_context().meta
+    if context.get(EXPRESSIONS) and _PARQUET_WAS_READ not in context:
+        raise click.UsageError(
+            "--expressions names columns of Parquet files, and none of the files is one"
+        )
 
 
 def refuse_ldif(path: str, file: IO[bytes]) -> None:
@@ -162,57 +174,89 @@ class Queues:
         return not any(issue.partial for _, issue in self.issues)
 
 
-ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
+@attrs.frozen(slots=True)
+class Sources:
+    """Where computing elements are described, as the options of `queue_options` name it.
+
+    Attributes:
+        ldifs: files of dumps.
+        ce_files: files of ads.
+        ldaps: URLs of servers; `ENVIRONMENT` stands for those that it names.
+        at: the time by which what they say is fresh or stale; None for now.
+        start_tls: whether to ask ``ldap://`` servers for TLS first.
+        ca_file: certificates to trust in place of the system's.
+        timeout: seconds to wait for a server to connect, and for each piece of its answer.
+    """
+
+    ldifs: tuple[str, ...]
+    ce_files: tuple[str, ...]
+    ldaps: tuple[str, ...]
+    at: datetime | None
+    start_tls: bool
+    ca_file: str | None
+    timeout: float
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a source at all."""
+        return bool(self.ldifs or self.ce_files or self.ldaps)
 
 
-def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
-    """Keeps an option that is about servers until they are asked."""
-    context.meta[f"ldap {option.name}"] = value
-
-
-def _ldap(url: str, at: datetime | None) -> Glue:
+def _read_ldap(places: Sources, url: str) -> Glue:
     from matchmaker.glue import read_ldap
+    from matchmaker.glue.ldap import ENVIRONMENT
 
-    said = click.get_current_context().meta
-    with _waiting(f"reading {url}"):
+    with _counting(f"reading {url}") as count:
         return read_ldap(
             None if url == ENVIRONMENT else url,
-            start_tls=said.get("ldap start_tls", False),
-            ca_file=said.get("ldap ca_file"),
-            at=at,
+            timeout=places.timeout,
+            start_tls=places.start_tls,
+            ca_file=places.ca_file,
+            at=places.at,
+            progress=count,
         )
 
 
 @contextmanager
-def _waiting(what: str) -> Iterator[None]:
-    """Shows on a terminal that something takes its time."""
+def _counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal that something takes its time, and how many entries it has brought."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield
+        yield lambda entries: None
         return
     from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
-    with Console(stderr=True).status(escape(what)):
-        yield
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda entries: status.update(Text(f"{what}, entries so far: {entries}"))
 
 
-def queue_options(command: _F) -> _F:
-    """The options that say where computing elements are described."""
+def queue_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The options that say where computing elements are described: one `Sources`, ``places``."""
+    names = [field.name for field in attrs.fields(Sources)]
+
+    @wraps(command)
+    def gathered(**values: Any) -> int:
+        places = Sources(**{name: values.pop(name) for name in names})
+        return command(places=places, **values)
+
     for option in (
         click.option(
-            "--at", metavar="TIME", help="Decide as of this time, such as 2005-10-03T15:05:00Z."
+            "--at", metavar="TIME", callback=_moment,
+            help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
         ),
         click.option(
-            "--start-tls", is_flag=True, expose_value=False, callback=_keep,
-            help="Ask ldap:// servers for TLS first.",
+            "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+            default=30.0, show_default=True,
+            help="How long to wait for a server of --ldap, and for each piece of its answer.",
         ),
+        click.option("--start-tls", is_flag=True, help="Ask ldap:// servers for TLS first."),
         click.option(
-            "--ldap-ca", "ca_file", metavar="FILE", expose_value=False, callback=_keep,
+            "--ldap-ca", "ca_file", metavar="FILE",
             help="Certificates to trust in place of the system's.",
         ),
         click.option(
             "--ldap", "ldaps", multiple=True, metavar="URL",
-            help=f"A server, or several between commas, or {ENVIRONMENT} for those that it names.",
+            help="A server, or several between commas, or LCG_GFAL_INFOSYS for those it names.",
         ),
         click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
         click.option(
@@ -220,20 +264,27 @@ def queue_options(command: _F) -> _F:
             help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
         ),
     ):  # fmt: skip
-        command = option(command)
-    return command
+        gathered = option(gathered)
+    return gathered
 
 
-def queues(
-    ldifs: tuple[str, ...],
-    ce_files: tuple[str, ...],
-    ldaps: tuple[str, ...],
-    at: datetime | None = None,
-) -> Queues:
+def _moment(_context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    """A time of the command line; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(
+            f"{option.opts[0]} {text}: not a time such as 2005-10-03T15:05:00Z"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def queues(places: Sources) -> Queues:
     """Reads the computing elements of all sources; of several with one name the first is kept.
 
-    ``at`` is the time by which what they say is fresh or stale. Standard error is told of each
-    source that was not read to its end.
+    Standard error is told of each source that was not read to its end.
 
     Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
     """
@@ -241,7 +292,7 @@ def queues(
     from matchmaker.glue import Issue, Snapshot, read, read_osg
     from matchmaker.glue.snapshot import joined
 
-    if not (ldifs or ce_files or ldaps):
+    if not places.any:
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
         )
@@ -261,16 +312,16 @@ def queues(
                 print(printable(f"classad: {source}: {issue}"), file=sys.stderr)
         found.extend((source, ad) for ad in snapshot.computing_elements())
 
-    for path in ldifs:
+    for path in places.ldifs:
         with opened(path) as file:
             try:
-                found_there = read(file, at=at)
+                found_there = read(file, at=places.at)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
         take(path, found_there)
-    for url in ldaps:
-        take(url, _ldap(url, at))
-    for path in ce_files:
+    for url in places.ldaps:
+        take(url, _read_ldap(places, url))
+    for path in places.ce_files:
         given = ads(path)
         catalogs = [ad for ad in given if "OSG_ResourceCatalog" in ad]
         if catalogs:
@@ -284,17 +335,6 @@ def queues(
         else:
             kept[name] = Queue(name, ad, source)
     return Queues(tuple(kept.values()), tuple(issues), records)
-
-
-def moment(text: str | None) -> datetime | None:
-    """A time of the command line; without a zone it is UTC. Raises UsageError for another text."""
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(f"--at {text}: not a time such as 2005-10-03T15:05:00Z") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None) -> Queue:

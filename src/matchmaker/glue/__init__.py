@@ -199,6 +199,7 @@ def read_ldap(
     bounds: Bounds | None = None,
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Glue:
     """Read a live information system, such as a BDII at ``ldap://host:2170``.
 
@@ -219,17 +220,25 @@ def read_ldap(
         bounds: on time and size, in place of those and of the usual ones.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
         at: the time by which entries are fresh or stale, now if not given.
+        progress: called after each page with the number of entries that have come.
 
     Raises:
         ConnectionError: where no server can be reached, or none gives an answer.
-        ValueError: for another kind of URL, no URL, or an id that no rule has.
+        ValueError: for another kind of URL, no URL, a file without certificates, a time
+            that is not more than none, or an id that no rule has.
     """
     from matchmaker.glue.ldap import Bounds, search
 
     limits = bounds or Bounds(timeout=timeout, page_size=page_size)
     return _gather(
         lambda report: search(
-            url, base, report, bounds=limits, start_tls=start_tls, ca_file=ca_file
+            url,
+            base,
+            report,
+            bounds=limits,
+            start_tls=start_tls,
+            ca_file=ca_file,
+            progress=progress,
         ),
         rules,
         at,

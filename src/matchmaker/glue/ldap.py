@@ -2,17 +2,16 @@
 
 Only the search is here; what the entries mean is the same as for a file. The search is anonymous,
 read-only and paged, follows no referral, verifies certificates, tries the next server where one
-fails, and gives up after a time. What a stranger's server can send is bounded: see `wire`.
+fails, and gives up after a time. What a stranger's server can send is bounded: see `wire` for the
+bytes and `messages` for what they say.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
-import time
-from collections.abc import Generator, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import attrs
@@ -21,16 +20,14 @@ from matchmaker.glue import glue13, glue20
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.linking import normal_name
-from matchmaker.glue.wire import (
-    ANSWER_LIMIT,
-    MESSAGE_LIMIT,
-    PAGE_LIMIT,
-    PAGE_MESSAGES,
-    BoundedSocket,
+from matchmaker.glue.messages import (
+    End,
+    Found,
+    answer,
+    search_request,
+    start_tls_request,
 )
-
-if TYPE_CHECKING:
-    import ldap3
+from matchmaker.glue.wire import Wire, connect
 
 ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
 """The variable with the servers of a grid's users: ``host:2170,other:2170``."""
@@ -45,14 +42,18 @@ ENTRY_LIMIT: Final = 2_000_000
 VALUE_LIMIT: Final = 1 << 16
 """Bytes of one value; a longer one is left out. Real ones stay below a few kB."""
 
+MESSAGE_LIMIT: Final = 1 << 22
+"""Bytes of one message, which holds one entry. Real ones stay below 100 kB."""
+
+ANSWER_LIMIT: Final = 1 << 30
+"""Bytes of a whole answer. The grid of 2012 took some 150 MB."""
+
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*glue13.IDS, *glue20.IDS)) + ")"
 
 _PORTS = {"ldap": 389, "ldaps": 636}
 _EMPTY_PAGES = 100
 _NO_SUCH_OBJECT, _REFERRAL, _TOO_MUCH = 32, 10, 11
 _INCOMPLETE = {3: "its time limit", 4: "its size limit", _TOO_MUCH: "its administrative limit"}
-# A server that talks nonsense makes the client library stumble in any of these ways.
-_STUMBLES = (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
 @attrs.frozen(slots=True)
@@ -69,6 +70,11 @@ class Server:
         return f"{'ldaps' if self.tls else 'ldap'}://{host}:{self.port}"
 
 
+def _positive(_: object, field: attrs.Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{field.name} is {value:g} seconds; it is to be more than none")
+
+
 @attrs.frozen(slots=True)
 class Bounds:
     """How long a search may take and how much it may bring.
@@ -80,17 +86,15 @@ class Bounds:
         entries: most entries of one server.
         value: most bytes of a value.
         message: most bytes of an entry.
-        page: most bytes of one page, all of which is held until its end.
         answer: most bytes of one server.
     """
 
-    timeout: float = 30.0
-    total: float = 900.0
+    timeout: float = attrs.field(default=30.0, validator=_positive)
+    total: float = attrs.field(default=900.0, validator=_positive)
     page_size: int = 500
     entries: int = ENTRY_LIMIT
     value: int = VALUE_LIMIT
     message: int = MESSAGE_LIMIT
-    page: int = PAGE_LIMIT
     answer: int = ANSWER_LIMIT
 
 
@@ -132,11 +136,20 @@ def _server(url: str) -> Server:
         raise ValueError(f"an LDAP URL begins with ldap:// or ldaps://, not as {url!r}")
     try:
         parts = urlsplit(url)
-        port = parts.port or _PORTS[parts.scheme]
+        port = _PORTS[parts.scheme] if parts.port is None else parts.port
     except ValueError as error:
         raise ValueError(f"{url!r} is not the URL of an LDAP server: {error}") from None
-    if not parts.hostname or parts.username is not None or parts.fragment:
-        raise ValueError(f"{url!r} is not the URL of an LDAP server: expected ldap://host:port")
+    if (
+        not parts.hostname
+        or not port
+        or parts.username is not None
+        or parts.query
+        or parts.fragment
+    ):
+        raise ValueError(
+            f"{url!r} is not the URL of an LDAP server: expected ldap://host:port, or with a base, "
+            "ldap://host:port/o=grid"
+        )
     return Server(parts.hostname, port, parts.scheme == "ldaps", unquote(parts.path.strip("/")))
 
 
@@ -148,6 +161,7 @@ def search(
     bounds: Bounds | None = None,
     start_tls: bool = False,
     ca_file: str | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Entry]:
     """Search for the entries of GLUE 1.3 and 2.0 under a base, at the first server that answers.
 
@@ -158,19 +172,24 @@ def search(
         bounds: on time and size.
         start_tls: whether to ask an ``ldap://`` server for TLS before anything else.
         ca_file: a file of certificates to trust, in place of the system's.
+        progress: called after each page with the number of entries that the server has sent.
 
     Raises:
-        ValueError: for a URL of another scheme.
+        ValueError: for a URL of another scheme, and a file without certificates or use.
         ConnectionError: where no server can be reached, or all refuse or fail with nothing read.
     """
     found = servers(url)
     bounds = bounds if bounds is not None else Bounds()
+    secured = [start_tls or server.tls for server in found]
+    if ca_file is not None and not any(secured):
+        raise ValueError(f"{ca_file} is of no use without TLS: ask for it by ldaps:// or start_tls")
+    trust = Trust.of(ca_file) if any(secured) else None
     failures: list[str] = []
     seen: set[str] = set()
     for number, server in enumerate(found, 1):
-        one = _Search(server, bounds, report)
+        one = _Search(server, bounds, report, trust if secured[number - 1] else None, progress)
         try:
-            for entry in one.entries(base, start_tls=start_tls, ca_file=ca_file):
+            for entry in one.entries(base):
                 if len(found) > 1:  # what a server that failed has told already is not told again
                     if (name := normal_name(entry.dn)) in seen:
                         continue
@@ -189,6 +208,27 @@ def search(
     raise ConnectionError("; ".join(failures))
 
 
+@attrs.frozen(slots=True)
+class Trust:
+    """Whose certificates are believed: those of the system, or of a file."""
+
+    context: ssl.SSLContext
+    origin: str
+
+    @classmethod
+    def of(cls, ca_file: str | None) -> Trust:
+        """Those of a file, or None for the system's. Raises ValueError for a file without any."""
+        try:
+            context = ssl.create_default_context(cafile=ca_file)
+        except OSError as error:
+            if not isinstance(error, ssl.SSLError) and error.strerror:
+                said = error.strerror
+            else:
+                said = "no certificates in PEM format were found"
+            raise ValueError(f"{ca_file}: {said}") from error
+        return cls(context, ca_file or "the certificates of the system")
+
+
 @attrs.define(slots=True)
 class _Search:
     """A search at one server, and how many entries it has brought."""
@@ -196,180 +236,132 @@ class _Search:
     server: Server
     bounds: Bounds
     report: Report
+    trust: Trust | None
+    progress: Callable[[int], None] | None = None
     count: int = 0
+    elsewhere: int = 0
+    number: int = 0
 
-    def entries(self, base: str | None, *, start_tls: bool, ca_file: str | None) -> Iterator[Entry]:
-        from ldap3.core.exceptions import LDAPException
-
+    def entries(self, base: str | None) -> Iterator[Entry]:
         chosen = base if base is not None else self.server.base
         roots = [(chosen,)] if chosen else ROOTS
-        where = f"LDAP search at {self.server} under {chosen or 'o=grid and o=glue'!r}"
-        connection = None
+        wire: Wire | None = None
         try:
-            connection = self._connected(start_tls=start_tls, ca_file=ca_file)
+            wire = self._connected()
             missing = 0
             for names in roots:
                 for name in names:
-                    there = yield from self._pages(connection, name, needed=bool(chosen))
+                    there = yield from self._pages(wire, name, needed=bool(chosen))
                     if there:
                         break
                 else:
                     missing += 1
             if missing == len(roots):
-                raise ConnectionError(f"{where}: the server has neither")
-        except RecursionError:
-            raise ConnectionError(f"{where}: an answer nested too deeply") from None
-        except (LDAPException, *_STUMBLES) as error:
-            if str(error).startswith("LDAP search"):
-                raise
-            said = str(error) or type(error).__name__
-            raise ConnectionError(f"{where}: {said}") from error
+                raise ConnectionError("the server has neither")
+        except (OSError, ValueError) as error:
+            where = f"LDAP search at {self.server} under {chosen or 'o=grid and o=glue'!r}"
+            raise ConnectionError(f"{where}: {error}") from error
         finally:
-            if connection is not None:
-                _close(connection)
+            if wire is not None:
+                wire.close()
 
-    def _connected(self, *, start_tls: bool, ca_file: str | None) -> ldap3.Connection:
-        import ldap3
-
+    def _connected(self) -> Wire:
         bounds = self.bounds
-        secure = start_tls or self.server.tls
-        # Without the schema (NONE), values stay as they were published, whatever the server's says.
-        server = ldap3.Server(
+        wire = connect(
             self.server.host,
             self.server.port,
-            use_ssl=self.server.tls,
-            get_info=ldap3.NONE,
-            connect_timeout=bounds.timeout,
-            tls=_verifying(ca_file) if secure else None,
-        )
-        connection = ldap3.Connection(server, read_only=True, auto_referrals=False)
-        bounded = partial(
-            BoundedSocket,
             timeout=bounds.timeout,
-            deadline=time.monotonic() + bounds.total,
+            total=bounds.total,
             message_limit=bounds.message,
             answer_limit=bounds.answer,
-            page_limit=bounds.page,
-            # A page is referrals and an end besides its entries.
-            page_messages=min(PAGE_MESSAGES, bounds.entries + 2 * bounds.page_size),
         )
-        try:
-            connection.open()
-            connection.socket = bounded(connection.socket)
-            if start_tls and not self.server.tls:
-                _secure(connection)
-                connection.socket = bounded(connection.socket)
-        except BaseException:
-            _close(connection)  # the library leaves open what it could not connect
-            raise
         # Nothing is bound: a search without is anonymous in version 3.
-        connection.bound = True
-        return connection
+        try:
+            if self.trust is not None:
+                if not self.server.tls:
+                    self._ask_for_tls(wire)
+                wire.secure(self.trust.context, self.server.host, self.trust.origin)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
 
-    def _pages(
-        self, connection: ldap3.Connection, base: str, *, needed: bool
-    ) -> Generator[Entry, None, bool]:
+    def _ask_for_tls(self, wire: Wire) -> None:
+        wire.send(start_tls_request(self._next()))
+        said = answer(wire.receive(), self.number)
+        if not isinstance(said, End) or said.code:
+            raise ConnectionError(f"the server has no TLS ({said})")
+
+    def _next(self) -> int:
+        self.number += 1
+        return self.number
+
+    def _pages(self, wire: Wire, base: str, *, needed: bool) -> Generator[Entry, None, bool]:
         """The entries under a name; whether the server has it is what the generator returns."""
-        import ldap3
-
-        cookie: bytes | None = None
+        cookie = b""
         empty, size = 0, self.bounds.page_size
         while True:
-            connection.search(
-                base,
-                FILTER,
-                attributes=ldap3.ALL_ATTRIBUTES,
-                paged_size=size,
-                paged_cookie=cookie,
-            )
-            result: dict[str, Any] = connection.result
-            code = result["result"]
-            if code == _NO_SUCH_OBJECT and not needed and cookie is None:
-                return False
             before = self.count
-            for answer in connection.response or ():
-                yield from self._answer(answer)
-                if self.count >= self.bounds.entries:
-                    said = f"more than {self.bounds.entries} entries, the rest is not read"
-                    self.report(Issue("ldap.partial", said))
-                    return True
-            if code == _TOO_MUCH and self.count == before and size > 1:
+            end = yield from self._page(
+                wire, search_request(self._next(), base, FILTER, size, cookie)
+            )
+            if self.progress is not None:
+                self.progress(self.count)
+            if end is None:
+                self._partial(f"more than {self.bounds.entries} entries, the rest is not read")
+                return True
+            if end.code == _NO_SUCH_OBJECT and not needed and not cookie:
+                return False
+            if end.code == _TOO_MUCH and self.count == before and size > 1:
                 size //= 2  # a server may refuse large pages
                 continue
-            if code in _INCOMPLETE and self.count:
-                said = f"the server stops at {_INCOMPLETE[code]}: the answer is not whole"
-                self.report(Issue("ldap.partial", said))
+            if end.code in _INCOMPLETE and self.count:
+                said = f"the server stops at {_INCOMPLETE[end.code]}"
+                self._partial(f"{said}: the answer is not whole")
                 return True
-            if code == _REFERRAL:
-                urls = ", ".join(map(str, result.get("referrals") or ()))
-                raise ConnectionError(f"the server refers to {urls[:200]}, which is not followed")
-            if code:
-                said = str(result.get("description"))
-                raise ConnectionError(f"{said}: {result['message']}" if result["message"] else said)
-            cookie = _cookie(result)
+            if end.code:
+                raise ConnectionError(_refusal(end))
+            cookie = end.cookie
             if not cookie:
                 return True
             empty = empty + 1 if self.count == before else 0
             if empty > _EMPTY_PAGES:
                 raise ConnectionError("the server sends empty pages without end")
 
-    def _answer(self, answer: dict[str, Any]) -> Iterator[Entry]:
-        if answer.get("type") == "searchResRef":
-            urls = ", ".join(map(str, answer.get("uri") or ()))[:200]
-            said = "a part is elsewhere, referrals are not followed"
-            self.report(Issue("ldap.referral", said, raw=urls))
-        elif answer.get("type") == "searchResEntry":
-            self.count += 1
-            yield _entry(answer["dn"], answer["raw_attributes"], self.report, self.bounds.value)
+    def _page(self, wire: Wire, request: bytes) -> Generator[Entry, None, End | None]:
+        """The entries of one page, as they come; its end, or None where there are too many."""
+        wire.send(request)
+        while not isinstance(said := answer(wire.receive(), self.number), End):
+            if said is None:
+                continue
+            if self.count + self.elsewhere >= self.bounds.entries:
+                return None
+            if isinstance(said, Found):
+                self.count += 1
+                yield _entry(said, self.report, self.bounds.value)
+            else:
+                self.elsewhere += 1
+                text = "a part is elsewhere, referrals are not followed"
+                self.report(Issue("ldap.referral", text, raw=said.urls))
+        return said
+
+    def _partial(self, said: str) -> None:
+        self.report(Issue("ldap.partial", said))
 
 
-def _cookie(result: dict[str, Any]) -> bytes | None:
-    controls: dict[str, Any] = result.get("controls") or {}
-    page = controls.get("1.2.840.113556.1.4.319") or {}
-    found = (page.get("value") or {}).get("cookie")
-    return found if isinstance(found, bytes) else None
+def _refusal(end: End) -> str:
+    """Why a server gives nothing, in words."""
+    if end.code == _REFERRAL:
+        return f"the server refers to {end.urls}, which is not followed"
+    if end.code == _NO_SUCH_OBJECT:
+        return f"the server has nothing of this name ({end})"
+    return f"the server refuses ({end})"
 
 
-def _verifying(ca_file: str | None) -> ldap3.Tls:
-    """TLS that verifies the certificate, and that it is the host's, be that a name or a number."""
-    import ldap3
-
-    context = ssl.create_default_context(cafile=ca_file)
-
-    class Verifying(ldap3.Tls):
-        def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
-            inner = connection.socket
-            connection.socket = context.wrap_socket(
-                inner.inner if isinstance(inner, BoundedSocket) else inner,
-                server_hostname=connection.server.host,
-                do_handshake_on_connect=True,
-            )
-
-    return Verifying(validate=ssl.CERT_REQUIRED)
-
-
-def _secure(connection: ldap3.Connection) -> None:
-    """Asks for TLS; raises ConnectionError where the server has none."""
-    if not connection.start_tls(read_server_info=False):
-        raise ConnectionError(f"no TLS: {connection.result.get('description')}")
-
-
-def _close(connection: ldap3.Connection) -> None:
-    """Ends a connection, whatever state its server left it in."""
-    from ldap3.core.exceptions import LDAPException
-
-    inner = connection.socket
-    try:
-        connection.unbind()
-    except (LDAPException, *_STUMBLES):
-        pass
-    if inner is not None:
-        inner.close()
-
-
-def _entry(dn: str, raw: dict[str, list[bytes]], report: Report, limit: int) -> Entry:
+def _entry(found: Found, report: Report, limit: int) -> Entry:
+    dn = found.dn.decode("utf-8", "backslashreplace")
     pairs = []
-    for name, values in raw.items():
+    for name, values in found.attributes:
         for value in values:
             if len(value) > limit:
                 said = f"a value of {len(value)} bytes, skipped; at most {limit} are read"

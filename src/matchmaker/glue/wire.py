@@ -1,137 +1,156 @@
-"""A connection that a hostile server cannot make endless: bounds on time, messages and bytes.
+"""A connection to a server that may be slow or hostile: whole messages, each within its bounds.
 
-LDAP is a stream of BER messages, each with its length in front. The client library waits for as
-much as that length says and keeps it; here the length is read first, and a message that is too
-large, an answer or a page of it that is too long, and one that takes too long break off.
+LDAP is a stream of BER messages, each with its length in front. That is read first, so that a
+message that is too large, an answer that is too long and one that takes too long break off.
+What goes wrong is a `ConnectionError` that says so in a sentence.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import time
-from typing import Any, Final
+from typing import Final
 
-MESSAGE_LIMIT: Final = 1 << 22
-"""Bytes of one message, which holds one entry. Real ones stay below 100 kB."""
+import attrs
 
-ANSWER_LIMIT: Final = 1 << 30
-"""Bytes of a whole answer. The grid of 2012 took some 150 MB."""
-
-PAGE_LIMIT: Final = 1 << 26
-"""Bytes of one page, which the client library holds whole. 500 real entries take some 1 MB."""
-
-PAGE_MESSAGES: Final = 100_000
-"""Messages of one page; a server that knows no pages gives all that it has as one."""
-
-_HEAD = 10  # bytes that hold any sensible length
+_HEAD: Final = 10  # bytes that hold any sensible length
+_CHUNK: Final = 1 << 16
+_OTHER_HOST: Final = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
 
-class BoundedSocket:
-    """A connected socket whose reading is bounded.
+@attrs.define(slots=True, eq=False)
+class Wire:
+    """A connected socket that is read message by message.
 
-    What is not about reading is the socket's own. Exceeding a bound raises `OSError`, which
-    clients take for a broken connection.
-
-    Args:
-        inner: the socket, plain or wrapped in TLS.
+    Attributes:
         timeout: seconds to wait for each piece.
         deadline: the time by `time.monotonic` at which reading ends.
-        message_limit: bytes of one message.
-        answer_limit: bytes of all.
-        page_limit: bytes between two requests.
-        page_messages: messages between two requests.
+        message_limit: most bytes of one message.
+        left: bytes that all messages together may still have.
     """
 
-    def __init__(
-        self,
-        inner: socket.socket,
-        timeout: float,
-        deadline: float,
-        *,
-        message_limit: int = MESSAGE_LIMIT,
-        answer_limit: int = ANSWER_LIMIT,
-        page_limit: int = PAGE_LIMIT,
-        page_messages: int = PAGE_MESSAGES,
-    ) -> None:
-        self.inner = inner
-        self._timeout = timeout
-        self._deadline = deadline
-        self._message_limit = message_limit
-        self._left = answer_limit
-        self._page_limits = page_limit, page_messages
-        self._page_left, self._messages_left = self._page_limits
-        self._head = b""  # of a message whose length is not yet known
-        self._body = 0  # bytes of a message that are still to come
+    _socket: socket.socket
+    timeout: float
+    deadline: float
+    message_limit: int
+    left: int
+    _held: bytearray = attrs.field(factory=bytearray, init=False)
+    _place: int = attrs.field(default=0, init=False)
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything but reading is the socket's own."""
-        return getattr(self.inner, name)
+    def close(self) -> None:
+        """Ends the connection, whatever state its server left it in."""
+        self._socket.close()
 
-    def sendall(self, data: bytes, flags: int = 0) -> None:
-        """Sends a request, whose answer is a page of its own."""
-        self._page_left, self._messages_left = self._page_limits
-        self.inner.sendall(data, flags)
+    def secure(self, context: ssl.SSLContext, host: str, trusted: str) -> None:
+        """Goes on with TLS; ``trusted`` says where the certificates of the context come from."""
+        if self._place < len(self._held):
+            raise ConnectionError("the server sends in clear what should come within TLS")
+        self._socket.settimeout(self._patience())
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            if error.verify_code in _OTHER_HOST:
+                todo = "ask for the server by a name that its certificate has"
+            else:
+                todo = f"it was held against {trusted}; --ldap-ca FILE (ca_file) names others"
+            said = error.verify_message.rstrip(".")
+            raise ConnectionError(f"the certificate does not verify: {said}; {todo}") from error
+        except TimeoutError as error:
+            raise ConnectionError(f"no TLS within {self.timeout:g} s") from error
+        except (ssl.SSLEOFError, ConnectionError) as error:
+            raise ConnectionError("the server hangs up when asked for TLS") from error
+        except ssl.SSLError as error:
+            said = (error.reason or str(error)).replace("_", " ").lower()
+            raise ConnectionError(f"no TLS: {said}; does this port speak it?") from error
 
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        """The next bytes, at most so many; raises OSError where a bound is exceeded."""
-        left = self._deadline - time.monotonic()
+    def send(self, data: bytes) -> None:
+        """Sends a request."""
+        self._socket.settimeout(self._patience())
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ConnectionError(f"the server takes no request: {_said(error)}") from error
+
+    def receive(self) -> bytes:
+        """The next message, whole."""
+        while True:
+            head = self._held[self._place : self._place + _HEAD]
+            if (measured := _length(head)) is not None:
+                before, length = measured
+                if length > self.message_limit:
+                    raise ConnectionError(
+                        f"a message of {length} bytes; at most {self.message_limit} are read"
+                    )
+                end = self._place + before + length
+                if end <= len(self._held):
+                    message = bytes(self._held[self._place : end])
+                    self._place = end
+                    return message
+            self._fill()
+
+    def _fill(self) -> None:
+        del self._held[: self._place]
+        self._place = 0
+        if not self.left:
+            raise ConnectionError("the answer is too long")
+        self._socket.settimeout(self._patience())
+        try:
+            data = self._socket.recv(min(_CHUNK, self.left))
+        except TimeoutError as error:
+            self._patience()
+            raise ConnectionError(f"nothing came for {self.timeout:g} s") from error
+        except OSError as error:
+            raise ConnectionError(f"the connection broke: {_said(error)}") from error
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        self.left -= len(data)
+        self._held += data
+
+    def _patience(self) -> float:
+        left = self.deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the answer takes too long")
-        self.inner.settimeout(min(self._timeout, left))
-        data = self.inner.recv(size, flags)
-        self._left -= len(data)
-        if self._left < 0:
-            raise OSError("the answer is too long")
-        self._page_left -= len(data)
-        if self._page_left < 0:
-            raise OSError(f"a page of more than {self._page_limits[0]} bytes")
-        self._measure(data)
-        return data
-
-    def _measure(self, data: bytes) -> None:
-        """Follow the messages in the stream, and refuse one that is too large."""
-        place = 0
-        while place < len(data):
-            if self._body:
-                step = min(self._body, len(data) - place)
-                self._body -= step
-                place += step
-                continue
-            missing = _HEAD - len(self._head)
-            head = self._head + data[place : place + missing]
-            measured = _length(head)
-            if measured is None:
-                if len(head) >= _HEAD:
-                    raise OSError("the answer is not of LDAP")
-                self._head = head
-                return
-            before, length = measured
-            if length > self._message_limit:
-                raise OSError(
-                    f"a message of {length} bytes; at most {self._message_limit} are read"
-                )
-            self._messages_left -= 1
-            if self._messages_left < 0:
-                raise OSError(f"a page of more than {self._page_limits[1]} messages")
-            place += before - len(self._head)
-            self._head, self._body = b"", length
+            raise ConnectionError("the answer takes too long")
+        return min(self.timeout, left)
 
 
-def _length(head: bytes) -> tuple[int, int] | None:
+def connect(
+    host: str, port: int, *, timeout: float, total: float, message_limit: int, answer_limit: int
+) -> Wire:
+    """A connection to a host's port; times in seconds, sizes in bytes. Raises ConnectionError."""
+    deadline = time.monotonic() + total
+    try:
+        connected = socket.create_connection((host, port), min(timeout, total))
+    except socket.gaierror as error:
+        raise ConnectionError(f"no address of this host is known: {_said(error)}") from error
+    except UnicodeError as error:
+        raise ConnectionError("this is no name of a host") from error
+    except TimeoutError as error:
+        raise ConnectionError(f"no connection within {timeout:g} s") from error
+    except OSError as error:
+        raise ConnectionError(f"no connection: {_said(error)}") from error
+    return Wire(connected, timeout, deadline, message_limit, answer_limit)
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _length(head: bytes | bytearray) -> tuple[int, int] | None:
     """How many bytes stand before a message's content, and how long that is; None: not all there.
 
     >>> _length(bytes([0x30, 5])), _length(bytes([0x30, 0x82, 1, 0])), _length(bytes([0x30]))
     ((2, 5), (4, 256), None)
     """
     if head[:1] not in (b"", b"\x30"):
-        raise OSError("the answer is not of LDAP")
+        raise ConnectionError("the answer is not of LDAP")
     if len(head) < 2:
         return None
     count = head[1] & 0x7F
     if head[1] < 0x80:
         return 2, head[1]
     if not 1 <= count <= 8:
-        raise OSError("the answer is not of LDAP")
+        raise ConnectionError("the answer is not of LDAP")
     if len(head) < 2 + count:
         return None
     return 2 + count, int.from_bytes(head[2 : 2 + count], "big")

@@ -16,7 +16,7 @@ from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.assignment import Assignment, Policy
-from matchmaker.matching.columns.keys import DuplicateKeyError
+from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.work import OverworkError
@@ -116,12 +116,13 @@ class Pool:
         [ Name = "a"; Requirements = TARGET.Cpus < 8 ]
         """
         from matchmaker.matching.columns import arrow
+        from matchmaker.matching.columns.arrow_types import KEY
 
         table = arrow.table_from(table)
         if isinstance(expressions, str):
             raise TypeError(f"names of columns were expected, not one string: [{expressions!r}]")
         if key is None:
-            noted = dict(table.schema.metadata or {}).get(arrow.KEY, b"Name")
+            noted = dict(table.schema.metadata or {}).get(KEY, b"Name")
             key = noted.decode("utf-8", "replace")
         try:
             store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
@@ -136,9 +137,9 @@ class Pool:
         expression, which the field's metadata says. Raises ValueError for a string with half of a
         surrogate pair; ImportError where pyarrow is not installed.
         """
-        from matchmaker.matching.columns import arrow
+        from matchmaker.matching.columns import to_arrow
 
-        return arrow.table_of(self._store.parts(), self.key)
+        return to_arrow.table_of(self._store.parts(), self.key)
 
     @classmethod
     def read_parquet(
@@ -168,8 +169,9 @@ class Pool:
         value: Any = ad.content.get(self._folded)
         if isinstance(value, Expr):
             value = ad.eval(value)
-        if isinstance(value, (str, int)) and not isinstance(value, bool):
-            return str(value)
+        key = key_from(value)
+        if key is not None:
+            return key
         # The ad is at fault, not the type of what the caller gave.
         shown = shorten(str(ad), 60)
         if self._folded not in ad.content:

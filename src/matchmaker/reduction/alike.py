@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Call, Expr, postorder
-from matchmaker.reduction.simplify import REFLECTIVE, VOLATILE
+from matchmaker.reduction.facts import REFLECTIVE, VOLATILE
 
 _APART: Final = VOLATILE | REFLECTIVE
 _WHOLE: Final = frozenset(

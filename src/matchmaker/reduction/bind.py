@@ -18,8 +18,9 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import (
-    MY_SCOPES,
+    FALSE,
     TARGET_SCOPES,
+    TRUE,
     AdExpr,
     Attr,
     Binary,
@@ -28,13 +29,13 @@ from matchmaker.classad.nodes import (
     Literal,
     children,
     literal,
-    postorder,
     rebuild,
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.reduction.simplify import REFLECTIVE, VOLATILE
+from matchmaker.reduction.facts import REFLECTIVE
+from matchmaker.reduction.outline import NOW, SCOPE_WORDS, outline
 
 ScopeOf: TypeAlias = Callable[[str], str]
 """Tells what a name describes; the answer ``host`` makes it a variable."""
@@ -42,11 +43,6 @@ ScopeOf: TypeAlias = Callable[[str], str]
 HOST: Final = "host"
 
 MAX_STEPS: Final = 100_000
-
-NOW: Final = "currenttime"
-"""An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
-
-_SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
 
 
 class ReductionError(ValueError):
@@ -78,14 +74,13 @@ class Binder:
     queue: _Side
     scope: ScopeOf
     attribute: str
-    host: Expr
+    host: Attr
     bindings: dict[str, Binding] = attrs.Factory(dict)
     _open: dict[Expr, bool] = attrs.Factory(dict)
     _open_names: dict[str, bool] = attrs.Factory(dict)
     _bound: dict[tuple[Expr, bool], Expr] = attrs.Factory(dict)
     _active: list[tuple[bool, str]] = attrs.Factory(list)
     _circular: set[tuple[bool, str]] = attrs.Factory(set)
-    _noted: set[Expr] = attrs.Factory(set)
     _steps: int = 0
 
     @classmethod
@@ -107,10 +102,24 @@ class Binder:
 
         Raises ReductionError for what cannot be bound without changing its meaning.
         """
+        if self._is_of_host(node):
+            return node
         try:
             return self._bind(node, self.job)
         except RecursionError:
             raise ReductionError("the requirement nests too deep to be reduced") from None
+
+    def _is_of_host(self, node: Expr) -> bool:
+        """Whether an expression names attributes of the host alone, so that it stays as it is."""
+        seen = outline(node)
+        named = seen.stated
+        if not (named and seen.plain) or not all(
+            part.base is self.host and self.scope(part.name) == HOST for part, _, _ in named
+        ):
+            return False
+        for _, text, folded in named:
+            self.bindings.setdefault(folded, Binding(text, HOST))
+        return True
 
     def _bind(self, node: Expr, side: _Side) -> Expr:
         # The left spine in a loop, so that a chain of thousands is no deeper than one link.
@@ -153,15 +162,14 @@ class Binder:
 
     def _constant(self, node: Expr, side: _Side) -> Expr:
         """A part that no host has a say in, as the literal that it comes to."""
-        named = [part for part in postorder(node) if isinstance(part, Attr)]
-        bases = {part.base for part in named}
-        for part in named:
-            if part not in bases and part not in self._noted:
-                self._noted.add(part)
+        for part, text, folded in outline(node).stated:
+            if folded not in self.bindings:
                 value = self._evaluate(part, side)
                 kind = "absent" if value is UNDEFINED else "constant"
-                self._note(unparse(part), kind, value)
+                self.bindings[folded] = Binding(text, kind, value)
         value = self._evaluate(node, side)
+        if isinstance(value, bool):
+            return TRUE if value else FALSE
         if _holds_ad(value):
             # An ad's attributes have their values in the ads around it, which a literal has not.
             raise ReductionError(f"{unparse(node)[:80]} is an ad, and meets what only a host knows")
@@ -170,9 +178,6 @@ class Binder:
     def _evaluate(self, node: Expr, side: _Side) -> Value:
         inside = "" if side.is_queue else self.attribute
         return evaluate(node, side.ad, self._opposite(side).ad, inside)
-
-    def _note(self, text: str, kind: str, value: Value = UNDEFINED) -> None:
-        self.bindings.setdefault(text.lower(), Binding(text, kind, value))
 
     def _opposite(self, side: _Side) -> _Side:
         return self.job if side.is_queue else self.queue
@@ -187,7 +192,7 @@ class Binder:
                 return own
             if node.folded == NOW:
                 return self._now(node)
-            if node.folded in _SCOPE_WORDS:
+            if node.folded in SCOPE_WORDS:
                 raise ReductionError(f"the whole ad {node.name} cannot be compared or passed on")
             return Literal(UNDEFINED) if node.absolute else self._in(node, self._opposite(side))
         named = self._side_named(node.base, side)
@@ -204,7 +209,7 @@ class Binder:
 
     def _side_named(self, base: Expr, side: _Side) -> _Side | None:
         """The side that words such as ``other`` or ``target.my`` name; None for anything else."""
-        if not isinstance(base, Attr) or base.absolute or base.folded not in _SCOPE_WORDS:
+        if not isinstance(base, Attr) or base.absolute or base.folded not in SCOPE_WORDS:
             return None
         here = side if base.base is None else self._side_named(base.base, side)
         if here is None or base.folded == "parent" or base.folded in here.ad:
@@ -218,8 +223,10 @@ class Binder:
     def _defined(self, node: Attr, side: _Side) -> Expr | None:
         """A name as one side defines it, with that side's facts put in; None where it does not."""
         if side.is_queue and self.scope(node.name) == HOST:
-            self._note(f"{self.host}.{node.name}", HOST)
-            return Attr(self.host, node.name, False)
+            found = node if node.base is self.host else Attr(self.host, node.name, False)
+            text = f"{self.host.name}.{node.name}"
+            self.bindings.setdefault(text.lower(), Binding(text, HOST))
+            return found
         definition = side.ad.get(node.name)
         if definition is None:
             return None
@@ -240,23 +247,18 @@ class Binder:
         """
         known = self._open.get(node)
         if known is None:
-            for part in postorder(node):
-                if part not in self._open:
-                    self._open[part] = self._is_part_open(part)
-            known = self._open[node]
+            found, seen = self._open, outline(node)
+            if not seen.moving and not any(map(self._is_name_open, seen.names)):
+                found[node] = False
+                return False
+            for part in seen.parts:
+                found[part.node] = (
+                    part.moving
+                    or (part.name is not None and self._is_name_open(part.name))
+                    or any(found[inner] for inner in part.inner)
+                )
+            known = found[node]
         return known
-
-    def _is_part_open(self, part: Expr) -> bool:
-        if isinstance(part, Call) and ascii_fold(part.function) in VOLATILE | {"eval"}:
-            return True
-        if not isinstance(part, Attr):
-            return any(self._open[child] for child in children(part))
-        if part.folded in _SCOPE_WORDS and part.base is None:
-            # An ad as a whole, which holds the host's attributes with the others.
-            return True
-        if self._is_name_open(part.name):
-            return True
-        return part.base is not None and not _is_scope(part.base) and self._open[part.base]
 
     def _is_name_open(self, name: str) -> bool:
         """Whether anything that either ad defines under a name leads to a host's attribute."""
@@ -271,30 +273,18 @@ class Binder:
         pending = [start]
         while pending:
             name = pending.pop()
-            if name.lower() == NOW or self.scope(name) == HOST:
+            folded = ascii_fold(name)
+            if folded == NOW or self.scope(name) == HOST:
                 return True
             for side in (self.job, self.queue):
-                parts = list(postorder(side.ad[name])) if name in side.ad else []
-                bases = {part.base for part in parts if isinstance(part, Attr)}
-                for part in parts:
-                    if isinstance(part, Call) and ascii_fold(part.function) in VOLATILE | {"eval"}:
+                definition = side.ad.content.get(folded)
+                if isinstance(definition, Expr):
+                    found = outline(definition)
+                    if found.moving:
                         return True
-                    if not isinstance(part, Attr) or part.name in seen:
-                        continue
-                    if part.folded in _SCOPE_WORDS and part not in bases:
-                        return True
-                    seen.add(part.name)
-                    pending.append(part.name)
+                    pending += [name for name in found.names if name not in seen]
+                    seen.update(found.names)
         return False
-
-
-def _is_scope(node: Expr) -> bool:
-    """Whether a node is nothing but words for ads: ``other``, ``target.my``."""
-    while isinstance(node, Attr) and node.folded in _SCOPE_WORDS:
-        if node.base is None:
-            return True
-        node = node.base
-    return False
 
 
 def _holds_ad(value: Value) -> bool:

@@ -18,6 +18,18 @@ TYPE_TESTS: Final = frozenset(
 )  # fmt: skip
 
 
+# Their value is another one at another time, so that a call is never a constant.
+VOLATILE: Final = frozenset(
+    {"time", "currenttime", "daytime", "formattime", "abstime", "random", "debug"}
+)
+
+# They look at expressions or at whole ads: nothing may be put into their arguments, or taken out.
+REFLECTIVE: Final = frozenset(
+    {"eval", "unparse", "unresolved", "evalineachcontext", "countmatches",
+     "anymatch", "allmatch", "whichmatch"}
+)  # fmt: skip
+
+
 def is_boolean(node: Expr) -> bool:
     """Whether an expression has no values but true, false, undefined and error."""
     if isinstance(node, Literal):

@@ -17,8 +17,10 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Call, Expr, Literal, literal, postorder
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import ERROR, UNDEFINED, Value
-from matchmaker.reduction.simplify import VALUE, VOLATILE, Demand, watched
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
+from matchmaker.reduction.facts import VOLATILE
+from matchmaker.reduction.laws import VALUE, Demand
+from matchmaker.reduction.simplify import watched
 
 MOST_NODES: Final = 200
 """Larger expressions are not looked at: their parts are."""
@@ -70,9 +72,7 @@ def check(before: Expr, demand: Demand, after: Expr) -> None:
     values = list(_KINDS)
     for part in parts:
         if isinstance(part, Literal):
-            value = part.value
-            numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
-            values += [value - 1, value, value + 1] if numeric else [value]  # type: ignore[operator]
+            values += _around(part.value)
     chance = random.Random(len(parts))  # noqa: S311 - the same hosts in every run
     hosts = [ClassAd({name: chance.choice(values) for name in names}) for _ in range(HOSTS)]
     if len(names) <= 1:
@@ -84,6 +84,14 @@ def check(before: Expr, demand: Demand, after: Expr) -> None:
                 f"{unparse(before)} became {unparse(after)}, which is {other} and not {one} "
                 f"for {host!r}"
             )
+
+
+def _around(value: Value) -> list[Value]:
+    """A constant and, of a number, its neighbours."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return [value]
+    near = [value - 1, value, value + 1]
+    return [each for each in near if isinstance(each, float) or MIN_INT <= each <= MAX_INT]
 
 
 def _seen(value: Value, demand: Demand) -> str:

@@ -16,7 +16,6 @@ from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
     Binary,
-    Call,
     Expr,
     Literal,
     conjunction,
@@ -28,7 +27,8 @@ from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.alike import alike, names_in
 from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
 from matchmaker.reduction.facts import is_boolean
-from matchmaker.reduction.simplify import MATCH, and_, is_number, simplify, watched
+from matchmaker.reduction.laws import MATCH, numeric_subject
+from matchmaker.reduction.simplify import simplify, tell, watched, watchers
 
 
 class Verdict(StrEnum):
@@ -145,6 +145,8 @@ def reduce(
     elif (len(fates) > 1 or whole is not fates[0].bound) and not is_boolean(whole):
         # Where the requirement says true, a number that counts as true will not do.
         whole = Binary("&&", TRUE, whole)
+    if watchers:
+        tell(conjunction([fate.bound for fate in fates]), MATCH, whole)
     return Reduction(
         job, requirement, verdict, whole, tuple(fates), tuple(binder.bindings.values())
     )
@@ -152,12 +154,14 @@ def reduce(
 
 def conjunction_of(residuals: list[Expr]) -> Expr:
     """Simplified clauses as one condition, simplified for a match: one never true decides."""
-    whole = residuals[0]
-    for residual in residuals[1:]:
-        whole = and_(whole, residual, MATCH)
-    if isinstance(whole, Binary) and whole.operator == "&&":
-        return conjunction(list(dict.fromkeys(conjuncts(whole))))
-    return whole
+    left: dict[Expr, None] = {}
+    for residual in residuals:
+        if isinstance(residual, Literal):
+            if truth(residual.value) is not True:
+                return FALSE
+        else:
+            left.update(dict.fromkeys(conjuncts(residual)))
+    return conjunction(list(left))
 
 
 def reduce_many(
@@ -212,14 +216,7 @@ def phrase(residual: Expr) -> str:
     """
     text = unparse(residual)
     for node in postorder(residual):
-        subject = _numeric_subject(node)
+        subject = numeric_subject(node)
         if subject is not None:
             text = text.replace(unparse(node), f"{unparse(subject)} is a number")
     return text
-
-
-def _numeric_subject(node: Expr) -> Expr | None:
-    if isinstance(node, Binary) and isinstance(node.right, Call) and len(node.right.arguments) == 1:
-        subject = node.right.arguments[0]
-        return subject if node is is_number(subject) else None
-    return None

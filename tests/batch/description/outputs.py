@@ -120,7 +120,8 @@ CONDOR_SLOTS = json.dumps(
         {
             "Name": "slot1@wn1.cnaf.grid", "Machine": "wn1.cnaf.grid", "MyType": "Machine",
             "State": "Unclaimed", "Cpus": 3, "Memory": 4000, "Disk": 10485760, "Arch": "X86_64",
-            "OpSys": "LINUX", "DetectedCpus": 16, "DetectedMemory": 64000,
+            "OpSys": "LINUX", "OpSysName": "AlmaLinux", "OpSysVer": 904,
+            "DetectedCpus": 16, "DetectedMemory": 64000,
             "Requirements": "/Expr(START)/", "START": "/Expr(TARGET.RequestCpus <= Cpus)/",
         },
         {"Name": "slot1@wn2.cnaf.grid", "State": "Owner", "Cpus": 4, "Memory": 8000},

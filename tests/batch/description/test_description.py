@@ -91,6 +91,10 @@ def test_htcondor() -> None:
     ]  # fmt: skip
     assert one.eval("Requirements", ClassAd({"RequestCpus": 4})) is False
     assert facts(one, "Available", "LRMSType") == [True, "htcondor"]
+    assert facts(one, "GlueHostOperatingSystemName", "GlueHostOperatingSystemRelease") == [
+        "AlmaLinux", "9.4",
+    ]  # fmt: skip
+    assert facts(two, "GlueHostOperatingSystemRelease") == [UNDEFINED]
     assert facts(two, "Available", "GlueHostMainMemoryRAMSize") == [False, 8000]
     assert facts(found.queues[0], "GlueCEStateTotalJobs", "GlueCEPolicyMaxRunningJobs") == [
         27, 5000,

@@ -13,7 +13,7 @@ import pytest
 from matchmaker import ParseError, dumps, parse_ad, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
 
-SIZE = 50_000_000
+SIZE = 25_000_000
 LITTLE = 8_000_000
 
 AD = parse_ad(

@@ -33,11 +33,15 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.state import Scope, State
 from matchmaker.classad.unparse import _LEVEL, _level, unparse_value
-from matchmaker.classad.values import ErrorType, Value
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 from tests.oracle.answers import REFUSED
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
 from tests.oracle.oracle import Answer, Case
 from tests.oracle.rules.names import meant
+
+
+class _NothingPickedError(NoValueError):
+    """A projection has no value, of which a name leaves UNDEFINED."""
 
 
 class Listed(list[Any]):
@@ -67,11 +71,28 @@ class Listed(list[Any]):
             raise NoValueError(REFUSED) from None
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        """An element by its place, where HTCondor does not mind that it has no value."""
         assert isinstance(index, int)
-        return self._value(self.node.items[index])
+        item = self.node.items[index]
+        try:
+            return self._value(item)
+        except NoValueError as none:
+            named = isinstance(item, Attr) and isinstance(none, _NothingPickedError)
+            return UNDEFINED if named else ErrorType()
+
+    def settled(self) -> list[Any]:
+        """The elements as the ads that something is evaluated in: one without a value is none."""
+        return [_or_error(self._value, item) for item in self.node.items]
 
     def __iter__(self) -> Iterator[Any]:
         return map(self._value, self.node.items)
+
+
+def _or_error(values: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return values(*given)
+    except NoValueError:
+        return ErrorType()
 
 
 def _home(node: Expr, state: Any, ad: ClassAd | None) -> ClassAd | None:
@@ -126,7 +147,10 @@ def _picked(copied: Callable[[Any], Any]) -> Wrapper:
             value: Value = inner(node, state, ad)
             return value
         items = _seen_from(base, ad)
-        return [copied(evaluation._select(item, node.folded, state)) for item in items]
+        try:
+            return [copied(evaluation._select(item, node.folded, state)) for item in items]
+        except NoValueError as none:
+            raise _NothingPickedError(none.answer) from None
 
     return wrapper
 
@@ -149,13 +173,16 @@ _CONTEXTS: Final = dict.fromkeys(("evalineachcontext", "countmatches"), _in_cont
 
 
 def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: Scope) -> Any:
-    return inner(node, ads.called_from(scope.ad) if isinstance(ads, Listed) else ads, scope)
+    return inner(
+        node, ads.called_from(scope.ad).settled() if isinstance(ads, Listed) else ads, scope
+    )
 
 
 _CONTROL: Final[dict[str, Wrapper]] = {
     # A list that holds itself would be counted without end.
     "matchmaker.classad.evaluate:bulk": lambda inner, value: 0,
     "matchmaker.classad.functions.control:_in_each": _ads_from_here,
+    "matchmaker.classad.functions.control:_in_context": _or_error,
 }
 
 LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS, places=_CONTROL)

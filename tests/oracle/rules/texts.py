@@ -167,6 +167,18 @@ def _without_zeros(text: str) -> str:
 ZEROS: Final = _reading(_without_zeros)
 OUR_ZEROS: Final = _refusing(_without_zeros)
 
+# --- an empty name in quotes is one that nothing defines ---------------------------------------
+
+_QUOTED: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])+')|''""")
+
+
+def _named(text: str) -> str:
+    return _QUOTED.sub(lambda match: match[1] or "' '", text)
+
+
+EMPTY_NAMES: Final = _reading(_named)
+OUR_EMPTY_NAMES: Final = _refusing(_named)
+
 # --- a name in parentheses is an expression -------------------------------------------------------
 
 _PARENTHESES: Final = re.compile(

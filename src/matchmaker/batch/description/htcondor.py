@@ -24,7 +24,11 @@ _OF_HOSTS: Final = {
     "GlueHostMainMemoryRAMSize": "DetectedMemory ?: (TotalMemory ?: Memory)",
     "GlueHostArchitecturePlatformType": "Arch",
     "GlueHostOperatingSystemName": "OpSysName ?: OpSys",
-    "GlueHostOperatingSystemRelease": "OpSysVer",
+    # 904 is release 9.4, and 1200 is 12.
+    "GlueHostOperatingSystemRelease": (
+        "isInteger(OpSysVer) ? strcat(OpSysVer / 100,"
+        ' OpSysVer % 100 == 0 ? "" : strcat(".", OpSysVer % 100)) : undefined'
+    ),
 }
 
 

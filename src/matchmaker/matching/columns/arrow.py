@@ -1,4 +1,4 @@
-"""Columns from Arrow tables and back, array by array.
+"""Columns from Arrow tables, array by array; the way back is in ``to_arrow``.
 
 What Arrow has no type for, expressions above all, travels as text in a column whose field says so.
 Which type becomes which is listed in docs/pools.md.
@@ -7,11 +7,10 @@ Which type becomes which is listed in docs/pools.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timezone
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -19,12 +18,14 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal, literal
+from matchmaker.classad.nodes import literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.arrow_types import (
-    Type,
+    MARK,
+    Array,
+    ArrowTable,
     check,
     check_names,
     is_text,
@@ -32,27 +33,15 @@ from matchmaker.matching.columns.arrow_types import (
     readable,
     whole,
 )
-from matchmaker.matching.columns.cells import content_of, node_of, text_of
+from matchmaker.matching.columns.cells import content_of
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
-from matchmaker.matching.columns.keys import unsaid
-from matchmaker.matching.columns.sparse import Sparse
+from matchmaker.matching.columns.keys import key_from, unsaid
 from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
+from matchmaker.matching.pair import describe, shorten
 
-# Types of pyarrow, which carries none that a checker could read.
-Array: TypeAlias = Any
-ArrowTable: TypeAlias = Any
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
-
-MARK: Final = {b"classad": b"expression"}
-"""The metadata of a field whose strings are the texts of expressions."""
-
-KEY: Final = b"classad.key"
-"""The metadata of a table that names the key attribute."""
-
-
-# --- from Arrow -----------------------------------------------------------------------------------
 
 
 def table_from(given: object) -> ArrowTable:
@@ -133,9 +122,13 @@ def _computed(parts: Parts, key: str) -> dict[int, str]:
     for row in range(parts.size) if column is None else unsaid(column, parts.size):
         ad = parts.layouts[parts.layout[row]].ad(parts.columns, row)
         value = ad.eval(key)
-        if not isinstance(value, (str, int)):
-            raise ValueError(f"row {row + 1} of the table has no {key}")  # noqa: TRY004
-        computed[row] = str(value)
+        found = key_from(value)
+        if found is None:
+            what = f"{key} = {shorten(describe(value), 60)}" if key in ad else f"no {key}"
+            raise ValueError(
+                f"row {row + 1} of the table has {what}; a key is a string or an integer"
+            )
+        computed[row] = found
     return computed
 
 
@@ -255,152 +248,3 @@ def _texts(array: Array) -> Texts:
     short = lengths.astype(narrowest(int(lengths.max()) + 2))
     starts[missing], short[missing] = 0, greatest(short)
     return Texts(starts, short, Heap(held), Table((MISSING,)))
-
-
-# --- to Arrow -------------------------------------------------------------------------------------
-
-
-def table_of(parts: Parts, key: str) -> ArrowTable:
-    """A table of what a store is made of. Raises ValueError, naming the column."""
-    pa = pyarrow()
-    spelled: dict[str, str] = {}
-    for layout in parts.layouts:
-        for folded, name in zip(layout.folded, layout.names, strict=True):
-            spelled.setdefault(folded, name)
-    fields, arrays = [], []
-    for folded, name in spelled.items():
-        try:
-            array, metadata = _array(parts.columns[folded], parts.size)
-        except UnicodeError:
-            raise ValueError(f"{name}: Arrow cannot hold half of a surrogate pair") from None
-        fields.append(pa.field(name, array.type, metadata=metadata))
-        arrays.append(array)
-    return pa.table(arrays, schema=pa.schema(fields, {KEY: key.encode()}))
-
-
-def _array(column: Column, size: int) -> tuple[Array, dict[bytes, bytes] | None]:
-    """The array of a column, and the mark of the field if it holds expressions."""
-    pa = pyarrow()
-    if isinstance(column, Numeric):
-        kinds, bits = column.kinds[:size], column.bits[:size]
-        missing = kinds == ABSENT
-        for only, numbers in ((INTEGER, bits), (REAL, bits.view(np.float64))):
-            if ((kinds == only) | missing).all():
-                return pa.array(numbers, mask=missing), None
-    if isinstance(column, Texts) and np.array_equal(column.other(size), column.missing(size)):
-        return _strings(column, size), None
-    if not isinstance(column, Coded):
-        column = column.coded() if isinstance(column, Sparse) else _tabled(column, size)
-    codes = column.codes[:size]
-    used = np.union1d([0], codes).astype(np.intp)
-    contents = [column.table[code] for code in used[1:].tolist()]
-    indices = pa.array(np.searchsorted(used, codes) - 1, mask=codes == 0)
-    nodes = list(map(node_of, contents))
-    kind = _united(map(_type_of, nodes))
-    if kind is None:
-        texts = pa.array(list(map(text_of, nodes)), pa.string())
-        return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), texts), MARK
-    values = pa.array([_plain(node) for node in nodes], kind)
-    if pa.types.is_string(kind):
-        return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), values), None
-    return values.take(indices), None
-
-
-def _narrow(indices: Array, size: int) -> Array:
-    pa = pyarrow()
-    return indices.cast(pa.int8() if size <= 128 else pa.int32())
-
-
-def _tabled(column: Column, size: int) -> Coded:
-    return _coded(np.arange(size), column.contents(range(size)))
-
-
-def _strings(column: Texts, size: int) -> Array:
-    pa = pyarrow()
-    lengths, data = column.packed(size)
-    str(data.data, "utf-8")
-    offsets = np.zeros(size + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    valid = np.packbits(~column.missing(size), bitorder="little")
-    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
-    array = pa.Array.from_buffers(pa.large_string(), size, buffers)
-    return array if len(data) >> 31 else array.cast(pa.string())
-
-
-def _type_of(node: Expr) -> Type | None:
-    """The Arrow type whose values a node's are, or None for a node that is to travel as text."""
-    pa = pyarrow()
-    if isinstance(node, Literal):
-        find = _TYPES.get(type(node.value))
-        return find(pa, node.value) if find is not None else None
-    if isinstance(node, ListExpr):
-        items = [i for i in node.items if not (isinstance(i, Literal) and i.value is UNDEFINED)]
-        kind = _united(map(_type_of, items)) if items else pa.null()
-        return None if kind is None else pa.list_(kind)
-    if isinstance(node, AdExpr) and node.names:
-        kinds = list(map(_type_of, node.expressions))
-        if None not in kinds:
-            return pa.struct(list(zip(node.names, kinds, strict=True)))
-    return None
-
-
-def _timestamp(pa: ModuleType, value: datetime) -> Type | None:
-    minutes, rest = divmod(value.utcoffset() or timedelta(0), timedelta(minutes=1))
-    if rest or abs(minutes) >= 24 * 60:
-        return None
-    sign = "-" if minutes < 0 else "+"
-    hours, minutes = divmod(abs(minutes), 60)
-    zone = f"{sign}{hours:02}:{minutes:02}" if hours or minutes else "UTC"
-    return pa.timestamp("us", zone)
-
-
-def _duration(pa: ModuleType, value: timedelta) -> Type | None:
-    return pa.duration("us") if abs(value // timedelta(microseconds=1)) <= MAX_INT else None
-
-
-_TYPES: Final[Mapping[type, Callable[[ModuleType, Any], Type]]] = {
-    bool: lambda pa, _: pa.bool_(),
-    int: lambda pa, _: pa.int64(),
-    float: lambda pa, _: pa.float64(),
-    str: lambda pa, _: pa.string(),
-    datetime: _timestamp,
-    timedelta: _duration,
-}
-
-
-def _united(kinds: Any) -> Type | None:
-    """The one type of several, or None where they differ or one is None."""
-    united: Type | None = None
-    for number, kind in enumerate(kinds):
-        united = kind if not number else _both(united, kind)
-        if united is None:
-            return None
-    return united
-
-
-def _both(one: Type, other: Type) -> Type | None:
-    pa = pyarrow()
-    if other is None or one == other or pa.types.is_null(other):
-        return one if other is not None else None
-    if pa.types.is_null(one):
-        return other
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        kind = _both(one.value_type, other.value_type)
-        return None if kind is None else pa.list_(kind)
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        names = [field.name for field in one]
-        if names != [field.name for field in other]:
-            return None
-        kinds = [_both(a.type, b.type) for a, b in zip(one, other, strict=True)]
-        return None if None in kinds else pa.struct(list(zip(names, kinds, strict=True)))
-    return None
-
-
-def _plain(node: Expr) -> Any:
-    """The value of a node that has an Arrow type, as pyarrow takes it."""
-    if isinstance(node, ListExpr):
-        return list(map(_plain, node.items))
-    if isinstance(node, AdExpr):
-        return dict(zip(node.names, map(_plain, node.expressions), strict=True))
-    value = node.value if isinstance(node, Literal) else UNDEFINED
-    return None if value is UNDEFINED else value

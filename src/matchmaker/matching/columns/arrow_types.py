@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import MAX_NESTING
 
-# A type of pyarrow, which carries none that a checker could read.
+# Types of pyarrow, which carries none that a checker could read.
 Type: TypeAlias = Any
+Array: TypeAlias = Any
+ArrowTable: TypeAlias = Any
+
+MARK: Final = {b"classad": b"expression"}
+"""The metadata of a field whose strings are the texts of expressions."""
+
+KEY: Final = b"classad.key"
+"""The metadata of a table that names the key attribute."""
 
 
 def pyarrow() -> ModuleType:

@@ -48,8 +48,7 @@ from matchmaker.matching.columns.vectors import (
     table_of,
     truths,
     uniform,
-    where_error,
-    where_undefined,
+    where_is,
 )
 from matchmaker.matching.columns.work import (
     CALL,
@@ -128,7 +127,7 @@ class Evaluator(Scalar):
         size = self.view.size if rows is None else len(rows)
         much = self.spent.beyond(numbers)
         places = numbers[much] if rows is None else np.flatnonzero(much)
-        suspects = ~where_error(vector, size)[places]
+        suspects = ~where_is(ERROR_KIND, vector, size)[places]
         changed = places[suspects]
         if not len(changed):
             return vector
@@ -303,7 +302,7 @@ class Evaluator(Scalar):
 
     def _elvis(self, left: Vector, right: Expr, side: Side, rows: Rows | None) -> Vector:
         size = self.view.size if rows is None else len(rows)
-        undefined = where_undefined(left, size)
+        undefined = where_is(UNDEFINED_KIND, left, size)
         if not undefined.any():
             return left
         if undefined.all():

@@ -72,6 +72,13 @@ class Keys(Sequence[str]):
         return [computed.get(row, key) for row, key in zip(rows, keys, strict=True)]
 
 
+def key_from(value: Any) -> str | None:
+    """The key that a value is: a string, or the digits of an integer. None for any other."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return None
+    return str(value)
+
+
 def said(key: str, content: Any) -> bool:
     """Whether a row that holds this content needs not say its key again."""
     return content.__class__ in (str, int) and str(content) == key

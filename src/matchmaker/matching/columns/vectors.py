@@ -198,29 +198,22 @@ def _selected(codes: Codes, wanted: Mask) -> Mask:
     return found if wanting else np.logical_not(found, out=found)
 
 
-def where_undefined(vector: Vector, size: int) -> Mask:
-    """Where the values are UNDEFINED."""
-    found: Any
-    if isinstance(vector, Chosen):
-        found = where_undefined(vector.table, _length(vector.table))[vector.codes]
-    elif isinstance(vector, Scalars):
-        found = vector.kinds == UNDEFINED_KIND
-    else:
-        held = [vector.value] if isinstance(vector, Same) else vector.values
-        found = np.array([value is UNDEFINED for value in held], np.bool_)
-    return np.broadcast_to(found, (size,))
+_IS: Final[dict[int, Callable[[Value], bool]]] = {
+    UNDEFINED_KIND: lambda value: value is UNDEFINED,
+    ERROR_KIND: is_error,
+}
 
 
-def where_error(vector: Vector, size: int) -> Mask:
-    """Where the values are ERROR."""
+def where_is(kind: int, vector: Vector, size: int) -> Mask:
+    """Where the values are UNDEFINED or ERROR, whichever of the two kinds is given."""
     found: Any
     if isinstance(vector, Chosen):
-        found = where_error(vector.table, _length(vector.table))[vector.codes]
+        found = where_is(kind, vector.table, _length(vector.table))[vector.codes]
     elif isinstance(vector, Scalars):
-        found = vector.kinds == ERROR_KIND
+        found = vector.kinds == kind
     else:
         held = [vector.value] if isinstance(vector, Same) else vector.values
-        found = np.array([is_error(value) for value in held], np.bool_)
+        found = np.array(list(map(_IS[kind], held)), np.bool_)
     return np.broadcast_to(found, (size,))
 
 

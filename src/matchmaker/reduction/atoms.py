@@ -1,0 +1,127 @@
+"""Atoms: conditions on one attribute of a host, as the values that give each outcome.
+
+An outcome is T (true), F (false), U (undefined) or E (error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from matchmaker.classad.nodes import (
+    TARGET_SCOPES,
+    TRUE,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    disjunction,
+    scope_of,
+)
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.reduction.domains import ANY, LISTS, MISSING, NUMBERS, TEXTS, Domain, numbers
+from matchmaker.reduction.laws import MATCH, constant_to_the_right, numeric_subject
+
+_EXACT: Final = 2**53
+"""Below this an integer and a real compare as their values do."""
+
+
+def host_attribute(node: Expr) -> Attr | None:
+    """The node, where it is an attribute of the host itself, such as ``other.Name``."""
+    return node if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES else None
+
+
+def comes_to(node: Expr, outcomes: Iterable[str]) -> Expr:
+    """An expression that is true exactly where another one, as a condition, has such an outcome.
+
+    >>> from matchmaker import parse_expr
+    >>> print(comes_to(parse_expr("x"), "T")), print(comes_to(parse_expr("x"), "FU"))
+    x
+    (x && true) is false || isUndefined(x && true)
+    (None, None)
+    """
+    wanted = [outcome for outcome in "TFUE" if outcome in outcomes]
+    if wanted == ["T"]:
+        return node
+    plain = Binary("&&", node, TRUE)
+    tests: dict[str, Expr] = {
+        "T": Binary("is", plain, TRUE),
+        "F": Binary("is", plain, Literal(False)),
+        "U": Call("isUndefined", (plain,)),
+        "E": Call("isError", (plain,)),
+    }
+    return disjunction([tests[each] for each in wanted])
+
+
+Tested: TypeAlias = tuple[Attr, Mapping[str, Domain], Expr | None]
+
+
+def tested(node: Expr) -> Tested | None:
+    """A condition on the value of one attribute: which values give which outcome.
+
+    With what domains cannot tell, as ``is`` tells upper from lower case, an expression beside that
+    must come to the same.
+    """
+    attribute = host_attribute(node)
+    if attribute is not None:
+        zero = numbers("==", 0)
+        return attribute, _parts(NUMBERS & ~zero, zero), None
+    subject = numeric_subject(node)
+    attribute = host_attribute(subject) if subject is not None else None
+    if attribute is not None:
+        return attribute, {"T": NUMBERS, "F": ~NUMBERS}, None
+    if isinstance(node, Call) and len(node.arguments) == 1:
+        attribute = host_attribute(node.arguments[0])
+        domain = {"isundefined": MISSING, "isstring": TEXTS, "islist": LISTS}.get(
+            node.function.lower()
+        )
+        if attribute is None or domain is None:
+            return None
+        return attribute, {"T": domain, "F": ~domain}, None
+    if isinstance(node, Binary):
+        node = constant_to_the_right(node, MATCH) or node
+    if not (isinstance(node, Binary) and isinstance(node.right, Literal)):
+        return None
+    attribute = host_attribute(node.left)
+    return None if attribute is None else _compared(attribute, node, node.right.value)
+
+
+def _parts(true: Domain, false: Domain) -> dict[str, Domain]:
+    return {"T": true, "F": false, "U": MISSING, "E": ~(true | false | MISSING)}
+
+
+def _compared(attribute: Attr, node: Binary, value: Value) -> Tested | None:
+    operator = node.operator
+    if operator in ("is", "isnt"):
+        same = _same(value)
+        if same is None:
+            return None
+        domain, rest = same
+        unlike, like = ("T", "F") if operator == "isnt" else ("F", "T")
+        if rest:
+            # Of the values that are the same to a domain, `is` may still refuse some.
+            return attribute, {like: domain, unlike: ANY}, node
+        return attribute, {like: domain, unlike: ~domain}, None
+    if isinstance(value, str) and operator in ("==", "!="):
+        same_text = Domain(texts=frozenset({ascii_fold(value)}))
+        parts = (same_text, TEXTS & ~same_text)
+        return attribute, _parts(*(parts if operator == "==" else parts[::-1])), None
+    if isinstance(value, (int, float)) and operator in ("<", "<=", ">", ">=", "==", "!="):
+        if not abs(value) < _EXACT:
+            return None
+        true = numbers(operator, value + 0)
+        return attribute, _parts(true, NUMBERS & ~true), None
+    return None
+
+
+def _same(value: Value) -> tuple[Domain, bool] | None:
+    """The values that may be the same as a constant, and whether some of them may be not."""
+    if value is UNDEFINED:
+        return MISSING, False
+    if isinstance(value, str):
+        return Domain(texts=frozenset({ascii_fold(value)})), True
+    if isinstance(value, (int, float)) and abs(value) < _EXACT:
+        return numbers("==", value + 0), True
+    return None

@@ -1,0 +1,282 @@
+"""The laws: each a small function whose docstring is the algebra.
+
+A law is told what is demanded, the set of outcomes that must be kept apart: T (true), F (false) and
+E (error); what is none of these is undefined. ``VALUE`` demands the value itself. Laws of one
+operator give what its simplified operands come to, others a simpler node or None.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Ternary,
+    Unary,
+    children,
+    disjunction,
+    literal,
+)
+from matchmaker.classad.operators import truth
+from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.reduction.facts import (
+    IDENTITY,
+    REFLECTIVE,
+    RELATIONS,
+    TYPE_TESTS,
+    VOLATILE,
+    is_boolean,
+    is_scalar,
+    may_fail,
+)
+
+Demand: TypeAlias = frozenset[str]
+
+MATCH: Final[Demand] = frozenset("T")
+REFUSAL: Final[Demand] = frozenset("F")
+OUTCOME: Final[Demand] = frozenset("TFE")
+VALUE: Final[Demand] = frozenset({"T", "F", "E", "value"})
+
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_LAZY: Final = frozenset({"&&", "||", "?:", "is", "isnt"})
+_OPPOSITE: Final = {"==": "!=", "!=": "==", "is": "isnt", "isnt": "is"}
+
+
+def fold_constant(node: Expr) -> Expr:
+    """An expression of constants alone is its value."""
+    if isinstance(node, Attr) or not all(map(_is_constant, children(node))):
+        return node
+    if isinstance(node, Call) and node.function.lower() in VOLATILE | REFLECTIVE:
+        return node
+    value = evaluate(node)
+    # A nested ad has no value outside its surroundings.
+    return literal(value) if _is_plain(value) else node
+
+
+def _is_constant(node: Expr) -> bool:
+    # Not a walk of the whole tree: a chain asks this of its left side once for each link.
+    if isinstance(node, ListExpr):
+        return all(map(_is_constant, node.items))
+    return isinstance(node, Literal)
+
+
+def _is_plain(value: Value) -> bool:
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in value)
+    return isinstance(literal(value), Literal)
+
+
+# --- connectives ----------------------------------------------------------------------------------
+
+
+def and_(left: Expr, right: Expr, demand: Demand) -> Expr:
+    """Laws of ``&&``.
+
+    ``true && b = b``, ``false && b = false``, ``error && b = error``, ``a && true = a``,
+    ``a && a = a``. Where only truth counts, a constant that is not true makes the whole never true;
+    where only falsehood counts, ``undefined && b = b`` and ``a && c = a`` for any c but false.
+    """
+    if isinstance(left, Literal):
+        value = truth(left.value)
+        if value is True and (is_boolean(right) or "value" not in demand):
+            return right
+        if value is False or is_error(value):
+            return literal(value)
+        if value is UNDEFINED and demand in (MATCH, REFUSAL):
+            return FALSE if demand == MATCH else right
+    if isinstance(right, Literal):
+        value = truth(right.value)
+        if value is True and (is_boolean(left) or "value" not in demand):
+            return left
+        if value is not True and demand == MATCH:
+            return FALSE
+        if value is not False and demand == REFUSAL:
+            return left
+        if value is False and not may_fail(left):
+            return FALSE
+    if left is right and (is_boolean(left) or "value" not in demand):
+        return left
+    return fold_constant(Binary("&&", left, right))
+
+
+def or_(left: Expr, right: Expr, demand: Demand) -> Expr:
+    """Laws of ``||``.
+
+    ``false || b = b``, ``true || b = true``, ``error || b = error``, ``a || false = a``,
+    ``a || a = a``; ``a || true = true`` unless a may be an error. Where only truth counts,
+    ``undefined || b = b`` and ``a || undefined = a || error = a``; where only falsehood counts, a
+    constant that is not false makes the whole never false.
+    """
+    if isinstance(left, Literal):
+        value = truth(left.value)
+        if value is False and (is_boolean(right) or "value" not in demand):
+            return right
+        if value is True or is_error(value):
+            return literal(value)
+        if value is UNDEFINED and demand in (MATCH, REFUSAL):
+            return right if demand == MATCH else TRUE
+    if isinstance(right, Literal):
+        value = truth(right.value)
+        if value is False and (is_boolean(left) or "value" not in demand):
+            return left
+        if value is not False and demand == REFUSAL:
+            return TRUE
+        if value is True and not may_fail(left):
+            return TRUE
+        if value is not True and demand == MATCH:
+            return left
+    if left is right and (is_boolean(left) or "value" not in demand):
+        return left
+    return fold_constant(Binary("||", left, right))
+
+
+def not_(operand: Expr, demand: Demand) -> Expr:
+    """``!!a = a`` (as a condition); ``!(a == b) = a != b`` and ``!(a is b) = a isnt b``.
+
+    ``!(a < b)`` stays: ``a >= b`` is not the same for NaN.
+    """
+    if isinstance(operand, Unary) and operand.operator == "!":
+        inner = operand.operand
+        if is_boolean(inner) or "value" not in demand:
+            return inner
+    if isinstance(operand, Binary) and operand.operator in _OPPOSITE:
+        return Binary(_OPPOSITE[operand.operator], operand.left, operand.right)
+    return fold_constant(Unary("!", operand))
+
+
+# --- the ternary ----------------------------------------------------------------------------------
+
+
+def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr:
+    """Laws of the ternary: ``c ? true : false = c`` and ``c ? false : true = !c``.
+
+    Where only truth counts, with *never* for a constant that is not true:
+    ``c ? x : x`` is x where c is true or false, ``c ? x : never = c && x``,
+    ``c ? never : y = !c && y``.
+    """
+    if demand in (MATCH, REFUSAL):
+        simpler = _choose_one_outcome(condition, then, otherwise, demand)
+        if simpler is not None:
+            return simpler
+    plain = is_boolean(condition) or "value" not in demand
+    if then is TRUE and otherwise is FALSE and plain:
+        return condition
+    if then is FALSE and otherwise is TRUE:
+        return not_(condition, demand)
+    return Ternary(condition, then, otherwise)
+
+
+def _choose_one_outcome(
+    condition: Expr, then: Expr, otherwise: Expr, demand: Demand
+) -> Expr | None:
+    """The ternary where only truth counts, or only falsehood, for which all is the other way round.
+
+    There *never* is a constant that is not false, ``c ? x : x`` is ``!(c is known) || x``,
+    ``c ? x : never = !c || x``, and ``c ? never : y = c || y``.
+    """
+    matching = demand == MATCH
+    never_then, never_otherwise = _never(then, matching), _never(otherwise, matching)
+    join = and_ if matching else or_
+    if never_then and never_otherwise:
+        return FALSE if matching else TRUE
+    if then is otherwise:
+        sure = known(condition)
+        return join(sure if matching else not_(sure, OUTCOME), then, demand)
+    if never_otherwise:
+        return join(condition if matching else not_(condition, OUTCOME), then, demand)
+    if never_then:
+        return join(not_(condition, OUTCOME) if matching else condition, otherwise, demand)
+    return None
+
+
+def _never(node: Expr, outcome: bool) -> bool:
+    """Whether an expression is nowhere true (or false): a constant that is not."""
+    return isinstance(node, Literal) and truth(node.value) is not outcome
+
+
+def known(condition: Expr) -> Expr:
+    """What is true exactly where a condition is true or false.
+
+    A comparison of x with a number is known where x is a number (a boolean counts as one), with a
+    string where x is a string; any other condition c where ``c || !c`` is true.
+
+    >>> from matchmaker import parse_expr
+    >>> print(known(parse_expr("x > 500")))
+    isInteger(x) || isReal(x) || isBoolean(x)
+    """
+    if isinstance(condition, Binary):
+        if condition.operator in RELATIONS and isinstance(condition.right, Literal):
+            value = condition.right.value
+            if isinstance(value, (bool, int, float)):
+                return is_number(condition.left)
+            if isinstance(value, str):
+                return Call("isString", (condition.left,))
+        if condition.operator in IDENTITY and is_scalar(condition.left, condition.right):
+            return TRUE
+    if isinstance(condition, Call) and condition.function.lower() in TYPE_TESTS:
+        return TRUE if len(condition.arguments) == 1 else FALSE
+    return Binary("||", condition, not_(condition, MATCH))
+
+
+def is_number(node: Expr) -> Expr:
+    """The expression that is true where `node` is an integer, a real or a boolean."""
+    return disjunction([Call(test, (node,)) for test in ("isInteger", "isReal", "isBoolean")])
+
+
+def numeric_subject(node: Expr) -> Expr | None:
+    """The x of "x is a number", as ``is_number`` writes it; None for any other expression."""
+    if isinstance(node, Binary) and isinstance(node.right, Call) and len(node.right.arguments) == 1:
+        subject = node.right.arguments[0]
+        return subject if node is is_number(subject) else None
+    return None
+
+
+# --- strict operators -----------------------------------------------------------------------------
+
+
+def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
+    """``a + error = error``; ``a + undefined = undefined`` unless a may be an error that counts.
+
+    So for every strict operator, on either side.
+    """
+    if node.operator in _LAZY:
+        return None
+    if "E" not in demand and _is_exceptional(node):
+        return Literal(UNDEFINED)
+    for side, other in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(side, Literal) and is_error(side.value):
+            return side
+        if isinstance(side, Literal) and side.value is UNDEFINED:
+            return side if "E" not in demand or not may_fail(other) else None
+    return None
+
+
+def _is_exceptional(node: Expr) -> bool:
+    """Whether an expression is undefined or an error wherever it stands."""
+    if isinstance(node, Literal):
+        return node.value is UNDEFINED or is_error(node.value)
+    if isinstance(node, Binary) and node.operator not in _LAZY:
+        return _is_exceptional(node.left) or _is_exceptional(node.right)
+    return isinstance(node, Unary) and _is_exceptional(node.operand)
+
+
+def elvis_of_constant(node: Binary, demand: Demand) -> Expr | None:
+    """``undefined ?: b = b`` and ``k ?: b = k`` for any other constant."""
+    if node.operator != "?:" or not isinstance(node.left, Literal):
+        return None
+    return node.right if node.left.value is UNDEFINED else node.left
+
+
+def constant_to_the_right(node: Binary, demand: Demand) -> Expr | None:
+    """``500 < x = x > 500``, and so for all six relations."""
+    if node.operator in _MIRRORED and isinstance(node.left, Literal):
+        return Binary(_MIRRORED[node.operator], node.right, node.left)
+    return None

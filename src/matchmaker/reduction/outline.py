@@ -1,0 +1,142 @@
+"""Outlines: what an expression names, and which of its parts may hang on a host, whatever the ads.
+
+Nodes are interned, so that an outline is read off a requirement once and serves for every queue.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    AdExpr,
+    Attr,
+    Call,
+    Expr,
+    Literal,
+    children,
+    postorder,
+)
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.unparse import unparse
+from matchmaker.reduction.facts import REFLECTIVE, VOLATILE
+
+NOW: Final = "currenttime"
+"""An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
+
+SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
+
+_MOVING: Final = VOLATILE | {"eval"}
+_APART: Final = VOLATILE | REFLECTIVE
+
+MOST_PARTS: Final = 256
+LONGEST: Final = 256
+MOST_KEPT: Final = 512
+"""Outlines of so many expressions are kept, each of at most so many parts with texts so long."""
+
+
+@attrs.frozen(slots=True, eq=False)
+class Part:
+    """A part of an expression: a host has a say in it by its own name, or by the parts in it."""
+
+    node: Expr
+    moving: bool
+    """Whether it looks at the moment, at code, or at an ad as a whole."""
+    name: str | None
+    inner: tuple[Expr, ...]
+
+
+@attrs.frozen(slots=True, eq=False)
+class Outline:
+    """What an expression names.
+
+    ``parts`` come before the whole, without constants. ``names`` are all names in their spelling.
+    ``stated`` are those that stand for something, each with its text, also in small letters: of
+    ``other.a.b`` the whole, and not ``other``. A ``plain`` expression is made of names after one
+    word for an ad, constants, operators and functions of values.
+    """
+
+    parts: tuple[Part, ...]
+    moving: bool
+    names: tuple[str, ...]
+    stated: tuple[tuple[Attr, str, str], ...]
+    plain: bool
+    small: bool
+
+
+_kept: Final[dict[Expr, Outline]] = {}
+
+
+def outline(root: Expr) -> Outline:
+    """The outline of an expression, kept where it is small.
+
+    >>> from matchmaker import parse_expr
+    >>> found = outline(parse_expr("other.Ram > 2 * MY.Want && time() > 5"))
+    >>> found.names, [text for _, text, _ in found.stated], found.moving
+    (('other', 'Ram', 'MY', 'Want'), ['other.Ram', 'MY.Want'], True)
+    """
+    found = _kept.get(root)
+    if found is None:
+        found = _read(root)
+        if found.small:
+            if len(_kept) >= MOST_KEPT:
+                _kept.clear()
+            _kept[root] = found
+    return found
+
+
+def _read(root: Expr) -> Outline:
+    nodes = list(postorder(root))
+    parts = [_part(node) for node in nodes if not isinstance(node, Literal)]
+    # A word for an ad that only leads to an attribute, as in `other.a`, is not itself looked at.
+    seen = {root}.union(*(part.inner for part in parts))
+    attributes = [node for node in nodes if isinstance(node, Attr)]
+    bases = {node.base for node in attributes}
+    texts = [(node, unparse(node)) for node in attributes if node not in bases]
+    return Outline(
+        tuple(parts),
+        any(part.moving for part in parts if part.node in seen),
+        tuple(dict.fromkeys(node.name for node in attributes)),
+        tuple((node, text, text.lower()) for node, text in texts),
+        all(map(_is_plain, nodes)),
+        len(nodes) <= MOST_PARTS and all(map(_is_short, nodes)),
+    )
+
+
+def _part(node: Expr) -> Part:
+    if isinstance(node, Attr):
+        word = node.base is None and node.folded in SCOPE_WORDS
+        base = None if node.base is None or is_scope(node.base) else node.base
+        return Part(node, word or node.folded == NOW, node.name, _variable(base))
+    moving = isinstance(node, Call) and ascii_fold(node.function) in _MOVING
+    return Part(node, moving, None, _variable(*children(node)))
+
+
+def _variable(*nodes: Expr | None) -> tuple[Expr, ...]:
+    return tuple(node for node in nodes if node is not None and not isinstance(node, Literal))
+
+
+def is_scope(node: Expr) -> bool:
+    """Whether a node is nothing but words for ads: ``other``, ``target.my``."""
+    while isinstance(node, Attr) and node.folded in SCOPE_WORDS:
+        if node.base is None:
+            return True
+        node = node.base
+    return False
+
+
+def _is_plain(node: Expr) -> bool:
+    if isinstance(node, Attr):
+        return node.base is None or (is_scope(node.base) and node.folded not in SCOPE_WORDS)
+    if isinstance(node, Call):
+        return ascii_fold(node.function) not in _APART
+    return not isinstance(node, AdExpr)
+
+
+def _is_short(node: Expr) -> bool:
+    if isinstance(node, Literal):
+        return not isinstance(node.value, str) or len(node.value) <= LONGEST
+    return not isinstance(node, Attr) or len(node.name) <= LONGEST
