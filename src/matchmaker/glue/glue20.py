@@ -9,16 +9,18 @@ nested them: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final
+from itertools import chain, islice
+from typing import Final, TypeVar
 
 import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
 from matchmaker.glue.issues import Report
-from matchmaker.glue.linking import Record, by_id, dangling, finding, rdns, unique
+from matchmaker.glue.linking import Record, by_id, dangling, finding, grouped, keys_of, unique
+from matchmaker.glue.pairs20 import Pair, queues_of, takes_jobs
 from matchmaker.glue.records import (
     Bind,
     Cluster,
@@ -28,10 +30,9 @@ from matchmaker.glue.records import (
     StorageArea,
     StorageElement,
     SubCluster,
-    VOView,
 )
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.translate import CE_ID, VO_VIEW, marks
+from matchmaker.glue.translate import CE_ID, marks
 from matchmaker.glue.typed import Facts
 
 IDS: Final[Mapping[str, str]] = {
@@ -55,7 +56,11 @@ IDS: Final[Mapping[str, str]] = {
 }
 """The classes that are read, and the attribute that names an entry of each."""
 
-_SUBMISSION = ("jobcreation", "jobexecution", "jobmanagement", "jobsubmission", "jobdescription")
+LINKS_LIMIT: Final = 10_000, 64
+"""How many links of one to another a source may have, and how many more for each of its entries."""
+
+PAIRS_LIMIT: Final = 1_000, 8
+"""Likewise pairs of an endpoint and a share. A service of 5 and 30 has 4 for each."""
 
 
 def link(
@@ -82,30 +87,11 @@ def nested(record: Record | None) -> Expr:
     return made.expression()
 
 
-def _keys(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
-    """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
-    found: dict[str, None] = {}
-    for name in names:
-        value = record.values.get(name)
-        texts = value if isinstance(value, list) else [value]
-        found |= {text.lower(): None for text in texts if isinstance(text, str)}
-    if not found and (placed := rdns(record.entry.dn).get(ancestor.lower(), "")):
-        found[placed.lower()] = None
-    return list(found)
-
-
-def _grouped(
-    records: Iterable[Record], names: Sequence[str], ancestor: str
-) -> dict[str, list[Record]]:
-    made: dict[str, list[Record]] = {}
-    for record in records:
-        for key in _keys(record, names, ancestor):
-            made.setdefault(key, []).append(record)
-    return {key: by_id(group) for key, group in made.items()}
-
-
 def _service_names(kind: str, service: str = "Computing") -> tuple[str, ...]:
     return (f"GLUE2{kind}ServiceForeignKey", f"GLUE2{service}{kind}{service}ServiceForeignKey")
+
+
+_T = TypeVar("_T")
 
 
 @attrs.define(slots=True)
@@ -115,6 +101,41 @@ class _Linker:
     kinds: Mapping[str, list[Record]]
     report: Report
     rules: frozenset[str]
+    links_left: int = 0
+    pairs_left: int = 0
+    told: set[str] = attrs.Factory(set)
+    _nested: dict[int, Expr] = attrs.Factory(dict)
+
+    def __attrs_post_init__(self) -> None:
+        entries = sum(map(len, self.kinds.values()))
+        self.links_left, self.pairs_left = (
+            some + each * entries for some, each in (LINKS_LIMIT, PAIRS_LIMIT)
+        )
+
+    def few(self, linked: Sequence[_T], record: Record) -> Sequence[_T]:
+        """What is linked to a record, as far as the limit of the source goes; reports where not."""
+        kept = self._cut(linked, self.links_left, "links between entries", record)
+        self.links_left -= len(kept)
+        return kept
+
+    def _cut(self, linked: Sequence[_T], left: int, said: str, record: Record) -> Sequence[_T]:
+        if len(linked) <= left:
+            return linked
+        if said not in self.told:
+            self.told.add(said)
+            self.report(
+                finding(
+                    record, "link.limit", f"more {said} than entries can have, the others skipped"
+                )
+            )
+        return linked[:left]
+
+    def nested(self, record: Record | None) -> Expr:
+        """The values of an entry, as `nested`, made once for all that it is linked to."""
+        made = self._nested.get(id(record))
+        if made is None:
+            made = self._nested[id(record)] = nested(record)
+        return made
 
     def all(self) -> Snapshot:
         sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
@@ -135,16 +156,17 @@ class _Linker:
                 said = "several managers of one service; the first was taken"
                 self.report(finding(service, "link.several", said, "; ".join(m.id for m in mine)))
             manager = mine[0] if mine else None
-            pairs: dict[str, list[_Pair]] = {}
-            jobs = [e for e in endpoints.pop(key, []) if _takes_jobs(e)]
+            pairs: dict[str, list[Pair]] = {}
+            jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
             for share in shares.pop(key, []):
                 for pair in self._pairs(service, manager, jobs, share, policies):
                     pairs.setdefault(pair.ce_id.lower(), []).append(pair)
             for group in pairs.values():
-                for made, share in _elements(group):
+                for made, share in queues_of(group):
                     cluster = None
                     if manager is not None:
-                        subs = self._hosts_of(share, hosts.get(manager.id.lower(), []))
+                        its = self.few(hosts.get(manager.id.lower(), []), share)
+                        subs = self._hosts_of(share, its)
                         place = (manager.id, *(sub.id for sub in subs))
                         if place not in clusters:
                             clusters[place] = Cluster(
@@ -158,7 +180,12 @@ class _Linker:
                     else:
                         said = "no manager, so nothing is known of its hosts"
                         self.report(finding(share, "link.no-cluster", said))
-                    binds = tuple(close(service.id, made.id))
+                    binds = tuple(
+                        map(
+                            close.bind,
+                            self.few(close(service.id, made.id, self.links_left + 1), share),
+                        )
+                    )
                     bound = tuple(bind.se_id for bind in binds)
                     queues.append(attrs.evolve(made, cluster=cluster, binds=binds, bound=bound))
         for left in (managers, endpoints, shares):
@@ -171,12 +198,12 @@ class _Linker:
 
     def _domains(self) -> Iterator[tuple[Record, Facts]]:
         names = ("GLUE2LocationDomainForeignKey",)
-        places = _grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
+        places = grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
         for domain in self.kinds["glue2admindomain"]:
             yield domain, translate.site(domain, places.get(domain.id.lower(), []))
 
     def _site_of(self, service: Record, sites: Mapping[str, Site]) -> str:
-        found = _keys(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
+        found = keys_of(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
         if not found:
             return ""
         if found[0] not in sites:
@@ -187,11 +214,11 @@ class _Linker:
 
     def _by_service(self, kind: str, name: str) -> dict[str, list[Record]]:
         records = self.kinds[f"glue2computing{kind}"]
-        return _grouped(records, _service_names(name), "GLUE2ServiceID")
+        return grouped(records, _service_names(name), "GLUE2ServiceID")
 
     def _policies(self) -> Mapping[str, dict[str, list[Record]]]:
         return {
-            kind: _grouped(self.kinds[f"glue2{kind.lower()}policy"], (key,), ancestor)
+            kind: grouped(self.kinds[f"glue2{kind.lower()}policy"], (key,), ancestor)
             for kind, key, ancestor in (
                 ("Mapping", "GLUE2MappingPolicyShareForeignKey", "GLUE2ShareID"),
                 ("Access", "GLUE2AccessPolicyEndpointForeignKey", "GLUE2EndpointID"),
@@ -201,17 +228,17 @@ class _Linker:
     def _subclusters(self) -> dict[str, list[tuple[str, SubCluster]]]:
         """The sets of hosts of each manager, with the id by which shares call them."""
         resource = "GLUE2ResourceID"
-        marks_of = _grouped(
+        marks_of = grouped(
             self.kinds["glue2benchmark"],
             ("GLUE2BenchmarkExecutionEnvironmentForeignKey",),
             resource,
         )
-        general = _grouped(
+        general = grouped(
             self.kinds["glue2benchmark"],
             ("GLUE2BenchmarkComputingManagerForeignKey",),
             "GLUE2ManagerID",
         )
-        applications = _grouped(
+        applications = grouped(
             self.kinds["glue2applicationenvironment"],
             ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",),
             "GLUE2ManagerID",
@@ -222,23 +249,25 @@ class _Linker:
             "GLUE2ResourceManagerForeignKey",
             "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
         )
-        environments = _grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
+        environments = grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
         for key, records in environments.items():
             manager = managers.get(key)
             for record in records:
                 if manager is None:
                     self.report(dangling(record, f"GLUE2ManagerID={key}"))
                     continue
-                tags = [a for a in applications.get(key, []) if _runs_on(a, record)]
-                speeds = marks_of.get(record.id.lower()) or general.get(key, [])
+                runs = self.few(applications.get(key, []), record)
+                tags = [application for application in runs if _runs_on(application, record)]
+                its = marks_of.get(record.id.lower()) or general.get(key, [])
+                speeds = self.few(its, record)
                 values = translate.subcluster(
                     record, manager, speeds, tags, report=self.report, rules=self.rules
                 )
                 values["GLUE2"] = ClassAd(
                     {
                         "ExecutionEnvironment": nested(record),
-                        "Benchmark": [nested(speed) for speed in speeds],
-                        "ApplicationEnvironment": [nested(tag) for tag in tags],
+                        "Benchmark": [self.nested(speed) for speed in speeds],
+                        "ApplicationEnvironment": [self.nested(tag) for tag in tags],
                     }
                 )
                 sub = SubCluster(record.id, values)
@@ -254,7 +283,7 @@ class _Linker:
             "GLUE2ShareResourceForeignKey",
             "GLUE2ComputingShareExecutionEnvironmentForeignKey",
         )
-        wanted = _keys(share, names, "")
+        wanted = keys_of(share, names, "")
         if not wanted:
             return [sub for _, sub in hosts]
         known = dict(hosts)
@@ -268,16 +297,18 @@ class _Linker:
         self,
         service: Record,
         manager: Record | None,
-        endpoints: Sequence[Record],
+        endpoints: Mapping[str, Record],
         share: Record,
         policies: Mapping[str, dict[str, list[Record]]],
-    ) -> Iterator[_Pair]:
+    ) -> Iterator[Pair]:
         names = (
             "GLUE2ShareEndpointForeignKey",
             "GLUE2ComputingShareComputingEndpointForeignKey",
         )
-        wanted = _keys(share, names, "")
-        chosen: list[Record | None] = [e for e in endpoints if not wanted or e.id.lower() in wanted]
+        wanted = keys_of(share, names, "")
+        named = by_id(endpoints[key] for key in wanted if key in endpoints)
+        takes = named if wanted else endpoints.values()
+        chosen: list[Record | None] = [*islice(takes, self.pairs_left + 1)]
         if wanted and not chosen:
             self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
         if not chosen:
@@ -285,49 +316,57 @@ class _Linker:
             self.report(finding(share, "link.no-endpoint", said))
             chosen = [None]
         mapping = policies["Mapping"].get(share.id.lower(), [])
+        said = "pairs of an endpoint and a share"
+        chosen = list(self._cut(chosen, self.pairs_left, said, share))
+        self.pairs_left -= len(chosen)
         for endpoint in chosen:
             access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
-            values = translate.queue(endpoint, share, manager, mapping, access)
+            values = translate.queue(
+                endpoint, share, manager, self.few(mapping, share), self.few(access, share)
+            )
             values["GLUE2"] = ClassAd(
                 {
                     "Computing": ClassAd(
                         {
-                            "Endpoint": nested(endpoint),
-                            "Service": nested(service),
-                            "Manager": nested(manager),
-                            "Share": nested(share),
+                            "Endpoint": self.nested(endpoint),
+                            "Service": self.nested(service),
+                            "Manager": self.nested(manager),
+                            "Share": self.nested(share),
                         }
                     )
                 }
             )
-            yield _Pair(translate.ce_id(endpoint, share, manager), share, values)
+            yield Pair(translate.ce_id(endpoint, share, manager), share, values)
 
     def _storage(self) -> Iterator[StorageElement]:
         names = _service_names("Share", "Storage")
-        shares = _grouped(self.kinds["glue2storageshare"], names, "GLUE2ServiceID")
-        mapping = _grouped(
+        shares = grouped(self.kinds["glue2storageshare"], names, "GLUE2ServiceID")
+        mapping = grouped(
             self.kinds["glue2mappingpolicy"],
             ("GLUE2MappingPolicyShareForeignKey",),
             "GLUE2ShareID",
         )
-        sizes = _grouped(
+        sizes = grouped(
             self.kinds["glue2storagesharecapacity"],
             ("GLUE2StorageShareCapacityStorageShareForeignKey",),
             "GLUE2ShareID",
         )
-        totals = _grouped(
+        totals = grouped(
             self.kinds["glue2storageservicecapacity"],
             ("GLUE2StorageServiceCapacityStorageServiceForeignKey",),
             "GLUE2ServiceID",
         )
         for service in self.kinds["glue2storageservice"]:
-            areas = [
-                StorageArea(name, values)
-                for share in shares.get(service.id.lower(), [])
-                for name, values in translate.areas(
-                    share, mapping.get(share.id.lower(), []), sizes.get(share.id.lower(), [])
+            areas: list[StorageArea] = []
+            for share in self.few(shares.get(service.id.lower(), []), service):
+                key = share.id.lower()
+                found = translate.areas(
+                    share,
+                    self.few(mapping.get(key, []), share),
+                    self.few(sizes.get(key, []), share),
                 )
-            ]
+                made = [StorageArea(name, its) for name, its in islice(found, self.links_left + 1)]
+                areas += self.few(made, share)
             values = translate.storage(service, totals.get(service.id.lower(), []))
             areas.sort(key=lambda area: (area.id.lower(), area.id))
             yield StorageElement(service.id, values, tuple(areas))
@@ -337,8 +376,8 @@ class _Linker:
         names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
         general: dict[str, list[Record]] = {}
         of_queues: dict[tuple[str, str], list[Record]] = {}
-        grouped = _grouped(self.kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
-        for service, records in grouped.items():
+        by_service = grouped(self.kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
+        for service, records in by_service.items():
             for record in records:
                 only = marks(record, CE_ID)
                 if not only:
@@ -357,71 +396,23 @@ class _Close:
     elements: Mapping[str, StorageElement]
     report: Report
 
-    def __call__(self, service_id: str, ce_id: str) -> Iterator[Bind]:
+    def __call__(self, service_id: str, ce_id: str, most: int) -> list[Record]:
+        """What says that storage is close to a queue of a service, so many at most."""
         own = self.of_queues.get((service_id.lower(), ce_id.lower()), [])
-        for record in by_id([*self.grouped.get(service_id.lower(), []), *own]):
-            names = _keys(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
-            se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
-            se = self.elements.get(names[0]) if names else None
-            if se is None:
-                self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
-            mount = record.text("GLUE2ToStorageServiceLocalPath")
-            yield Bind(se_id, mount, translate.bind(record), se)
+        return by_id(islice(chain(self.grouped.get(service_id.lower(), []), own), most))
 
-
-@attrs.frozen(slots=True)
-class _Pair:
-    """An endpoint with a share, as GLUE 1.3 would call and describe it."""
-
-    ce_id: str
-    share: Record
-    values: Facts
-
-
-def _elements(group: Sequence[_Pair]) -> Iterator[tuple[ComputingElement, Record]]:
-    """The queues that pairs of one id are: one, with a view for each share that is a view.
-
-    Shares of one queue that do not say what they are to it become its views, where they have rules
-    of access of their own; else they stand apart, under an id with their own.
-    """
-    own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
-    views = [pair for pair in group if marks(pair.share, VO_VIEW)]
-    if len(own) > 1:
-        views += [pair for pair in own if pair.values.get(translate.RULES)]
-        for pair in own:
-            if pair not in views:
-                yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
-        own = []
-    if not own and not views:
-        return
-    shared = own[0].values if own else _common([pair.values for pair in views])
-    made = tuple(
-        VOView((marks(pair.share, VO_VIEW) or (pair.share.id,))[0], pair.values) for pair in views
-    )
-    yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
-
-
-def _common(all_values: Sequence[Facts]) -> Facts:
-    """What all of several agree on, less the rules of access, which are each one's own."""
-    first, *others = all_values
-    made = Facts()
-    agreed = {
-        name: value
-        for name, value in first.items()
-        if name != translate.RULES
-        and all(name in other and other[name] == value for other in others)
-    }
-    made.take(agreed, first.cleaned)
-    return made
-
-
-def _takes_jobs(endpoint: Record) -> bool:
-    """Whether an endpoint is for jobs; others of a service are for information or delegation."""
-    said = [capability.lower() for capability in endpoint.texts("GLUE2EndpointCapability")]
-    return not said or any(word in capability for capability in said for word in _SUBMISSION)
+    def bind(self, record: Record) -> Bind:
+        """The link that a record says there is."""
+        names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
+        se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
+        se = self.elements.get(names[0]) if names else None
+        if se is None:
+            self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
+        mount = record.text("GLUE2ToStorageServiceLocalPath")
+        return Bind(se_id, mount, translate.bind(record), se)
 
 
 def _runs_on(application: Record, environment: Record) -> bool:
     names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
-    wanted = _keys(application, names, "")
+    wanted = keys_of(application, names, "")
     return not wanted or environment.id.lower() in wanted

@@ -19,9 +19,10 @@ ERRORS: Final = frozenset(
         "ldap": "partial value-limit",
         "xml": "partial",
         "json": "partial",
+        "document": "partial",
         "typed": "mismatch",
         "clean": "access-rule stale",
-        "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster",
+        "link": "dangling duplicate limit no-id no-cluster no-endpoint no-subcluster",
         "source": "duplicate",
     }.items()
     for name in names.split()
