@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 import gc
+import gzip
 import io
 import socket
 import threading
@@ -146,3 +147,27 @@ def test_issues_repeat_little_of_a_long_value() -> None:
     found = glue.read(io.BytesIO(text.encode()))
     assert [issue.rule for issue in found.issues]
     assert all(len(issue.raw) < 2000 for issue in found.issues)
+
+
+def test_packed_files_are_read(tmp_path: Path) -> None:
+    packed = gzip.compress(EXAMPLE.read_bytes())
+    path = tmp_path / "site.ldif.gz"
+    path.write_bytes(packed)
+    expected = glue.read_ldif(EXAMPLE)
+    for found in (glue.read(path), glue.read_ldif(path), glue.read(io.BytesIO(packed))):
+        assert found.issues == expected.issues
+        assert found.computing_elements() == expected.computing_elements()
+    document = gzip.compress(b'{"ComputingService": {"ID": "s", "ComputingShare": {"ID": "a"}}}')
+    assert len(glue.read(io.BytesIO(document)).snapshot.computing_elements) == 1
+
+
+@given(st.integers(2, 2000), st.integers(0, 255))
+def test_damaged_packed_files_are_refused(place: int, byte: int) -> None:
+    packed = gzip.compress(EXAMPLE.read_bytes(), mtime=0)
+    with pytest.raises(ValueError, match="packed by gzip"):
+        glue.read(io.BytesIO(packed[:place]))
+    # A byte of the header may be any; one of the rest cannot change unseen.
+    damaged = packed[: place + 8] + bytes([byte]) + packed[place + 9 :]
+    if damaged != packed:
+        with pytest.raises(ValueError, match="packed by gzip"):
+            glue.read(io.BytesIO(damaged))

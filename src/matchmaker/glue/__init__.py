@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Literal
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.glue.blocks import Begun, Readable
+from matchmaker.glue.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
@@ -137,7 +137,8 @@ def read(
 ) -> Glue:
     """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
 
-    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another.
+    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another. Each may be
+    packed by gzip.
 
     Args:
         source: a path, or a file open for bytes.
@@ -146,7 +147,7 @@ def read(
 
     Raises:
         OSError: where the file cannot be read.
-        ValueError: for a document that is not what it began as.
+        ValueError: for a document that is not what it began as, or is packed and damaged.
 
     >>> import io
     >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
@@ -161,7 +162,7 @@ def read(
             return read(file, rules=rules, at=at)
     from matchmaker.glue import documents
 
-    begun = Begun(source)
+    begun = Begun(Unpacked(source))
     first = begun.first()
     reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
     make = reader.get(first, read_entries)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol, TypeAlias
+from typing import IO, Final, Protocol, TypeAlias, cast
 
 LINE_LIMIT: Final = 1 << 20
 """Bytes of an unfolded line; a longer one is skipped. Real ones stay below a few kB."""
@@ -121,9 +123,9 @@ class Begun:
     (b'<', b'  <a/>')
     """
 
-    def __init__(self, file: Readable) -> None:
+    def __init__(self, file: Readable, seen: bytes = b"") -> None:
         self._file = file
-        self._seen = b""
+        self._seen = seen
 
     def first(self) -> bytes:
         """The first byte that is no space; empty where there is none in the first few."""
@@ -141,3 +143,34 @@ class Begun:
             seen, self._seen = seen[:size], seen[size:]
             return seen
         return seen + self._file.read(size - len(seen) if size >= 0 else -1)
+
+
+class Unpacked:
+    """A file that may be packed by gzip, read as what is in it; any other as it is.
+
+    Reading raises ValueError where what is packed is damaged or breaks off.
+
+    >>> import gzip, io
+    >>> Unpacked(io.BytesIO(gzip.compress(b"dn: o=grid"))).read(100)
+    b'dn: o=grid'
+    """
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self._begun = False
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most so many."""
+        if not self._begun:
+            self._begun = True
+            first = self._file.read(2)
+            if len(first) == 1:
+                first += self._file.read(1)
+            if first != b"\x1f\x8b":
+                return first
+            packed = cast("IO[bytes]", Begun(self._file, first))
+            self._file = gzip.GzipFile(fileobj=packed, mode="rb")
+        try:
+            return self._file.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"packed by gzip, and damaged: {error}") from None

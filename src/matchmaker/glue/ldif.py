@@ -19,11 +19,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, TypeAlias, cast
 
 import attrs
 
-from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, lines_of
+from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, Unpacked, lines_of
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.schema import name_within
@@ -61,11 +61,16 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
     """Read the entries of an LDIF source, one at a time, in constant memory.
 
     Args:
-        source: a path, an open file (bytes or text), or an iterable of lines.
+        source: a path, an open file (bytes or text), or an iterable of lines. A file of bytes may
+            be packed by gzip.
         report: called with an `Issue` for each line that was mended or skipped.
 
     Yields:
         Each entry that has a name, in the order of the source.
+
+    Raises:
+        OSError: where the file cannot be read.
+        ValueError: where it is packed by gzip, and damaged.
 
     >>> issues = []
     >>> lines = ["dn: GlueCEUniqueID=a,o=grid,", "GlueCEName: qGlueCEStateFreeCPUs: 7", "stray"]
@@ -79,9 +84,9 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            yield from _read(Blocks(file.read), report)
+            yield from _read(Blocks(Unpacked(file).read), report)
     elif not isinstance(source, Iterable) or hasattr(source, "read"):
-        yield from _read(Blocks(source.read), report)
+        yield from _read(Blocks(Unpacked(cast("Readable", source)).read), report)
     else:
         yield from _entries(_unfolded(enumerate(lines_of(source), 1), report), report)
 
