@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ParseError, broker, parse_ad, parse_ads
+from matchmaker import ClassAd, ParseError, broker, glue, match, parse_ad, parse_ads, parse_expr
 from matchmaker.broker import Rules
+from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
 
 RULES = "GlueCEAccessControlBaseRule"
@@ -50,6 +52,62 @@ def test_access(who: str, admits: set[str]) -> None:
     assert len(without.ranked) == 6
 
 
+@pytest.mark.parametrize(
+    ("fqan", "admitted"),
+    [
+        ('"/cms"', True),
+        ('{ "/cms", "/cms/it" }', True),
+        ('{ "/cms", "/cms/Role=bad" }', False),
+        ("{ }", True),
+        ('{ "/cms", 5 }', False),
+        ("5", False),
+        ("undefined", True),
+    ],
+)
+def test_any_role_of_a_list_is_denied(fqan: str, admitted: bool) -> None:
+    queue = parse_ad(f'[ CEid = "q"; {RULES} = {{ "VO:cms", "DENY:/cms/Role=bad" }} ]')
+    job = parse_ad(f'[ {ANY}; VirtualOrganisation = "cms"; FQAN = {fqan} ]')
+    assert (broker.choose(job, [queue]).chosen is not None) is admitted
+
+
+def test_a_queue_does_not_say_who_the_job_is() -> None:
+    queue = parse_ad(f'[ CEid = "q"; {RULES} = {{ "VO:cms" }}; Mine = "cms"; FQAN = "/cms" ]')
+    for text in ("other.Mine", "Mine", "TARGET.Mine"):
+        job = parse_ad(f"[ {ANY}; VirtualOrganisation = {text} ]")
+        assert broker.choose(job, [queue]).chosen is None
+    job = parse_ad(f'[ {ANY}; Group = "cms"; VirtualOrganisation = MY.Group ]')
+    assert broker.choose(job, [queue]).chosen is not None
+
+
+@pytest.mark.parametrize("fuzzy", [-1, 0, 0.0, float("nan"), float("inf"), "1", True])
+def test_a_factor_that_is_none(fuzzy: float) -> None:
+    with pytest.raises((ValueError, TypeError), match="fuzzy is a number above 0"):
+        Rules(fuzzy=fuzzy)
+
+
+def test_what_is_given_in_the_place_of_ads() -> None:
+    job, queue = parse_ad("[]"), parse_ad('[ CEid = "q" ]')
+    for ask in (
+        lambda: broker.choose("[]", [queue]),  # type: ignore[arg-type]
+        lambda: broker.choose(job, queue),  # type: ignore[arg-type]
+        lambda: broker.choose(job, "site.ldif"),  # type: ignore[arg-type]
+        lambda: broker.choose(job, [1]),  # type: ignore[list-item]
+        lambda: broker.pool(queue),  # type: ignore[arg-type]
+        lambda: list(broker.choose_many(job, [queue])),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=r"(an ad was|several ads were) expected"):
+            ask()
+    with pytest.raises(TypeError, match="tried takes several texts"):
+        Rules(tried="ce1")
+    with pytest.raises(TypeError, match="admission takes several texts"):
+        Rules(admission="true")
+
+
+def test_a_selection_is_shown_without_being_worked_out() -> None:
+    found = broker.choose(parse_ad(f"[ {ANY} ]"), [parse_ad('[ CEid = "q" ]')])
+    assert repr(found.refused) == "<0, each made when it is asked for>"
+
+
 def test_limits_of_jobs() -> None:
     queues = """
     [ CEid = "full"; GlueCEPolicyMaxTotalJobs = 9;
@@ -85,11 +143,8 @@ def test_one_way() -> None:
     assert refusals(broker.choose(job, parse_ads(queues))) == [("shy", "resource")]
     rules = Rules(both_ways=False)
     assert refusals(broker.choose(job, parse_ads(queues), rules=rules)) == []
-    kept = broker.pool(parse_ads(queues), rules=rules)
-    (choice,) = broker.choose_many([job], kept, rules=rules)
+    (choice,) = broker.choose_many([job], broker.pool(parse_ads(queues)), rules=rules)
     assert choice.names == ("b", "shy")
-    with pytest.raises(ValueError, match="give pool"):
-        list(broker.choose_many([job], broker.pool(parse_ads(queues)), rules=rules))
 
 
 def test_queues_tried_before_come_last() -> None:
@@ -134,39 +189,144 @@ def test_a_condition_of_the_broker_that_is_none() -> None:
         broker.choose(parse_ad("[]"), [], rules=Rules(admission=("other. >",)))
 
 
+# --- one semantics, whichever way it is asked -----------------------------------------------------
+
 numbers = st.integers(0, 3)
 queue_texts = st.builds(
-    lambda number, full, vo, rank: (
+    lambda number, full, vo, rank, more: (
         f'[ CEid = "q{number}"; F = {rank}; GlueCEPolicyMaxTotalJobs = {full};'
         f' GlueCEStateRunningJobs = 1; GlueCEStateWaitingJobs = 1; {RULES} = {{ "VO:{vo}" }};'
-        f' Requirements = other.Size < {number + 1} ]'
+        f' Requirements = other.Size < {number + 1} {more} ]'
     ),
     st.integers(0, 30), numbers, st.sampled_from(["a", "b"]),
-    st.sampled_from(["0", "1", "2.5", "undefined", '"x"']),
+    st.sampled_from(["0", "1", "2.5", "undefined", '"x"', "true", 'real("NaN")']),
+    st.sampled_from(["", "&& other.Requirements isnt 1", '&& other.VirtualOrganisation is "a"',
+                     "; update_time = 0; expiry_time = 50", '; BrokerName = "b"',
+                     "; update_time = 0; expiry_time = 5"]),
 )  # fmt: skip
 job_texts = st.builds(
-    lambda vo, size, rank: (
-        f'[ VirtualOrganisation = "{vo}"; Size = {size}; Rank = {rank};'
-        f" Requirements = other.F isnt {size} ]"
+    lambda vo, size, rank, more: (
+        f"[ VirtualOrganisation = {vo}; Size = {size}; Rank = {rank};"
+        f" Requirements = other.F isnt {size} {more} ]"
     ),
-    st.sampled_from(["a", "b"]), numbers, st.sampled_from(["other.F", "-other.F", "1"]),
+    st.sampled_from(['"a"', '"b"', "other.Vo", 'ifThenElse(other.F is undefined, "a", "b")']),
+    numbers,
+    st.sampled_from(["other.F", "-other.F", "1", "other.Requirements", "MY.Requirements"]),
+    st.sampled_from(["", "&& MY.Requirements", "|| other.BrokerName is undefined",
+                     '&& other.BrokerName isnt "b"', "&& other.Requirements",
+                     "&& anyMatch({[ a = 1 ]}, target.a == MY.Size)",
+                     "; MY = [ Size = 2 ]", '; FQAN = { "/a" }']),
 )  # fmt: skip
+queue_lists = st.lists(queue_texts, max_size=20, unique_by=lambda text: text.split('"')[1])
+AT = datetime.fromtimestamp(20, tz=UTC)
+CONDITIONS = (*broker.ADMISSION, "MY.Requirements || other.F isnt 0")
 
 
-@given(
-    st.lists(queue_texts, max_size=8, unique_by=lambda text: text.split('"')[1]),
-    st.lists(job_texts, max_size=4),
-    st.booleans(),
-)
-def test_many_jobs_are_decided_as_each_alone(
-    queues: list[str], jobs: list[str], both_ways: bool
-) -> None:
-    rules = Rules(both_ways=both_ways, tried=("q1", "q2"))
+def by_pairs(
+    job: ClassAd, queues: list[ClassAd], rules: Rules
+) -> tuple[list[tuple[str, float]], dict[str, str]]:
+    """What the broker decides, pair by pair: who is ranked how, and who refuses."""
+    asking = job.copy()
+    for name in broker.IDENTITY:
+        if name in asking:
+            asking[name] = job.eval(name)
+    ranked: list[tuple[str, float]] = []
+    refused: dict[str, str] = {}
+    for queue in queues:
+        name = str(queue.eval("CEid"))
+        end = glue.expires(queue)
+        found = match(asking, queue)
+        conditions = [parse_expr(text).eval(asking, queue) for text in rules.admission]
+        rank = rank_number(found.rank)
+        if end is not None and end < AT:
+            refused[name] = "expiry"
+        elif found.left is not True:
+            refused[name] = "job"
+        elif rules.both_ways and found.right is not True:
+            refused[name] = "resource"
+        elif not all(value is True for value in conditions):
+            refused[name] = "broker"
+        elif rank is None:
+            refused[name] = "rank"
+        else:
+            ranked.append((name, rank))
+    ranked.sort(key=lambda one: (-one[1], one[0]))
+    return [one for name in ("", *rules.tried) for one in ranked
+            if (one[0] == name if name else one[0] not in rules.tried)], refused  # fmt: skip
+
+
+@settings(deadline=None)
+@given(queue_lists, st.lists(job_texts, max_size=4), st.booleans())
+def test_by_columns_as_pair_by_pair(queues: list[str], jobs: list[str], both_ways: bool) -> None:
+    rules = Rules(both_ways=both_ways, tried=("q1", "q2"), admission=CONDITIONS)
     ads = list(parse_ads("\n".join(queues)))
     asked = [parse_ad(job) for job in jobs]
-    kept = broker.pool(ads, rules=rules)
-    for job, choice in zip(asked, broker.choose_many(asked, kept, rules=rules), strict=True):
-        alone = broker.choose(job, ads, rules=rules)
-        assert choice.names == tuple(candidate.name for candidate in alone.ranked)
-        assert choice.ranks == tuple(candidate.rank for candidate in alone.ranked)
-        assert set(choice.unranked) == {r.name for r in alone.refused if r.by == "rank"}
+    kept = broker.pool(ads)
+    many = list(broker.choose_many(asked, kept, rules=rules, at=AT))
+    for job, choice in zip(asked, many, strict=True):
+        ranked, refused = by_pairs(job, ads, rules)
+        for given_as in (ads, kept):
+            found = broker.choose(job, given_as, AT, rules=rules)
+            assert [(one.name, one.rank) for one in found.ranked] == ranked
+            assert {one.name: one.by for one in found.refused} == refused
+            assert all(one.clause is None or one.clause.value is not True for one in found.refused)
+            assert [one.ad for one in found.ranked] == [kept[one.name] for one in found.ranked]
+        assert list(zip(choice.names, choice.ranks, strict=True)) == ranked
+        assert set(choice.unranked) == {name for name, by in refused.items() if by == "rank"}
+
+
+elements = st.lists(
+    st.sampled_from([
+        "[ free = 2 ]", "[ free = Need ]", "[ free = TARGET.Need ]", "[ k = 3; free = k ]",
+        "[ free = n ]", "[ n = 1; free = MY.n + TARGET.n ]", "[ ]", "5", "[ free = F ]",
+        "[ more = { [ b = 2 ] } ]",
+    ]),
+    max_size=3,
+).map(", ".join)  # fmt: skip
+stores = st.builds(
+    lambda inside, n, more: f"n = {n}; storage = [ {more} CloseSEs = {{ {inside} }} ]",
+    elements, numbers, st.sampled_from(["", "k = 2;", "Need = 9;"]),
+)  # fmt: skip
+gangs = st.sampled_from(
+    [
+        "anyMatch(other.storage.CloseSEs, target.free > MY.Need)",
+        "anyMatch(other.storage.CloseSEs, free > Need)",
+        "allMatch(other.storage.CloseSEs, other.free >= n)",
+        "whichMatch(other.storage.CloseSEs, target.free > 1)[0].free is 2",
+        "anyMatch(other.storage.CloseSEs, anyMatch(target.more, target.b == MY.Need))",
+        "size(whichMatch(storage.CloseSEs, target.free < Need)) > 0",
+        "anyMatch(other.storage.CloseSEs, target.free == other.n)",
+        "anyMatch(near, target.free > MY.Need)",
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(stores, min_size=1, max_size=6), gangs, numbers,
+    st.sampled_from(["", "n = 1;", "F = other.n;", "near = other.storage.CloseSEs;"]),
+    st.sampled_from(["true", "anyMatch(storage.CloseSEs, target.free > other.Need)"]),
+)  # fmt: skip
+def test_gang_matching_by_columns(
+    held: list[str], gang: str, need: int, own: str, theirs: str
+) -> None:
+    ads = [
+        parse_ad(f'[ CEid = "q{number}"; {held[number % len(held)]}; Requirements = {theirs} ]')
+        for number in range(20)
+    ]
+    job = parse_ad(f"[ Need = {need}; {own} Requirements = {gang}; Rank = size({gang}) ?: 0 ]")
+    rules = Rules(admission=())
+    ranked, refused = by_pairs(job, ads, rules)
+    found = broker.choose(job, broker.pool(ads), AT, rules=rules)
+    assert [(one.name, one.rank) for one in found.ranked] == ranked
+    assert {one.name: one.by for one in found.refused} == refused
+
+
+def test_gang_matching_is_for_each_distinct_list() -> None:
+    ads = [
+        parse_ad(f'[ CEid = "q{number}"; storage = [ free = {{ [ free = {number % 3} ] }} ] ]')
+        for number in range(300)
+    ]
+    plan = broker.pool(ads).plan("anyMatch(other.storage.free, target.free > 1)")
+    assert plan.steps[0].way == "by value"
+    assert plan.steps[0].count <= 4

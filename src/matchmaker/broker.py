@@ -7,8 +7,9 @@ from is ``glue``'s affair.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -17,15 +18,21 @@ import attrs
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
-from matchmaker.classad.nodes import Binary
 from matchmaker.glue import Glue, expires, unwrap
-from matchmaker.glue.flatten import authorised
-from matchmaker.matching.names import FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
+from matchmaker.glue.access import RULES, authorised, not_denied
+from matchmaker.matching.given import some_ads
+from matchmaker.matching.names import RANK, REQUIREMENTS
+from matchmaker.matching.pair import an_ad
 from matchmaker.matching.ranking import best_first, fuzzy
-from matchmaker.matching.selection import Refusal, Selection, select
+from matchmaker.matching.selection import Candidate, Each, Refusal, Selection, refused_by
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from matchmaker.matching.decision import Decision
     from matchmaker.matching.pool import Pool
+    from matchmaker.matching.snapshot import Snapshot
 
 __all__ = [
     "ADMISSION",
@@ -47,13 +54,12 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
 """What a job without requirements asks for: a queue in production, where one says what it is."""
 
-AUTHORISED: Final = authorised("MY", "other.GlueCEAccessControlBaseRule")
+AUTHORISED: Final = authorised("MY", f"other.{RULES}")
 """A rule of access covers everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
-or VOMS group and role."""
+or one of its VOMS groups and roles."""
 
-NOT_DENIED: Final = """FQANmember(strcat("DENY:", MY.FQAN), other.GlueCEAccessControlBaseRule)
-    isnt true"""
-"""No rule denies the job's VOMS group and role."""
+NOT_DENIED: Final = not_denied("MY", f"other.{RULES}")
+"""No rule denies one of the job's VOMS groups and roles."""
 
 NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
     || other.GlueCEPolicyMaxTotalJobs == 0
@@ -67,8 +73,11 @@ ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL)
 NAMES: Final = ("CEid", "GlueCEUniqueID", "id", "Name")
 """The attributes that may name a computing element, the first that it has."""
 
-KEY: Final = "BrokerName"
-"""The attribute under which a pool of computing elements has their names."""
+YEAR_1: Final = -62135596800
+"""The seconds from 1970 to where times begin."""
+
+IDENTITY: Final = ("CertificateSubject", "VirtualOrganisation", "FQAN")
+"""Who a job is. A queue has no say in that: they are what they are without one."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -79,12 +88,38 @@ class Rules:
     says whether the requirements of queues count. Queues in ``tried`` had this job before: they
     come after all others, the one that was tried first before the next. With ``fuzzy``, a number
     above 0, queues are drawn by lot, better ranks sooner (:func:`matchmaker.Pool.top` says how).
+
+    Raises ValueError for another ``fuzzy``; TypeError for one that is no number, and for one text
+    in the place of several.
+
+    >>> Rules(fuzzy=-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: fuzzy is a number above 0, such as 1.0, or None for no lot; not -1
     """
 
-    admission: Sequence[str] = ADMISSION
+    admission: Sequence[str] = attrs.field(default=ADMISSION)
     both_ways: bool = True
-    tried: Sequence[str] = ()
-    fuzzy: float | None = None
+    tried: Sequence[str] = attrs.field(default=())
+    fuzzy: float | None = attrs.field(default=None)
+
+    @admission.validator
+    @tried.validator
+    def _several(self, field: attrs.Attribute[Sequence[str]], texts: object) -> None:
+        if isinstance(texts, str):
+            raise TypeError(
+                f"{field.name} takes several texts, such as a list of them: [{texts!r}]"
+            )
+
+    @fuzzy.validator
+    def _above_0(self, _: object, fuzzy: object) -> None:
+        if fuzzy is None:
+            return
+        said = f"fuzzy is a number above 0, such as 1.0, or None for no lot; not {fuzzy!r}"
+        if isinstance(fuzzy, bool) or not isinstance(fuzzy, (int, float)):
+            raise TypeError(said)
+        if not 0 < fuzzy < math.inf:
+            raise ValueError(said)
 
 
 DEFAULT: Final = Rules()
@@ -92,7 +127,7 @@ DEFAULT: Final = Rules()
 
 def choose(
     job: ClassAd,
-    ces: Glue | Iterable[ClassAd],
+    ces: Glue | Iterable[ClassAd] | Pool,
     at: datetime | None = None,
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
@@ -100,11 +135,12 @@ def choose(
     """Filters and ranks computing elements for a job, with a reason for each that is refused.
 
     ``ces`` is a GLUE snapshot, or ads of computing elements, also in the wrapping of an information
-    system (``[id; update_time; expiry_time; info = […]]``). ``at`` is the time by which an ad must
-    not have expired, now if not given. A job without Requirements wants a queue in production;
-    without Rank it prefers the shortest estimated response time. Equal ranks go by name, or by
-    chance where ``tie`` is given; ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite
-    WMS, matchmaking; see docs/broker.md.)
+    system (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them, made once
+    for the jobs to come. ``at`` is the time by which an ad must not have expired, now if not given.
+    A job without Requirements wants a queue in production; without Rank it prefers the shortest
+    estimated response time. Equal ranks go by name, or by chance where ``tie`` is given;
+    ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite WMS, matchmaking; see
+    docs/broker.md.)
 
     Raises ParseError for an admission that is no expression.
 
@@ -114,14 +150,24 @@ def choose(
     >>> found.chosen.name, found.refused[0].reason
     ('a', 'the job refuses: other.FreeCPUs > 0 is undefined (FreeCPUs = undefined)')
     """
-    chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
-    current, expired = _current(_ads(ces), at)
-    found = select(
-        _asking(job), current, tie=tie, both_ways=rules.both_ways, admission=_conditions(rules)
+    from matchmaker.matching.decision import By
+
+    queues, asking, conditions = _loaded(ces), _asking(job), _conditions(rules)
+    decision = queues.snapshot.decide(
+        asking, conditions, _expired(queues.snapshot, at), both_ways=rules.both_ways
     )
-    ranked = found.ranked
-    order = _order([c.name for c in ranked], [c.rank for c in ranked], rules, chance)
-    return Selection(tuple(ranked[place] for place in order), (*found.refused, *expired))
+    rows, names, ranks = _ranked(queues, decision, tie, rules)
+
+    def candidate(place: int) -> Candidate:
+        return Candidate(names[place], queues.ad(rows[place]), ranks[place])
+
+    others = queues.rows(decision.by != By.NOBODY)
+    return Selection(
+        Each(len(rows), candidate),
+        Each(
+            len(others), lambda place: _refusal(queues, decision, others[place], asking, conditions)
+        ),
+    )
 
 
 @attrs.frozen(slots=True)
@@ -141,11 +187,11 @@ class Choice:
         return self.names[0] if self.names else None
 
 
-def pool(ces: Glue | Iterable[ClassAd], at: datetime | None = None, rules: Rules = DEFAULT) -> Pool:
-    """Computing elements as a pool for :func:`choose_many`: those not expired, by their names.
+def pool(ces: Glue | Iterable[ClassAd]) -> Pool:
+    """Computing elements as a pool, by their names: loaded once, for many jobs.
 
-    Where ``rules`` say one way only, without the requirements of queues, whichever rules come
-    later. Raises ValueError where two have one name.
+    To change one later, ``update`` its ad, by its ``CEid``, or ``remove`` its name. Raises
+    ValueError where two have one name.
 
     >>> from matchmaker import parse_ad
     >>> kept = pool([parse_ad('[ CEid = "a"; FreeCPUs = 3 ]'), parse_ad('[ CEid = "b" ]')])
@@ -154,27 +200,18 @@ def pool(ces: Glue | Iterable[ClassAd], at: datetime | None = None, rules: Rules
     """
     from matchmaker.matching.pool import Pool
 
-    def kept() -> Iterator[ClassAd]:
-        for name, ad in _current(_ads(ces), at)[0]:
-            copied = ad.copy()
-            copied[KEY] = name
-            if not rules.both_ways and REQUIREMENTS in copied:
-                del copied[REQUIREMENTS]
-            yield copied
-
-    return Pool(kept(), key=KEY)
+    return Pool.of_named(named(_ads(ces)), key=NAMES[0])
 
 
 def choose_many(
     jobs: Iterable[ClassAd],
-    queues: Pool,
+    queues: Glue | Iterable[ClassAd] | Pool,
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
+    at: datetime | None = None,
 ) -> Iterator[Choice]:
-    """What :func:`choose` ranks, for many jobs at once, by the columns of a pool of :func:`pool`.
+    """What :func:`choose` ranks, for many jobs; those that nothing tells apart are decided once.
 
-    Whether the requirements of queues count was said when the pool was made, and must be said of
-    ``rules`` alike: raises ValueError where the pool has requirements that are not to count.
     Raises ParseError for an admission that is no expression.
 
     >>> from matchmaker import parse_ad
@@ -183,25 +220,18 @@ def choose_many(
     >>> [choice.chosen for choice in choose_many(jobs, kept)]
     ['a', None]
     """
-    chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
-    if not rules.both_ways and FOLDED_REQUIREMENTS in queues.snapshot().view.columns:
-        raise ValueError("the pool was made with the requirements of queues: give pool() the rules")
-    asking = (_admitted(_asking(job), rules) for job in jobs)
-    for found in queues.match_many(asking):
-        without = set(found.unranked)
-        ranked = [
-            (name, rank)
-            for name, rank in zip(found.keys, found.ranks, strict=True)
-            if name not in without
-        ]
-        ranked = best_first(ranked, lambda one: one[1], lambda one: one[0], tie)
-        names, ranks = [name for name, _ in ranked], [rank for _, rank in ranked]
-        order = _order(names, ranks, rules, chance)
-        yield Choice(
-            tuple(names[place] for place in order),
-            tuple(ranks[place] for place in order),
-            found.unranked,
-        )
+    from matchmaker.matching.decision import By
+
+    loaded = _loaded(queues)
+    for decision in loaded.snapshot.decide_many(
+        map(_asking, some_ads(jobs)),
+        _conditions(rules),
+        _expired(loaded.snapshot, at),
+        both_ways=rules.both_ways,
+    ):
+        _, names, ranks = _ranked(loaded, decision, tie, rules)
+        unranked = loaded.rows(decision.by == By.RANK)
+        yield Choice(tuple(names), tuple(ranks), tuple(loaded.names[row] for row in unranked))
 
 
 def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
@@ -212,32 +242,77 @@ def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
 
 
 def _ads(ces: Glue | Iterable[ClassAd]) -> Iterable[ClassAd]:
-    return ces.computing_elements() if isinstance(ces, Glue) else ces
+    return ces.computing_elements() if isinstance(ces, Glue) else some_ads(ces)
 
 
-def _current(
-    ads: Iterable[ClassAd], at: datetime | None
-) -> tuple[list[tuple[str, ClassAd]], list[Refusal]]:
-    """Those that have not expired, and the others with their reasons."""
-    now = at if at is not None else datetime.now(UTC)
-    current: list[tuple[str, ClassAd]] = []
-    expired: list[Refusal] = []
-    for name, ad in named(ads):
-        end = expires(ad)
-        if end is not None and end < now:
-            expired.append(
-                Refusal(name, ad, "expiry", f"its ad expired at {end:%Y-%m-%dT%H:%M:%SZ}")
-            )
-        else:
-            current.append((name, ad))
-    return current, expired
+@attrs.frozen(slots=True, eq=False)
+class _Loaded:
+    """Computing elements as columns, with the name and the ad of each row."""
+
+    snapshot: Snapshot
+    names: Sequence[str]
+    ad: Callable[[int], ClassAd]
+
+    def rows(self, mask: npt.NDArray[np.bool_]) -> list[int]:
+        """The rows of a mask that live, in order."""
+        rows = self.snapshot.view.rows()
+        chosen: list[int] = rows[mask[rows]].tolist()
+        return chosen
+
+
+def _loaded(ces: Glue | Iterable[ClassAd] | Pool) -> _Loaded:
+    from matchmaker.matching.pool import Pool
+
+    if isinstance(ces, Pool):
+        now = ces.snapshot()
+        return _Loaded(now, now.view.keys, now.view.ad)
+    # Two may have one name here: so they go by their places.
+    pairs = list(named(_ads(ces)))
+    ads = [ad for _, ad in pairs]
+    placed = Pool.of_named((str(place), ad) for place, ad in enumerate(ads))
+    return _Loaded(placed.snapshot(), [name for name, _ in pairs], ads.__getitem__)
+
+
+def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:
+    """Which rows are of ads that have expired by a time; None where no ad says when it does."""
+    import numpy as np
+
+    if "update_time" not in queues.view.columns or "expiry_time" not in queues.view.columns:
+        return None
+    now = (at if at is not None else datetime.now(UTC)).timestamp()
+    ends = queues.values(_expression("other.update_time + other.expiry_time"))
+    mask = np.zeros(queues.view.size, np.bool_)
+    # What is no time expires never, also what is before the first year that there is.
+    mask[queues.view.rows()] = [
+        isinstance(end, (int, float)) and YEAR_1 <= end < now for end in ends
+    ]
+    return mask
+
+
+def _refusal(
+    queues: _Loaded, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
+) -> Refusal:
+    """Why a row is refused."""
+    from matchmaker.matching.decision import By
+
+    name, ad, by = queues.names[row], queues.ad(row), By(int(decision.by[row]))
+    if by is By.EXPIRY:
+        said = f"its ad expired at {expires(ad):%Y-%m-%dT%H:%M:%SZ}"
+        return Refusal(name, ad, "expiry", said)
+    if decision.overworked:
+        return Refusal(name, ad, "job", f"the job refuses: {decision.error}")
+    return refused_by(by.name.lower(), job, name, ad, conditions)
 
 
 def _asking(job: ClassAd) -> ClassAd:
-    """The job with requirements and a rank, its own or those of the broker."""
-    if RANK in job and REQUIREMENTS in job:
-        return job
-    asking = job.copy()
+    """The job as it is matched: with requirements and a rank, its own or those of the broker.
+
+    Who it is, is settled without a queue.
+    """
+    asking = an_ad(job).copy()
+    for name in IDENTITY:
+        if name in asking:
+            asking[name] = job.eval(name)
     asking.setdefault(RANK, _expression(DEFAULT_RANK))
     asking.setdefault(REQUIREMENTS, _expression(DEFAULT_REQUIREMENTS))
     return asking
@@ -247,25 +322,25 @@ def _conditions(rules: Rules) -> list[Expr]:
     return [_expression(text) for text in rules.admission]
 
 
-def _admitted(job: ClassAd, rules: Rules) -> ClassAd:
-    """The job with the broker's conditions behind its own."""
-    asking = job.copy()
-    for condition in _conditions(rules):
-        asking[REQUIREMENTS] = Binary("&&", asking[REQUIREMENTS], condition)
-    return asking
-
-
-def _order(
-    names: Sequence[str], ranks: Sequence[float], rules: Rules, chance: random.Random
-) -> list[int]:
-    """The places of what is ranked already: drawn by lot where that is wanted, the tried last."""
-    order = list(range(len(names)))
+def _ranked(
+    queues: _Loaded, decision: Decision, tie: random.Random | None, rules: Rules
+) -> tuple[list[int], list[str], list[float]]:
+    """The rows that may take a job, their names and ranks, in the order in which it has them."""
+    numbers, found = decision.rows.tolist(), decision.ranks.tolist()
+    names = [queues.names[row] for row in numbers]
+    order = best_first(range(len(names)), found.__getitem__, names.__getitem__, tie)
     if rules.fuzzy is not None:
-        import numpy as np
-
-        order = fuzzy(np.array(ranks, dtype=np.float64), len(names), chance, rules.fuzzy)
+        chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
+        drawn = fuzzy(decision.ranks[order], len(order), chance, rules.fuzzy)
+        order = [order[place] for place in drawn]
     tried = {name: number for number, name in enumerate(rules.tried, 1)}
-    return sorted(order, key=lambda place: tried.get(names[place], 0)) if tried else order
+    if tried:
+        order.sort(key=lambda place: tried.get(names[place], 0))
+    return (
+        [numbers[place] for place in order],
+        [names[place] for place in order],
+        [found[place] for place in order],
+    )
 
 
 @cache

@@ -279,6 +279,7 @@ def test_hostile_values_run_nothing_and_reach_no_directive(tmp_path: Path, lines
         ("Unknown='\"XX\"'\n", "Unknown"),
         ("Unknown=$'\"X\\nX\"'\n", "Unknown"),
         ("Unknown_Min=5.5\n", "Unknown_Min"),
+        ("Unknown='5'\n", "Unknown"),
         ("GlueHostOperatingSystemName=$'\"a\\nb\"'\n", "GlueHostOperatingSystemName"),
         ("GlueHostOperatingSystemName=$'\"\\303\\251\"'\n", "GlueHostOperatingSystemName"),
         ("GlueHostApplicationSoftwareRunTimeEnvironment[0]=$'\"\\303\"'\n",
@@ -294,7 +295,11 @@ def test_no_clause_is_lost_in_silence(tmp_path: Path, lines: str, name: str) -> 
 
 
 def test_a_shells_own_variables_are_no_bounds(tmp_path: Path) -> None:
-    done = as_blah(tmp_path, "IFS=$' \\t\\n'\nPS4=$'\\001'\nN=5\nL=(1 2)\n", "--strict")
+    done = as_blah(
+        tmp_path,
+        "IFS=$' \\t\\n'\nPS4=$'\\001'\nexport N=5\ndeclare -i M=5\nL=(1 2)\nOPTIND=2\n",
+        "--strict",
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import ERROR, UNDEFINED, ClassAd, match, parse_ad, parse_expr
+from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.functions.gang import fqan_member
+from matchmaker.classad.values import is_error
 
 STORAGE = """
 [ storage = [ CloseSEs = {
@@ -77,6 +79,18 @@ def test_many_ads_take_steps() -> None:
     assert found is ERROR or found == ERROR
 
 
+def test_long_rules_take_steps() -> None:
+    """The text of the rules counts for each name, however short the names are."""
+    rules = ["VOMS:/" + "a" * 4000] * 100
+    call = parse_expr("FQANmember(n, l)")
+    for count in (1, 5):
+        _, used = evaluate_counted(call, ClassAd({"n": ["/b"] * count, "l": rules}), None)
+        assert used.steps > count * 100_000
+    found = call.eval(ClassAd({"n": ["/b"] * 20, "l": rules}))
+    assert is_error(found)
+    assert "steps" in str(found.reason)
+
+
 @pytest.mark.parametrize(
     ("name", "rule", "covered"),
     [
@@ -109,6 +123,13 @@ def test_types_of_names_and_rules() -> None:
         'FQANmember(5, {"a"})': ERROR,
         'FQANmember("a", "a")': ERROR,
         'FQANmember("a", {})': False,
+        'FQANmember("/a", {"VOMS:/a"}, "VOMS:")': True,
+        'FQANmember("/a", {"VOMS:/a"}, "DENY:")': False,
+        'FQANmember({"/b", "/a"}, {"VOMS:/a"}, "VOMS:")': True,
+        'FQANmember({"/b", 5}, {"VOMS:/b"}, "VOMS:")': ERROR,
+        'FQANmember({}, {"VOMS:/b"}, "VOMS:")': False,
+        'FQANmember("/a", {"VOMS:/a"}, undefined)': UNDEFINED,
+        'FQANmember("/a", {"VOMS:/a"}, 5)': ERROR,
     }.items():
         found = parse_expr(text).eval()
         assert found is value or found == value, text

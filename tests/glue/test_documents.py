@@ -306,21 +306,31 @@ def test_associations_of_many_with_many_do_not_swell() -> None:
     assert [issue.rule for issue in issues] == ["document.partial"]
 
 
-@pytest.mark.parametrize("limit", ["PAIRS_LIMIT", "LINKS_LIMIT"])
-def test_endpoints_with_shares_are_limited(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_of_many_with_many_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 20 shares is on each of 20 sets of hosts, and each has 20 storage elements close."""
+    close = [{"LocalID": f"b{n}", "Associations": {"StorageServiceID": "x"}} for n in range(20)]
     document = {
         "ComputingService": {
             "ID": "s",
-            "ComputingManager": {"ID": "m", "ExecutionEnvironment": [{"ID": "e"}]},
-            "ComputingEndpoint": [{"ID": f"e{n}"} for n in range(40)],
-            "ComputingShare": [{"ID": f"s{n}"} for n in range(40)],
+            "ComputingManager": {
+                "ID": "m",
+                "ExecutionEnvironment": [{"ID": f"e{n}"} for n in range(20)],
+            },
+            "ComputingShare": [{"ID": f"s{n}"} for n in range(20)],
+            "ToStorageService": close,
         }
     }
     data = json.dumps(document).encode()
-    monkeypatch.setattr(glue20, "PAIRS_LIMIT", (1600, 0))
-    found = glue.read(io.BytesIO(data))
-    assert len(found.snapshot.computing_elements) == 1600
-    monkeypatch.setattr(glue20, limit, (100, 0))
-    found = glue.read(io.BytesIO(data))
-    assert len(found.snapshot.computing_elements) == (100 if limit == "PAIRS_LIMIT" else 1600)
-    assert [issue.rule for issue in found.issues].count("link.limit") == 1
+
+    def links() -> tuple[int, int, int]:
+        found = glue.read(io.BytesIO(data))
+        queues = found.snapshot.computing_elements
+        rules = [issue.rule for issue in found.issues]
+        hosts = sum(len(queue.cluster.subclusters) for queue in queues if queue.cluster)
+        return hosts, sum(len(queue.binds) for queue in queues), rules.count("link.too-many")
+
+    assert links() == (400, 400, 0)
+    monkeypatch.setattr(glue20, "LINKS_LIMIT", (100, 0))
+    hosts, binds, told = links()
+    assert hosts + binds == 100
+    assert told == 1

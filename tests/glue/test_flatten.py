@@ -247,3 +247,41 @@ def test_both_versions_of_glue_admit_the_same(rule: str, fqan: str, chosen: bool
     assert (broker.choose(job, new).chosen is not None) is chosen
     [one], [other] = old.computing_elements(), new.computing_elements()
     assert one.eval(RULES) == other.eval(RULES)
+
+
+QUEUE = """dn: GlueCEUniqueID=c:1/cream-slurm-q,o=grid
+objectClass: GlueCE
+GlueCEUniqueID: c:1/cream-slurm-q
+GlueCEStateEstimatedResponseTime: 1
+GlueCEAccessControlBaseRule: VO:cms
+GlueCEAccessControlBaseRule: VO:atlas
+GlueCEAccessControlBaseRule: DENY:/cms/Role=bad
+
+dn: GlueVOViewLocalID=cms,GlueCEUniqueID=c:1/cream-slurm-q,o=grid
+objectClass: GlueVOView
+GlueVOViewLocalID: cms
+GlueChunkKey: GlueCEUniqueID=c:1/cream-slurm-q
+GlueCEAccessControlBaseRule: VO:cms
+"""
+
+
+def test_whom_a_queue_denies_its_views_deny() -> None:
+    site = glue.read_ldif(QUEUE.splitlines())
+    rules = {ad.eval("CEid"): ad.eval(RULES) for ad in site.computing_elements()}
+    assert rules == {
+        "c:1/cream-slurm-q": ["VO:atlas", "DENY:/cms/Role=bad"],
+        "c:1/cream-slurm-q/cms": ["VO:cms", "DENY:/cms/Role=bad"],
+    }
+    for fqan, names in (("/cms", ["c:1/cream-slurm-q/cms"]), ("/cms/Role=bad", [])):
+        job = parse_ad(f'[ VirtualOrganisation = "cms"; CertificateSubject = ""; FQAN = "{fqan}" ]')
+        assert [one.name for one in broker.choose(job, site).ranked] == names
+
+
+def test_what_a_view_denies_the_queue_still_denies() -> None:
+    text = QUEUE + "GlueCEAccessControlBaseRule: DENY:/cms/Role=bad\n"
+    one, view = glue.read_ldif(text.splitlines()).computing_elements()
+    assert one.eval(RULES) == ["VO:atlas", "DENY:/cms/Role=bad"]
+    assert view.eval(RULES) == ["VO:cms", "DENY:/cms/Role=bad"]
+    # A queue that only denies what is left of it has nothing to offer.
+    [view] = glue.read_ldif(QUEUE.replace("VO:atlas", "VO:cms").splitlines()).computing_elements()
+    assert view.eval("CEid") == "c:1/cream-slurm-q/cms"

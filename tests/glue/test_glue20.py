@@ -6,7 +6,8 @@ import pytest
 
 from matchmaker import broker, glue, parse_ad, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue import translate
+from matchmaker.glue import glue20
+from matchmaker.glue.access import both
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
 
 
@@ -155,8 +156,15 @@ def test_a_queue_is_as_inviting_as_the_worse_of_share_and_endpoint() -> None:
     ("share", "endpoint", "expected"),
     [
         ([], [], []),
-        (["VO:a"], [], ["VO:a"]),
-        ([], ["VO:a"], ["VO:a"]),
+        (["VO:a"], None, ["VO:a"]),
+        (None, ["VO:a"], ["VO:a"]),
+        (["VO:a"], [], []),
+        ([], ["VO:a"], []),
+        ([], None, []),
+        (["DENY:/a/x"], ["VO:a"], ["DENY:/a/x"]),
+        (["VO:all"], ["VO:b"], []),
+        (["VO:b"], ["VO:all"], []),
+        (["all"], ["VO:b"], ["VO:b"]),
         (["VO:a", "VO:b"], ["VO:b"], ["VO:b"]),
         (["VOMS:/a/x", "VO:b"], ["VO:A"], ["VOMS:/a/x"]),
         (["VO:a"], ["VO:b"], []),
@@ -166,9 +174,9 @@ def test_a_queue_is_as_inviting_as_the_worse_of_share_and_endpoint() -> None:
     ],
 )
 def test_share_and_endpoint_both_admit(
-    share: list[str], endpoint: list[str], expected: list[str]
+    share: list[str] | None, endpoint: list[str] | None, expected: list[str]
 ) -> None:
-    assert translate.admitted(share, endpoint) == expected
+    assert both(share, endpoint) == expected
 
 
 def test_benchmarks_are_converted_only_if_the_rule_is_on() -> None:
@@ -208,3 +216,48 @@ def test_everybody_is_admitted_where_all_are() -> None:
     text = text.replace("GLUE2PolicyRule: VO:cms\nGLUE2AccessPolicy", "GLUE2AccessPolicy", 1)
     job = parse_ad('[ VirtualOrganisation = "xyz"; Requirements = true; Rank = 1 ]')
     assert [c.name for c in broker.choose(job, read(text)).ranked] == [SHORT]
+
+
+def many(endpoints: int, shares: int, applications: int = 0) -> list[str]:
+    """A service all whose shares are at all its endpoints, and hosts that have all applications."""
+    place = "GLUE2ServiceID=s,o=glue"
+    entries: list[tuple[str, str, list[str]]] = [(place, "ComputingService", [])]
+    entries.append((f"GLUE2ManagerID=m,{place}", "ComputingManager", []))
+    for n in range(endpoints):
+        said = [f"GLUE2EndpointURL: https://h{n}.s.grid:443/", "GLUE2EndpointInterfaceName: x.rest"]
+        entries.append((f"GLUE2EndpointID=e{n},{place}", "ComputingEndpoint", said))
+    for n in range(shares):
+        said = [f"GLUE2ComputingShareMappingQueue: q{n}"]
+        entries.append((f"GLUE2ShareID=s{n},{place}", "ComputingShare", said))
+    for n in range(applications):
+        said = [f"GLUE2ApplicationEnvironmentAppName: app{n}"]
+        dn = f"GLUE2ApplicationEnvironmentID=a{n},GLUE2ManagerID=m,{place}"
+        entries.append((dn, "ApplicationEnvironment", said))
+        dn = f"GLUE2ResourceID=r{n},GLUE2ManagerID=m,{place}"
+        entries.append((dn, "ExecutionEnvironment", []))
+    return [
+        line
+        for dn, kind, said in entries
+        for line in [f"dn: {dn}", f"objectClass: GLUE2{kind}", *said, ""]
+    ]
+
+
+def test_shares_at_endpoints_are_so_many_queues_at_most() -> None:
+    found = glue.read_ldif(many(5, 30))
+    assert len(found.computing_elements()) == 150
+    assert "link.too-many" not in {issue.rule for issue in found.issues}
+    found = glue.read_ldif(many(60, 60))
+    assert len(found.snapshot.computing_elements) == 2400
+    [issue] = [issue for issue in found.issues if issue.rule == "link.too-many"]
+    assert issue.message.startswith("60 shares at 60 endpoints are more than 2400 queues")
+    assert issue.level == "E"
+
+
+def test_applications_of_hosts_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glue20, "TAGS", 500)
+    found = glue.read_ldif(many(1, 1, 60))
+    [cluster] = found.snapshot.clusters
+    name = "GlueHostApplicationSoftwareRunTimeEnvironment"
+    tags = [sub.values.get(name) for sub in cluster.subclusters]
+    assert sum(len(tag) for tag in tags if isinstance(tag, list)) == 2400
+    assert "link.too-many" in {issue.rule for issue in found.issues}

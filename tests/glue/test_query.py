@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from matchmaker import parse_ad
-from matchmaker.glue.query import admits, full_name, parse_query, short_names, value_of
+from matchmaker import UNDEFINED, parse_ad
+from matchmaker.glue.access import RULES, admits
+from matchmaker.glue.query import full_name, parse_query, short_names, value_of
 from matchmaker.glue.schema import attribute
 
 AD = parse_ad("""[ CEid = "ce.s.grid:8443/cream-slurm-long"; LRMSType = "slurm"; QueueName = "long";
@@ -75,9 +76,18 @@ def test_short_names_lead_to_attributes() -> None:
     [("cms", True), ("CMS", True), ("atlas", True), ("lhcb", False), ("", False)],
 )
 def test_who_is_admitted(vo: str, admitted: bool) -> None:
-    assert admits(AD, vo) is admitted
-    assert admits(parse_ad('[ GlueCEAccessControlBaseRule = { "ALL" } ]'), vo)
-    assert not admits(parse_ad("[ ]"), vo)
+    assert admits(AD.eval(RULES), vo) is admitted
+    assert admits(["ALL"], vo)
+    # As for the broker: no rules are no limits, rules that are none admit nobody.
+    assert admits(UNDEFINED, vo)
+    assert not admits([], vo)
+    assert not admits("VO:cms", vo)
+
+
+def test_all_is_a_word_of_rules_and_a_name_of_organisations() -> None:
+    assert admits(["all"], "cms")
+    assert not admits(["VO:all"], "cms")
+    assert admits(["VO:all"], "ALL")
 
 
 def test_an_attribute_that_the_ad_has_goes_before_a_short_name() -> None:

@@ -12,7 +12,7 @@ variables are read by a site's ``<lrms>_local_submit_attributes.sh``, which can 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, TypeAlias
 
 import attrs
@@ -149,6 +149,11 @@ def submit_text(requirements: Expr) -> str:
 _VARIABLE: Final = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ELEMENT: Final = re.compile(r'\[([0-9]+)\]=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\')', re.DOTALL)
 _START: Final = re.compile(r"^declare -", re.MULTILINE)
+# Whole numbers that bash itself has in variables without a flag.
+_BASHS: Final = frozenset({
+    "COLUMNS", "EPOCHREALTIME", "EPOCHSECONDS", "HISTCMD", "HISTFILESIZE", "HISTSIZE", "LINENO",
+    "LINES", "OPTERR", "OPTIND", "RANDOM", "SECONDS", "SRANDOM", "TMOUT",
+})  # fmt: skip
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -172,18 +177,32 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
     """
     if len(text) > MOST_INPUT:
         raise ValueError(f"more than {MOST_INPUT} characters of variables")
-    starts = [match.start() for match in _START.finditer(text)]
     found: dict[str, Value | list[Value]] = {}
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
-        if match is None:
-            continue
-        flags, name, value = match.groups()
+    for flags, name, value in _declared(text):
         if "a" in flags and value.startswith("("):
             found[name] = [_unquoted(item) for _, item in _ELEMENT.findall(value)]
         elif not value.startswith("("):
             found[name] = _unquoted(value)
     return found
+
+
+def plain_variables(text: str) -> set[str]:
+    r"""The names of variables without any flag, as BLAH's are, that bash does not have of itself.
+
+    >>> plain_variables('declare -- OPTERR="1"\ndeclare -x HOME="/"\ndeclare -- Cpus="4"')
+    {'Cpus'}
+    """
+    return {name for flags, name, _ in _declared(text) if flags == "-" and name not in _BASHS}
+
+
+def _declared(text: str) -> Iterator[tuple[str, str, str]]:
+    """Each variable: its flags, its name, and its value as it is printed."""
+    starts = [match.start() for match in _START.finditer(text)]
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
+        if match is not None:
+            flags, name, value = match.groups()
+            yield flags, name, value
 
 
 def _unquoted(text: str) -> Value:
@@ -195,14 +214,14 @@ def _unquoted(text: str) -> Value:
 
 
 def condition_of(
-    variables: dict[str, Value | list[Value]], names: list[str]
+    variables: dict[str, Value | list[Value]], names: list[str], plain: Collection[str] = ()
 ) -> tuple[Expr, list[str]]:
     """The condition that BLAH's variables stand for, of the attributes of some names.
 
     With it, the variables that look like bounds and that nobody has carried: those of other names,
     and those with a value that cannot be read. A whole number of another name looks like any of a
-    shell's own variables, and is none of these without ``_Min`` or ``_Max``. Raises ValueError for
-    a bound that is none.
+    shell's variables: without ``_Min`` or ``_Max`` it is a bound only if its name is ``plain``.
+    Raises ValueError for a bound that is none.
     """
     known = {ascii_fold(name): name for name in names}
     clauses: list[Expr] = []
@@ -214,7 +233,7 @@ def condition_of(
             base, suffix, name = variable, "", known[ascii_fold(variable)]
         values = value if isinstance(value, list) else [value]
         if name is None:
-            if any(_is_bound(each, suffix) for each in values):
+            if any(_is_bound(each, suffix or variable in plain) for each in values):
                 foreign.append(variable)
             continue
         if any(isinstance(each, Unread) for each in values):
@@ -231,11 +250,11 @@ def condition_of(
     return conjunction(clauses), foreign
 
 
-def _is_bound(value: Value, suffix: str) -> bool:
+def _is_bound(value: Value, numeric: object) -> bool:
     """Whether the value of a variable, by its looks, is one that BLAH has written."""
     if isinstance(value, Unread):
         return value.quoted
-    if suffix and _NUMBER.fullmatch(value):
+    if numeric and _NUMBER.fullmatch(value):
         return True
     return len(value) > 1 and value[0] == value[-1] == '"'
 

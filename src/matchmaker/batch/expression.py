@@ -7,13 +7,11 @@ backslashes and what looks like a macro; a clause that they cannot write is left
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 import attrs
 
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.told import Dropped
+from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
     Attr,
@@ -25,13 +23,10 @@ from matchmaker.classad.nodes import (
     rebuild,
     scope_of,
 )
-from matchmaker.classad.quoting import unescape
+from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
 
 _TARGET = Attr(None, "TARGET", False)
-
-# A text, or the begin of a name in quotes; in what is unparsed no other quotes stand.
-_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'')
 
 
 @attrs.frozen(slots=True)
@@ -74,9 +69,9 @@ def submit_text(node: Expr) -> str:
     r"""An expression as the value of a line in a submit file.
 
     ``condor_submit`` reads texts in the manner of old ClassAds, where a backslash is one but for
-    that before a quote: so no control character can be written, nor a backslash before a quote.
-    ``$`` is written as the macro for it, since what looks like a macro would be replaced; two of
-    them are refused, since ``$$(...)`` is replaced once more when a machine is found.
+    that before a quote. ``$`` is written as the macro for it, since what looks like a macro would
+    be replaced; two of them are refused, since ``$$(...)`` is replaced once more when a machine is
+    found, and so is that macro itself.
 
     Raises ValueError for what cannot be written.
 
@@ -86,22 +81,15 @@ def submit_text(node: Expr) -> str:
     >>> print(submit_text(parse_expr(r'regexp("^el\\d", TARGET.Os)')))
     regexp("^el\d", TARGET.Os)
     """
-    text = _QUOTED.sub(_as_of_old, unparse(node))
+    for part in postorder(node):
+        if isinstance(part, Attr) and unparse_name(part.name) != part.name:
+            raise ValueError("a submit file cannot carry a name that is no plain word")
+    text = old_text(unparse(node))
     if not text.isprintable():
         raise ValueError("it holds characters that no submit file can carry")
-    if "$$" in text:
-        raise ValueError("a submit file cannot carry $$ but as a macro")
+    if "$$" in text or "$(dollar" in text.lower():
+        raise ValueError("a submit file cannot carry $$ and $(DOLLAR) but as macros")
     return text.replace("$", "$(DOLLAR)")
-
-
-def _as_of_old(match: re.Match[str]) -> str:
-    """A text in quotes as old ClassAds write it."""
-    if match[0] == "'":
-        raise ValueError("a submit file cannot carry a name that is no plain word")
-    value = unescape(match[1])
-    if value.endswith("\\") or '\\"' in value:
-        raise ValueError("a submit file cannot carry a text with a backslash before a quote")
-    return '"' + value.replace('"', '\\"') + '"'
 
 
 def _missing(clause: Expr, table: Mapping) -> str:

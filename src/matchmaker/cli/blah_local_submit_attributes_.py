@@ -7,7 +7,7 @@ import sys
 import click
 
 from matchmaker import ClassAd, batch, reduce
-from matchmaker.batch.blah import MOST_INPUT, condition_of, read_variables
+from matchmaker.batch.blah import MOST_INPUT, condition_of, plain_variables, read_variables
 from matchmaker.cli.output import printable
 
 
@@ -28,7 +28,7 @@ def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
         raise click.UsageError("standard input is closed")
     text = sys.stdin.buffer.read(MOST_INPUT + 1).decode("utf-8", "replace")
     names = [rule.attribute for rule in table.rules.values()]
-    condition, foreign = condition_of(read_variables(text), names)
+    condition, foreign = condition_of(read_variables(text), names, plain_variables(text))
     reduction = reduce(ClassAd({"Requirements": condition}), ClassAd(), lambda name: "host")
     want = batch.Fit.EXACT if strict else batch.Fit.NECESSARY
     submission = batch.flags(reduction, table.lrms, table, want=want)

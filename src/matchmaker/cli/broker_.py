@@ -55,8 +55,8 @@ def command(
     if len(jobs) > 1:
         if nodes_file or lrms:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
-        queues = broker.pool(known.ads, places.at, rules)
-        return _bulk(list(broker.choose_many(jobs, queues, tie, rules)), as_json)
+        queues = broker.pool(known.ads)
+        return _bulk(list(broker.choose_many(jobs, queues, tie, rules, places.at)), as_json)
     job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
     decision = broker.choose(job, known.ads, places.at, tie, rules)

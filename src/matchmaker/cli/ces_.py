@@ -8,8 +8,9 @@ import click
 
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.glue.access import RULES, admits
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
-from matchmaker.glue.query import admits, parse_query, short_names, value_of
+from matchmaker.glue.query import parse_query, short_names, value_of
 from matchmaker.glue.typed import doubts
 from matchmaker.matching.pair import describe
 
@@ -22,7 +23,11 @@ ATTRIBUTES = (
 @click.command()
 @sources.queue_options
 @click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
-@click.option("--vo", metavar="VO", help="Only queues that admit this virtual organisation.")
+@click.option(
+    "--vo",
+    metavar="VO",
+    help="Only queues that are open to this VO.",
+)
 @click.option(
     "--attrs",
     default=ATTRIBUTES,
@@ -94,7 +99,7 @@ def command(
         (queue.name, [value_of(queue.ad, name) for name in names])
         for queue in known.all
         if all(condition.holds(queue.ad) for condition in conditions)
-        and (vo is None or admits(queue.ad, vo))
+        and (vo is None or admits(queue.ad.eval(RULES), vo))
     ]
     if as_json:
         print_json(

@@ -17,6 +17,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.nodes import literal
+from matchmaker.glue.access import RULES, authorised, denies, vo_of
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
     Bind,
@@ -29,41 +30,14 @@ from matchmaker.glue.records import (
     split_id,
 )
 
-
-def authorised(job: str, rules: str) -> str:
-    """The text of the condition that rules of access cover a job.
-
-    A rule covers everybody, ``ALL``, as GLUE 2.0 writes it, or the job's certificate, organisation,
-    or VOMS group and role. A queue without rules is open; an empty list covers nobody: that is what
-    is left where rules were no rules, or a share and its endpoint agree on none. What the job does
-    not say makes it undefined, where nothing else covers the job. (gLite WMS, access control.)
-
-    Args:
-        job: the scope that the job is in, ``MY`` or ``other``.
-        rules: the reference to the list of rules.
-
-    >>> check = parse_expr(authorised("other", '{ "VOMS:/cms/Role=pilot" }'))
-    >>> check.eval(target=ClassAd({"FQAN": "/cms/Role=pilot", "VirtualOrganisation": "cms"}))
-    True
-    """
-    return (
-        f"{rules} is undefined"
-        f' || member("ALL", {rules})'
-        f" || member({job}.CertificateSubject, {rules})"
-        f' || member(strcat("VO:", {job}.VirtualOrganisation), {rules})'
-        f' || FQANmember(strcat("VOMS:", {job}.FQAN), {rules})'
-    )
-
-
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
-    "AuthorizationCheck": authorised("other", "GlueCEAccessControlBaseRule"),
+    "AuthorizationCheck": authorised("other", RULES),
     "CloseOutputSECheck": "isUndefined(other.OutputSE)"
     " || member(other.OutputSE, GlueCESEBindGroupSEUniqueID)",
 }
 PURCHASED_BY: Final = "matchmaker"
 
-_RULES = "GlueCEAccessControlBaseRule"
 _CE_KEY = "glueceuniqueid="
 _KEYS = ("GlueForeignKey", "GlueChunkKey")  # lists that all levels add to
 
@@ -95,32 +69,31 @@ def ads(snapshot: Snapshot, choose: Choice = first) -> Iterator[ClassAd]:
     """
     shared = _Shared()
     for ce in snapshot.computing_elements:
-        yield from _flattened(ce, choose, shared)
+        yield from _of_queue(ce, choose, shared)
 
 
-def flatten(ce: ComputingElement, choose: Choice = first) -> Iterator[ClassAd]:
+def _of_queue(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator[ClassAd]:
     """The ads of one queue: one for each VOView with rules of access, and itself if rules remain.
 
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
-    ``CEid``; ``GlueCEUniqueID`` stays the queue's own. The rules of views leave the queue's.
+    ``CEid``; ``GlueCEUniqueID`` stays the queue's own. The rules of views leave the queue's; but
+    whom the queue denies, each of its views denies too.
     """
-    yield from _flattened(ce, choose, _Shared())
-
-
-def _flattened(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator[ClassAd]:
     common = _common(ce, choose, shared)
-    own = _texts(ce.values.get(_RULES))
-    views = [(view, rules) for view in ce.views if (rules := _texts(view.values.get(_RULES)))]
+    own = _texts(ce.values.get(RULES))
+    denied = [rule for rule in own if denies(rule)]
+    views = [(view, rules) for view in ce.views if (rules := _texts(view.values.get(RULES)))]
     taken = {rule.lower() for _, rules in views for rule in rules}
-    remaining = [rule for rule in own if rule.lower() not in taken]
+    remaining = [rule for rule in own if not denies(rule) and rule.lower() not in taken]
     if remaining or not views:
         ad = common.copy()
-        if _RULES in common:
-            ad[_RULES] = list(remaining)
+        if RULES in common:
+            ad[RULES] = [*remaining, *denied]
         yield _finished(ad, ce, ce.id, remaining, shared)
     for view, rules in views:
         ad = common.copy()
         _add_view(ad, view, ce, shared)
+        ad[RULES] = list(dict.fromkeys([*rules, *denied]))
         yield _finished(ad, ce, f"{ce.id}/{view.id}", rules, shared)
 
 
@@ -259,20 +232,10 @@ def _finished(
 ) -> ClassAd:
     ad["CEid"] = ce_id
     if ce.binds:
-        ad["storage"] = _storage(ce.binds, _vos(rules), shared)
+        ad["storage"] = _storage(
+            ce.binds, list(dict.fromkeys(filter(None, map(vo_of, rules)))), shared
+        )
     return ad
-
-
-def _vos(rules: Sequence[str]) -> list[str]:
-    """The virtual organisations that rules of access name, by ``VO:`` or a VOMS attribute."""
-    names: dict[str, None] = {}
-    for rule in rules:
-        kind, _, rest = rule.partition(":")
-        if kind.upper() == "VO":
-            names[rest] = None
-        elif kind.upper() == "VOMS":
-            names[rest.strip("/").partition("/")[0]] = None
-    return [name for name in names if name]
 
 
 def _storage(binds: Sequence[Bind], vos: Sequence[str], shared: _Shared) -> Expr:

@@ -9,7 +9,7 @@ nested them: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 from typing import Final, TypeVar
@@ -59,8 +59,12 @@ IDS: Final[Mapping[str, str]] = {
 LINKS_LIMIT: Final = 10_000, 64
 """How many links of one to another a source may have, and how many more for each of its entries."""
 
-PAIRS_LIMIT: Final = 1_000, 8
-"""Likewise pairs of an endpoint and a share. A service of 5 and 30 has 4 for each."""
+QUEUES: Final = 1_000
+TAGS: Final = 100_000
+EACH: Final = 20
+"""A service may have so many queues, each share at each endpoint, and a manager's hosts so many
+applications together, each on each set of hosts; or so many for each of these entries. A few
+thousand entries could else make millions."""
 
 
 def link(
@@ -102,33 +106,23 @@ class _Linker:
     report: Report
     rules: frozenset[str]
     links_left: int = 0
-    pairs_left: int = 0
-    told: set[str] = attrs.Factory(set)
+    told: bool = False
     _nested: dict[int, Expr] = attrs.Factory(dict)
 
     def __attrs_post_init__(self) -> None:
         entries = sum(map(len, self.kinds.values()))
-        self.links_left, self.pairs_left = (
-            some + each * entries for some, each in (LINKS_LIMIT, PAIRS_LIMIT)
-        )
+        some, each = LINKS_LIMIT
+        self.links_left = some + each * entries
 
     def few(self, linked: Sequence[_T], record: Record) -> Sequence[_T]:
         """What is linked to a record, as far as the limit of the source goes; reports where not."""
-        kept = self._cut(linked, self.links_left, "links between entries", record)
+        kept = linked if len(linked) <= self.links_left else linked[: self.links_left]
         self.links_left -= len(kept)
+        if len(kept) < len(linked) and not self.told:
+            self.told = True
+            said = "more links than entries can have; the others are left out"
+            self.report(finding(record, "link.too-many", said))
         return kept
-
-    def _cut(self, linked: Sequence[_T], left: int, said: str, record: Record) -> Sequence[_T]:
-        if len(linked) <= left:
-            return linked
-        if said not in self.told:
-            self.told.add(said)
-            self.report(
-                finding(
-                    record, "link.limit", f"more {said} than entries can have, the others skipped"
-                )
-            )
-        return linked[:left]
 
     def nested(self, record: Record | None) -> Expr:
         """The values of an entry, as `nested`, made once for all that it is linked to."""
@@ -158,11 +152,20 @@ class _Linker:
             manager = mine[0] if mine else None
             pairs: dict[str, list[Pair]] = {}
             jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
-            for share in shares.pop(key, []):
-                for pair in self._pairs(service, manager, jobs, share, policies):
-                    pairs.setdefault(pair.ce_id.lower(), []).append(pair)
+            treated = shares.pop(key, [])
+            made = (
+                pair
+                for share in treated
+                for pair in self._pairs(service, manager, jobs, share, policies)
+            )
+            most = max(QUEUES, EACH * (len(jobs) + len(treated)))
+            for pair in islice(made, most):
+                pairs.setdefault(pair.ce_id.lower(), []).append(pair)
+            if next(made, None) is not None:
+                said = f"{len(treated)} shares at {len(jobs)} endpoints are more than {most} queues"
+                self.report(finding(service, "link.too-many", f"{said}; the others are left out"))
             for group in pairs.values():
-                for made, share in queues_of(group):
+                for element, share in queues_of(group):
                     cluster = None
                     if manager is not None:
                         its = self.few(hosts.get(manager.id.lower(), []), share)
@@ -180,14 +183,10 @@ class _Linker:
                     else:
                         said = "no manager, so nothing is known of its hosts"
                         self.report(finding(share, "link.no-cluster", said))
-                    binds = tuple(
-                        map(
-                            close.bind,
-                            self.few(close(service.id, made.id, self.links_left + 1), share),
-                        )
-                    )
+                    near = close(service.id, element.id, self.links_left + 1)
+                    binds = tuple(map(close.bind, self.few(near, share)))
                     bound = tuple(bind.se_id for bind in binds)
-                    queues.append(attrs.evolve(made, cluster=cluster, binds=binds, bound=bound))
+                    queues.append(attrs.evolve(element, cluster=cluster, binds=binds, bound=bound))
         for left in (managers, endpoints, shares):
             for key, records in left.items():
                 for record in records:
@@ -252,12 +251,18 @@ class _Linker:
         environments = grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
         for key, records in environments.items():
             manager = managers.get(key)
+            tagged = _by_environment(applications.get(key, []))
+            most = left = max(TAGS, EACH * (len(records) + len(applications.get(key, []))))
             for record in records:
                 if manager is None:
                     self.report(dangling(record, f"GLUE2ManagerID={key}"))
                     continue
-                runs = self.few(applications.get(key, []), record)
-                tags = [application for application in runs if _runs_on(application, record)]
+                tags = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
+                if len(tags) > left:
+                    said = f"more than {most} applications on its hosts; the others are left out"
+                    self.report(finding(record, "link.too-many", said))
+                    tags = tags[:left]
+                left -= len(tags)
                 its = marks_of.get(record.id.lower()) or general.get(key, [])
                 speeds = self.few(its, record)
                 values = translate.subcluster(
@@ -306,9 +311,8 @@ class _Linker:
             "GLUE2ComputingShareComputingEndpointForeignKey",
         )
         wanted = keys_of(share, names, "")
-        named = by_id(endpoints[key] for key in wanted if key in endpoints)
-        takes = named if wanted else endpoints.values()
-        chosen: list[Record | None] = [*islice(takes, self.pairs_left + 1)]
+        known = [endpoints[key] for key in wanted if key in endpoints]
+        chosen: list[Record | None] = [*(by_id(known) if wanted else endpoints.values())]
         if wanted and not chosen:
             self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
         if not chosen:
@@ -316,9 +320,6 @@ class _Linker:
             self.report(finding(share, "link.no-endpoint", said))
             chosen = [None]
         mapping = policies["Mapping"].get(share.id.lower(), [])
-        said = "pairs of an endpoint and a share"
-        chosen = list(self._cut(chosen, self.pairs_left, said, share))
-        self.pairs_left -= len(chosen)
         for endpoint in chosen:
             access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
             values = translate.queue(
@@ -412,7 +413,11 @@ class _Close:
         return Bind(se_id, mount, translate.bind(record), se)
 
 
-def _runs_on(application: Record, environment: Record) -> bool:
-    names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
-    wanted = keys_of(application, names, "")
-    return not wanted or environment.id.lower() in wanted
+def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
+    """Applications by the environments that they are for; under no name those that are for all."""
+    made: dict[str, list[Record]] = {}
+    for record in applications:
+        names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
+        for key in keys_of(record, names, "") or [""]:
+            made.setdefault(key, []).append(record)
+    return made

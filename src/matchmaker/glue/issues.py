@@ -22,7 +22,7 @@ ERRORS: Final = frozenset(
         "document": "partial",
         "typed": "mismatch",
         "clean": "access-rule stale",
-        "link": "dangling duplicate limit no-id no-cluster no-endpoint no-subcluster",
+        "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
         "source": "duplicate",
     }.items()
     for name in names.split()

@@ -11,9 +11,9 @@ from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.records import Cluster, ComputingElement, Site, Snapshot, SubCluster
-from matchmaker.glue.translate import RULES
 
 CATALOG: Final = "OSG_ResourceCatalog"
 PORT: Final = 9619

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from matchmaker.glue import translate
+from matchmaker.glue.access import RULES
 from matchmaker.glue.linking import Record
 from matchmaker.glue.records import ComputingElement, VOView
 from matchmaker.glue.translate import VO_VIEW, marks
@@ -37,9 +37,9 @@ def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]
     own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
     views = [pair for pair in group if marks(pair.share, VO_VIEW)]
     if len(own) > 1:
-        views += [pair for pair in own if pair.values.get(translate.RULES)]
+        views += [pair for pair in own if pair.values.get(RULES)]
         for pair in own:
-            if not pair.values.get(translate.RULES):
+            if not pair.values.get(RULES):
                 yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
         own = []
     if not own and not views:
@@ -58,8 +58,7 @@ def _common(all_values: Sequence[Facts]) -> Facts:
     agreed = {
         name: value
         for name, value in first.items()
-        if name != translate.RULES
-        and all(name in other and other[name] == value for other in others)
+        if name != RULES and all(name in other and other[name] == value for other in others)
     }
     made.take(agreed, first.cleaned)
     return made

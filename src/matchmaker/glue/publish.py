@@ -13,12 +13,12 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
 from matchmaker.glue.schema import attribute, classes, object_classes
-from matchmaker.glue.translate import RULES
 
 BASE: Final = "Mds-Vo-name=local,o=grid"
 _SPECIAL = re.compile(r'([,+"\\<>;=])')

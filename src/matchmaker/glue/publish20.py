@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_entries import HS06
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
@@ -31,7 +32,7 @@ from matchmaker.glue.records import (
     split_id,
 )
 from matchmaker.glue.schema import ancestry, attribute, attributes, convert
-from matchmaker.glue.translate import CE_ID, RULES, VO_VIEW, renamed
+from matchmaker.glue.translate import CE_ID, VO_VIEW, renamed
 
 BASE: Final = "GLUE2GroupID=grid,o=glue"
 _UNKNOWN: Final = "UNDEFINEDVALUE"

@@ -17,8 +17,8 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.access import RULES
 from matchmaker.glue.schema import attribute, attributes
-from matchmaker.glue.translate import RULES, vo_of
 
 SHORT: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -182,11 +182,3 @@ def parse_query(text: str) -> tuple[Condition, ...]:
         found.append(Condition(match[1], match[2], match[3].strip('"')))
         place = match.end()
     return tuple(found)
-
-
-def admits(ad: ClassAd, vo: str) -> bool:
-    """Whether a queue's rules of access name a virtual organisation, or admit everybody."""
-    rules = ad.eval(RULES)
-    texts = [rule for rule in rules if isinstance(rule, str)] if isinstance(rules, list) else []
-    known = {vo_of(rule) for rule in texts if not rule.upper().startswith("DENY:")}
-    return vo.lower() in known or "all" in known

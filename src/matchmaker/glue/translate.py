@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.classad.values import MAX_INT
+from matchmaker.glue.access import RULES, both, denies, vo_of
 from matchmaker.glue.clean_entries import HS06, moment
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
@@ -23,7 +24,6 @@ from matchmaker.glue.records import Values
 from matchmaker.glue.schema import Attribute, attribute, attributes, convert
 from matchmaker.glue.typed import Facts, typed
 
-RULES: Final = "GlueCEAccessControlBaseRule"
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
 """Marks in OtherInfo, ``CEid=…`` and ``VOView=…``, that say which queue of GLUE 1.3 a share is."""
@@ -289,8 +289,9 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made.take(told(share, ("GlueCE", "GlueInformationService")))
-    if any("GLUE2PolicyRule" in policy.values for policy in (*mapping, *access)):
-        made[RULES] = list(admitted(_rules(mapping), _rules(access)))
+    admitting, reaching = _rules(mapping), _rules(access)
+    if admitting is not None or reaching is not None:
+        made[RULES] = list(both(admitting, reaching))
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
     if created is not None and isinstance(valid, int):
@@ -311,59 +312,10 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
     return worst.capitalize()
 
 
-def _rules(policies: Iterable[Record]) -> list[str]:
-    return [rule for policy in policies for rule in policy.texts("GLUE2PolicyRule")]
-
-
-def admitted(share: Sequence[str], endpoint: Sequence[str]) -> list[str]:
-    """The rules that admit to a share through an endpoint, both of which have a say.
-
-    The share's rules stay where the endpoint admits everybody, the same rule, or another of the
-    same VO; a share without rules has the endpoint's. ``DENY:`` rules of both stay.
-
-    >>> admitted(["VO:cms", "VO:atlas"], ["VOMS:/atlas/Role=production"])
-    ['VO:atlas']
-    >>> admitted([], ["VO:cms"]), admitted(["VO:cms"], ["ALL"])
-    (['VO:cms'], ['VO:cms'])
-    >>> admitted(["ALL", "DENY:/cms/Role=bad"], ["VO:cms"])
-    ['VO:cms', 'DENY:/cms/Role=bad']
-    """
-    denied = [rule for rule in (*share, *endpoint) if _denies(rule)]
-    ours = [rule for rule in share if not _denies(rule)]
-    theirs = [rule for rule in endpoint if not _denies(rule)]
-    if not ours or _ALL in map(_folded, ours):
-        kept = theirs or ours
-    elif not theirs or _ALL in map(_folded, theirs):
-        kept = ours
-    else:
-        known = set(map(vo_of, theirs))
-        kept = [rule for rule in ours if vo_of(rule) in known]
-    return list(dict.fromkeys([*kept, *denied]))
-
-
-_ALL: Final = "all"
-
-
-def _folded(rule: str) -> str:
-    return rule.strip().lower()
-
-
-def _denies(rule: str) -> bool:
-    return _folded(rule).startswith("deny:")
-
-
-def vo_of(rule: str) -> str:
-    """The virtual organisation of a rule, in lower case; the rule itself where it names none.
-
-    >>> vo_of("VO:EGEE"), vo_of("VOMS:/cms/Role=NULL"), vo_of("/O=grid/CN=Ada")
-    ('egee', 'cms', '/o=grid/cn=ada')
-    """
-    kind, _, rest = rule.partition(":")
-    if kind.upper() == "VO":
-        return rest.strip().lower()
-    if kind.upper() == "VOMS":
-        return rest.strip().strip("/").partition("/")[0].lower()
-    return rule.strip().lower()
+def _rules(policies: Iterable[Record]) -> list[str] | None:
+    """The rules of policies; None where they publish none, not even one that was dropped."""
+    known = [policy for policy in policies if "GLUE2PolicyRule" in policy.values]
+    return [r for policy in known for r in policy.texts("GLUE2PolicyRule")] if known else None
 
 
 def storage(service: Record, totals: Sequence[Record]) -> Facts:
@@ -394,20 +346,14 @@ def areas(
         if kind == "Online":
             made.take(renamed(size.values, "GlueSAState"))
     made.take(told(share, ("GlueSA",)))
-    rules = _rules(mapping)
+    rules = _rules(mapping) or []
     if rules:
         made["GlueSAAccessControlBaseRule"] = list(rules)
-    vos = dict.fromkeys(rest for rule in rules for kind, _, rest in [rule.partition(":")] if rest)
-    names = list(dict.fromkeys(_vo_text(rule) for rule in rules)) if vos else []
-    for name in names or [share.id]:
+    names = list(dict.fromkeys(vo_of(rule) or rule for rule in rules if not denies(rule)))
+    for name in names if any(map(vo_of, rules)) else [share.id]:
         area = Facts({"GlueSALocalID": name})
         area.take({k: v for k, v in made.items() if k not in area}, made.cleaned)
         yield name, area
-
-
-def _vo_text(rule: str) -> str:
-    kind, _, rest = rule.partition(":")
-    return rest.strip().strip("/").partition("/")[0] if kind.upper() in ("VO", "VOMS") else rule
 
 
 def bind(record: Record) -> dict[str, Value]:

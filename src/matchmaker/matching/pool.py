@@ -57,6 +57,22 @@ class Pool:
             raise ValueError(_told(key, duplicate.keys)) from None
 
     @classmethod
+    def of_named(cls, ads: Iterable[tuple[str, ClassAd]], key: str = "Name") -> Pool:
+        """The pool of ads by names that are given with them, whether or not the ads say them.
+
+        Raises ValueError for two ads of one name. An ``update`` goes by the ad's own `key`.
+
+        >>> Pool.of_named([("first", ClassAd(Cpus=2))]).keys()
+        ['first']
+        """
+        pool = cls(key=key)
+        try:
+            pool._store.extend((name, an_ad(ad)) for name, ad in ads)
+        except DuplicateKeyError as duplicate:
+            raise ValueError(_told(key, duplicate.keys)) from None
+        return pool
+
+    @classmethod
     def _around(cls, store: Store, key: str) -> Pool:
         pool = cls(key=key)
         pool._store = store

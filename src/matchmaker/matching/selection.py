@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, overload
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, type_name
-from matchmaker.matching.names import RANK
-from matchmaker.matching.pair import Clause, clauses_of, refusal
+from matchmaker.matching.names import RANK, REQUIREMENTS
+from matchmaker.matching.pair import Clause, clauses_of, match, refusal
 from matchmaker.matching.ranking import best_first, rank_number
 
 
@@ -44,12 +46,57 @@ class Refusal:
     clause: Clause | None = None
 
 
+_T = TypeVar("_T")
+
+
+class Each(Sequence[_T]):
+    """So many things, each of which is made when it is asked for.
+
+    >>> squares = Each(1000, lambda place: place * place)
+    >>> len(squares), squares[-1], squares[:3]
+    (1000, 998001, (0, 1, 4))
+    """
+
+    __slots__ = ("_make", "_places")
+
+    def __init__(self, count: int, make: Callable[[int], _T]) -> None:
+        self._places = range(count)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> _T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[_T, ...]: ...
+    def __getitem__(self, place: int | slice) -> _T | tuple[_T, ...]:
+        if isinstance(place, slice):
+            return tuple(map(self._make, self._places[place]))
+        return self._make(self._places[place])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (tuple, Each)):
+            return NotImplemented
+        return len(self) == len(other) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        # Not the things themselves: to make them all may take long.
+        return f"<{len(self)}, each made when it is asked for>"
+
+
 @attrs.frozen(slots=True)
 class Selection:
-    """What a job may run on, best first, and what refused it, in the order of the resources."""
+    """What a job may run on, best first, and what refused it, in the order of the resources.
 
-    ranked: tuple[Candidate, ...]
-    refused: tuple[Refusal, ...]
+    Of many resources each is told when it is asked for: why one refuses takes longer than that it
+    does.
+    """
+
+    ranked: Sequence[Candidate]
+    refused: Sequence[Refusal]
 
     @property
     def chosen(self) -> Candidate | None:
@@ -62,16 +109,11 @@ def select(
     resources: Iterable[tuple[str, ClassAd]],
     default_rank: Value = UNDEFINED,
     tie: random.Random | None = None,
-    *,
-    both_ways: bool = True,
-    admission: Sequence[Expr] = (),
 ) -> Selection:
     """Matches a job with named resources, both ways, and puts them in order of rank.
 
     ``default_rank`` stands for a rank that is not a number; where that is UNDEFINED, such a
-    resource is refused. Equal ranks go by name, or by chance where ``tie`` is given. With
-    ``both_ways`` false the requirements of resources do not count. ``admission`` are conditions
-    of a broker, with the job as MY, that must hold besides.
+    resource is refused. Equal ranks go by name, or by chance where ``tie`` is given.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[Requirements = TARGET.Cpus > 1; Rank = TARGET.Cpus]")
@@ -82,9 +124,7 @@ def select(
     ranked: list[Candidate] = []
     refused: list[Refusal] = []
     for name, ad in resources:
-        outcome = _refused(job, name, ad, both_ways, admission) or _rank(
-            job, name, ad, default_rank
-        )
+        outcome = _refused(job, name, ad) or _rank(job, name, ad, default_rank)
         if isinstance(outcome, Candidate):
             ranked.append(outcome)
         else:
@@ -94,29 +134,49 @@ def select(
     return Selection(tuple(ordered), tuple(refused))
 
 
-def _refused(
-    job: ClassAd, name: str, ad: ClassAd, both_ways: bool, admission: Sequence[Expr]
-) -> Refusal | None:
-    clause = refusal(job, ad)
-    if clause is not None:
-        return Refusal(name, ad, "job", f"the job refuses: {clause}", clause)
-    clause = refusal(ad, job) if both_ways else None
-    if clause is not None:
-        return Refusal(name, ad, "resource", f"it refuses the job: {clause}", clause)
-    for condition in admission:
-        for clause in clauses_of(condition, job, ad):
-            if clause.value is not True:
-                return Refusal(name, ad, "broker", f"the broker refuses: {clause}", clause)
-    return None
+def refused_by(
+    by: str, job: ClassAd, name: str, ad: ClassAd, conditions: Sequence[Expr] = ()
+) -> Refusal:
+    """Why a resource is refused of which it is known who refuses: the first clause that does.
+
+    ``by`` is as in ``Refusal``, and not ``expiry``; ``conditions`` are the broker's own.
+
+    >>> from matchmaker import parse_ad
+    >>> job = parse_ad("[ Requirements = other.Cpus > 1 && other.Memory > 1 ]")
+    >>> refused_by("job", job, "wn1", parse_ad("[ Cpus = 2 ]")).reason
+    'the job refuses: other.Memory > 1 is undefined (Memory = undefined)'
+    """
+    if by == "rank":
+        said = f"the job's rank of it is {type_name(job.eval(RANK, ad))}, not a number"
+        return Refusal(name, ad, by, said)
+    if by == "broker":
+        each = (clause for condition in conditions for clause in clauses_of(condition, job, ad))
+        clause = next((clause for clause in each if clause.value is not True), None)
+    else:
+        mine, other = (job, ad) if by == "job" else (ad, job)
+        clause = refusal(mine, other)
+        if clause is None and REQUIREMENTS in mine:
+            # Its clauses are true one by one, but name the whole.
+            clause = Clause(mine[REQUIREMENTS], truth(mine.eval(REQUIREMENTS, other)))
+    return Refusal(name, ad, by, f"{_WORDS[by]}{'' if clause is None else f': {clause}'}", clause)
+
+
+_WORDS = {
+    "job": "the job refuses",
+    "resource": "it refuses the job",
+    "broker": "the broker refuses",
+}
+
+
+def _refused(job: ClassAd, name: str, ad: ClassAd) -> Refusal | None:
+    matched = match(job, ad)
+    if matched.left is not True:
+        return refused_by("job", job, name, ad)
+    return None if matched.matched else refused_by("resource", job, name, ad)
 
 
 def _rank(job: ClassAd, name: str, ad: ClassAd, default_rank: Value) -> Candidate | Refusal:
-    value = job.eval(RANK, ad)
-    rank = rank_number(value)
+    rank = rank_number(job.eval(RANK, ad))
     if rank is None:
         rank = rank_number(default_rank)
-    if rank is None:
-        return Refusal(
-            name, ad, "rank", f"the job's rank of it is {type_name(value)}, not a number"
-        )
-    return Candidate(name, ad, rank)
+    return refused_by("rank", job, name, ad) if rank is None else Candidate(name, ad, rank)

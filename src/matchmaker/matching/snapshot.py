@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Final, SupportsFloat, SupportsIndex, TypeVar
 
 import attrs
 import numpy as np
@@ -24,8 +24,9 @@ from matchmaker.matching.columns.keys import Index, Keys
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.columns.vectors import Mask, values
 from matchmaker.matching.columns.work import OverworkError
+from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.given import an_expression, some_ads
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad, shorten
@@ -125,6 +126,28 @@ class Plan:
         return "\n".join(map(str, self.steps))
 
 
+_Found = TypeVar("_Found", bound=Sized)
+
+
+def _each_once(
+    jobs: Iterable[ClassAd],
+    cluster: Callable[[ClassAd], Hashable],
+    find: Callable[[ClassAd], _Found],
+) -> Iterator[_Found]:
+    """What is found for each job, in order; for jobs of one cluster it is found once."""
+    known: OrderedDict[Hashable, _Found] = OrderedDict()
+    held = 0
+    for job in jobs:
+        name = cluster(job)
+        found = known.get(name)
+        if found is None:
+            found = known[name] = find(job)
+            held += len(found)
+            while held > MOST_KEPT and len(known) > 1:
+                held -= len(known.popitem(last=False)[1])
+        yield found
+
+
 class Snapshot:
     """Ads by key that do not change.
 
@@ -222,17 +245,38 @@ class Snapshot:
 
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
         """See :meth:`Pool.match_many`."""
-        known: OrderedDict[Hashable, Matches] = OrderedDict()
-        held = 0
-        for job in some_ads(jobs):
-            cluster = self.cluster(job)
-            found = known.get(cluster)
-            if found is None:
-                found = known[cluster] = self.match(job)
-                held += len(found)
-                while held > MOST_KEPT and len(known) > 1:
-                    held -= len(known.popitem(last=False)[1])
-            yield found
+        return _each_once(some_ads(jobs), self.cluster, self.match)
+
+    def decide(
+        self,
+        job: ClassAd,
+        conditions: Sequence[Expr] = (),
+        expired: Mask | None = None,
+        *,
+        both_ways: bool = True,
+    ) -> Decision:
+        """Who may take a job and who refuses, where a broker has conditions of its own.
+
+        Conditions have the job as MY. Rows that have ``expired`` are not asked; with ``both_ways``
+        false the requirements of the ads do not count. Each row's part is in ``Decision``.
+        """
+        return decide(self.view, an_ad(job), self._cache, conditions, expired, both_ways=both_ways)
+
+    def decide_many(
+        self,
+        jobs: Iterable[ClassAd],
+        conditions: Sequence[Expr] = (),
+        expired: Mask | None = None,
+        *,
+        both_ways: bool = True,
+    ) -> Iterator[Decision]:
+        """``decide`` for many jobs; those that nothing tells apart are decided once."""
+        clusters = Clusters(self.view.columns, conditions)
+
+        def one(job: ClassAd) -> Decision:
+            return self.decide(job, conditions, expired, both_ways=both_ways)
+
+        return _each_once(some_ads(jobs), clusters.of, one)
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """See :meth:`Pool.assign`."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bounds import FOUR, Budget
 from matchmaker.classad.functions.registry import function, lazy_function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.nodes import Expr, weight
@@ -104,7 +105,8 @@ def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tupl
             yield ad, wrong(name, "a list of ads", ad)
             continue
         # Outside the ad that it stands in, as it would be matched with.
-        alone = ClassAd(ad)
+        alone = ad.copy()
+        alone.parent = None
         scope.spend(steps + len(alone))
         value = scope.against(alone, node)
         if isinstance(value, bool) or value is UNDEFINED or is_error(value):
@@ -113,33 +115,45 @@ def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tupl
             yield ad, wrong(name, "a condition that is true or false", value)
 
 
-@function("FQANmember", 2)
-def fqan_member(name: Value, rules: Value) -> Value:
-    """FQANmember(s, L): whether the name of a VOMS group or role is covered by a rule of a list.
+@function("FQANmember", 2, 3, budgeted=True)
+def fqan_member(name: Value, rules: Value, kind: Value = "", budget: Budget | None = None) -> Value:
+    """FQANmember(s, L[, kind]): whether a rule of the list L covers the name of a VOMS role.
 
     A name without a role is that of ``Role=NULL``; a capability is ignored. In a rule ``*`` stands
     for any text, and at its end for any role too. What stands before the first slash, such as
-    ``VOMS:``, must be the same, in upper or lower case. What is no text in the list covers nothing.
-    Undefined where one of the two is; an error for other types. (gLite WMS, access control.)
+    ``VOMS:``, must be the same, in upper or lower case; ``kind`` is set before the name. Of a list
+    of names, whether one of them is covered. What is no text in the list of rules covers nothing.
+    Undefined where an argument is; an error for other types. (gLite WMS, access control.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('FQANmember("VOMS:/cms/Role=NULL/Capability=NULL", {"VO:cms", "VOMS:/cms"})'
     ...     ).eval()
     True
+    >>> parse_expr('FQANmember({"/cms", "/cms/Role=bad"}, {"DENY:/cms/Role=bad"}, "DENY:")').eval()
+    True
     """
-    if name is UNDEFINED or rules is UNDEFINED:
-        return UNDEFINED
-    if not isinstance(name, str):
-        return wrong("FQANmember", "a name as a string", name)
+    for value in (name, rules, kind):
+        if value is UNDEFINED or is_error(value):
+            return value
+    given = name if isinstance(name, list) else [name]
+    names = [one for one in given if isinstance(one, str)]
+    if len(names) < len(given):
+        return wrong("FQANmember", "a name as a string, or a list of them", name)
+    if not isinstance(kind, str):
+        return wrong("FQANmember", "a kind as a string", kind)
     if not isinstance(rules, list):
         return wrong("FQANmember", "a list of rules", rules)
-    kind, path = _parts(name)
-    path = _with_role(path)
-    for rule in rules:
-        if isinstance(rule, str):
-            wanted, pattern = _parts(rule)
-            if wanted == kind and _covers(_with_role(pattern), path):
-                return True
+    if budget is not None:
+        # Each name is held against the text of each rule.
+        text = sum(1 + (len(rule) >> FOUR) for rule in rules if isinstance(rule, str))
+        budget.spend(text + sum(text + len(rules) * (len(one) >> FOUR) for one in names))
+    patterns = [_parts(rule) for rule in rules if isinstance(rule, str)]
+    wanted = [(before, _with_role(path)) for before, path in patterns]
+    for one in names:
+        before, path = _parts(f"{kind}{one}")
+        path = _with_role(path)
+        if any(other == before and _covers(pattern, path) for other, pattern in wanted):
+            return True
     return False
 
 

@@ -91,7 +91,7 @@ class Clusters:
         known = self._leads.get(name)
         if known is None:
             column = self._columns.get(name)
-            held = column.expressions() if column is not None else []
+            held = column.leading() if column is not None else []
             if len(held) > MANY_EXPRESSIONS:
                 known = _Leads(frozenset(), True)
             else:

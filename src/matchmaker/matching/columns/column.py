@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import Attr, Call, Expr, postorder
 from matchmaker.matching.columns.contents import (
     ABSENT,
     INTEGER,
@@ -121,6 +121,10 @@ class Column:
         """The distinct expressions among the contents; some may be of rows that are gone."""
         raise NotImplementedError
 
+    def leading(self) -> list[Expr]:
+        """The distinct expressions among the contents that are no constants, such as nested ads."""
+        return [node for node in self.expressions() if leads(node)]
+
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         raise NotImplementedError
@@ -138,6 +142,11 @@ class Column:
         return [self.get(row) for row in rows]
 
 
+def leads(node: Expr) -> bool:
+    """Whether an expression names an attribute or calls a function."""
+    return any(isinstance(part, (Attr, Call)) for part in postorder(node))
+
+
 class Table(list[Any]):
     """Distinct contents by code. It only grows, so that columns copied from each other share it."""
 
@@ -146,7 +155,7 @@ class Table(list[Any]):
     def __init__(self, contents: Iterable[Any] = ()) -> None:
         super().__init__()
         self.known: dict[type, dict[Any, int]] = {}
-        self._found: tuple[int, list[Expr]] = (0, [])
+        self._found: tuple[int, list[Expr], list[Expr]] = (0, [], [])
         self.lookup: tuple[int, Any] | None = None
         for content in contents:
             self.code(content)
@@ -174,12 +183,20 @@ class Table(list[Any]):
 
     def expressions(self) -> list[Expr]:
         """The expressions in it."""
-        seen, found = self._found
+        return self._sorted()[0]
+
+    def leading(self) -> list[Expr]:
+        """The expressions in it that are no constants."""
+        return self._sorted()[1]
+
+    def _sorted(self) -> tuple[list[Expr], list[Expr]]:
+        seen, found, leading = self._found
         if seen < len(self):
-            fresh = self[seen:]
-            found = found + [c for c in fresh if isinstance(c, Expr)]
-            self._found = (seen + len(fresh), found)
-        return found
+            entered = self[seen:]
+            fresh = [content for content in entered if isinstance(content, Expr)]
+            found, leading = found + fresh, leading + list(filter(leads, fresh))
+            self._found = (seen + len(entered), found, leading)
+        return found, leading
 
 
 class Coded(Column):
@@ -231,6 +248,10 @@ class Coded(Column):
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
         return self.table.expressions()
+
+    def leading(self) -> list[Expr]:
+        """Those of them that are no constants."""
+        return self.table.leading()
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
@@ -323,6 +344,10 @@ class Numeric(Column):
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
         return self.others.expressions()
+
+    def leading(self) -> list[Expr]:
+        """Those of them that are no constants."""
+        return self.others.leading()
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""

@@ -132,6 +132,19 @@ class Masks:
         """Where a part of the job's requirements is true."""
         return self._mask(self._mine, node, Side.JOB)
 
+    def condition(self, node: Expr) -> Mask:
+        """Where an expression of the job is true that is no part of its requirements."""
+        evaluator = Evaluator(self.view, self.job, (Side.JOB, ""), self._steps, self.work)
+        self._spent = Spent(self.view.size)
+        mask = self._mask(evaluator, node, Side.JOB)
+        if self._spent.much:
+            rows = self.view.rows()
+            rows = rows[self._spent.beyond(rows)]
+            mask = mask.copy()
+            mask[rows] = is_true(evaluator.vector(node, Side.JOB, rows), len(rows))
+            self._note(evaluator)
+        return mask
+
     def mine(self) -> Mask:
         """Where the job's requirements are true; everywhere if it has none."""
         if FOLDED_REQUIREMENTS not in self.job.content:

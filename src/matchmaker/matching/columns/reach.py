@@ -57,10 +57,11 @@ def hides(names: Iterable[str]) -> bool:
     return any(name in SCOPES or name in AROUND for name in names)
 
 
-OPAQUE_FUNCTIONS: Final = frozenset({
-    "eval", "evalineachcontext", "countmatches", "unresolved", "anymatch", "allmatch", "whichmatch",
-})  # fmt: skip
+OPAQUE_FUNCTIONS: Final = frozenset({"eval", "evalineachcontext", "countmatches", "unresolved"})
 """These can lead to names that the expression does not show."""
+
+GANG_FUNCTIONS: Final = frozenset({"anymatch", "allmatch", "whichmatch"})
+"""For a part of the evaluation these put another ad in the place of one side."""
 
 VOLATILE_FUNCTIONS: Final = frozenset({
     "random", "time", "currenttime", "daytime", "formattime", "abstime", "timezoneoffset",
@@ -97,6 +98,7 @@ class Names:
     opaque: bool
     volatile: bool
     random: bool
+    gang: bool
 
     @property
     def mentioned(self) -> frozenset[str]:
@@ -111,7 +113,7 @@ def names_in(root: Expr) -> Names:
     target: set[str] = set()
     bare: set[str] = set()
     anywhere: set[str] = set()
-    opaque = volatile = random = False
+    opaque = volatile = random = gang = False
     scopes = set()
     mentioned = []
     for node in postorder(root):
@@ -132,6 +134,7 @@ def names_in(root: Expr) -> Names:
             opaque = opaque or function in OPAQUE_FUNCTIONS
             volatile = volatile or function in VOLATILE_FUNCTIONS
             random = random or function == "random"
+            gang = gang or function in GANG_FUNCTIONS
     for node in mentioned:
         if node not in scopes:
             bare.add(node.folded)
@@ -143,7 +146,7 @@ def names_in(root: Expr) -> Names:
     opaque = opaque or bool(anywhere & (SCOPES | AROUND))
     return Names(
         frozenset(my), frozenset(target), frozenset(bare), frozenset(anywhere),
-        opaque, volatile, random,
+        opaque, volatile, random, gang,
     )  # fmt: skip
 
 
@@ -171,7 +174,7 @@ class Reaches:
         self._columns = columns
         self._size = size
         self._known: dict[tuple[Side, Expr], Reach] = {}
-        self._attributes: dict[tuple[Side, str], Reach] = {}
+        self._attributes: dict[tuple[Side, str, bool], Reach] = {}
         self._hidden = hides(job.content) or hides(columns)
         self._clock = CLOCK in job.content or CLOCK in columns
 
@@ -209,13 +212,20 @@ class Reaches:
         """Whether a name that the rows lack is looked up in the job: a bare one in their ads."""
         return side is Side.ROW and node.base is None and node.folded in self._job.content
 
-    def _of(self, node: Expr, side: Side, path: dict[tuple[Side, str], int]) -> Reach:
+    def _of(
+        self, node: Expr, side: Side, path: dict[tuple[Side, str], int], wide: bool = False
+    ) -> Reach:
+        """As ``of``; `wide` where it is not known which ad stands on which side."""
         names = names_in(node)
         if names.opaque or names.random or (self._clock and CLOCK in names.mentioned):
             return Reach(opaque=True, volatile=True)
         reached = Reach(volatile=names.volatile)
-        for edge in self._edges(names, side):
-            reached = _joined(reached, self._attribute(edge, path))
+        wide = wide or names.gang
+        edges = self._edges(names, side)
+        if wide:
+            edges = {(one, name) for name in names.mentioned for one in Side}
+        for edge in edges:
+            reached = _joined(reached, self._attribute(edge, path, wide))
             if reached.opaque:
                 return reached
         return reached
@@ -233,32 +243,36 @@ class Reaches:
                     edges.add((Side.JOB, name))
         return edges
 
-    def _attribute(self, edge: tuple[Side, str], path: dict[tuple[Side, str], int]) -> Reach:
+    def _attribute(
+        self, edge: tuple[Side, str], path: dict[tuple[Side, str], int], wide: bool
+    ) -> Reach:
         if edge in path:
             return Reach(opaque=True, volatile=True)
-        known = self._attributes.get(edge)
+        known = self._attributes.get((*edge, wide))
         if known is not None:
             return known
         side, name = edge
         held: list[Expr]
+        leading: list[Expr]
         if side is Side.JOB:
             reached = Reach(job=frozenset({name}))
             content = self._job.content.get(name)
-            held = [content] if isinstance(content, Expr) else []
+            held = leading = [content] if isinstance(content, Expr) else []
         else:
             reached = Reach(columns=frozenset({name}))
             column = self._columns.get(name)
             held = column.expressions() if column is not None else []
+            leading = column.leading() if column is not None else []
         depth = sum(path.values()) + max((node.depth for node in held), default=0)
-        if 2 * depth > MAX_DEPTH or len(held) > MANY_EXPRESSIONS:
+        if 2 * depth > MAX_DEPTH or len(leading) > MANY_EXPRESSIONS:
             return Reach(opaque=True, volatile=True)
-        for node in held:
-            reached = _joined(reached, self._of(node, side, {**path, edge: node.depth}))
+        for node in leading:
+            reached = _joined(reached, self._of(node, side, {**path, edge: node.depth}, wide))
             if reached.opaque:
                 break
         # What is part of a circle is not remembered: outside of it the circle may not matter.
         if not reached.opaque:
-            self._attributes[edge] = reached
+            self._attributes[*edge, wide] = reached
         return reached
 
 

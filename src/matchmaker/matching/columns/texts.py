@@ -136,6 +136,10 @@ class Texts(Column):
         """The distinct expressions among the contents."""
         return self.others.expressions()
 
+    def leading(self) -> list[Expr]:
+        """Those of them that are no constants."""
+        return self.others.leading()
+
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return self.other(size) & np.equal(self.starts[:size], 0)
