@@ -7,6 +7,7 @@ The facts are in ``schemas/glue/*.toml``, made from the LDAP schemas of the OGF 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -224,3 +225,28 @@ def scope(name: str) -> str:
     """
     found = attribute(name)
     return "unknown" if found is None else found.scope
+
+
+# The longest name of either schema has 57 letters. The bound keeps the search linear.
+_NAMED = re.compile(r"((?:Glue[A-Z]|GLUE2[A-Z]|objectClass)\w{0,80}):")
+_STEMS = ("Glue", "GLUE2", "objectClass")
+
+
+def name_within(text: str) -> int | None:
+    """Where in a text an attribute's name and a colon begin, as where a newline went missing.
+
+    Only names of the schema count, and objectClass.
+
+    >>> name_within("longGlueCEStateFreeCPUs: 7"), name_within("GlueClusterUniqueID=ce.lyon.grid")
+    (4, None)
+    """
+    first: int | None = None
+    for stem in _STEMS:
+        at = text.find(stem, 0, first)
+        while at >= 0:
+            found = _NAMED.match(text, at)
+            if found and (stem == found[1] == "objectClass" or attribute(found[1]) is not None):
+                first = at
+                break
+            at = text.find(stem, at + 1, first)
+    return first
