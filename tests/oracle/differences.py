@@ -92,15 +92,16 @@ DIFFERENCES: Final = (
         ours=texts.OUR_PUNCTUATION,
     ),
     Difference(
-        "empty names",
-        "a name has a character; HTCondor reads an empty one, which no ad can define",
+        "quoted names",
+        "a name in quotes has a character and one pair of quotes; HTCondor joins several names",
         (
             Example("''", ["unreadable"]),
+            Example("'a' 'b'", ["unreadable"], "[ab = 1]"),
             Example("{x.''}", ["unreadable"], "[x = [a = 1]]"),
             Example("eval(\"''\")", _ERROR),
         ),
-        theirs=texts.EMPTY_NAMES,
-        ours=texts.OUR_EMPTY_NAMES,
+        theirs=texts.QUOTED_NAMES,
+        ours=texts.OUR_QUOTED_NAMES,
     ),
     Difference(
         "characters",

@@ -2,7 +2,8 @@
 
 Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
 and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
-`flatten` (ads); `describe`, `publish` and `publish20` (the way back); `issues` (findings).
+`flatten` (ads); `placing`, `gathering`, `describe`, `publishable`, `publish`, `publish20` and
+`renaming` (the way back); `issues` (findings).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Issues, Report
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
+from matchmaker.glue.placing import place
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
@@ -46,6 +48,7 @@ __all__ = [
     "expires",
     "first",
     "lowest_memory",
+    "place",
     "read",
     "read_entries",
     "read_ldap",
@@ -269,7 +272,8 @@ def write_ldif(
     >>> from matchmaker import parse_ad
     >>> import io
     >>> text = io.StringIO()
-    >>> write_ldif([parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')], text)
+    >>> queue = '[ CEid = "ce.s.grid:8443/cream-slurm-long"; GlueSiteUniqueID = "S" ]'
+    >>> write_ldif([parse_ad(queue)], text)
     ()
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
@@ -292,7 +296,7 @@ def write_ldif(
         half.replace(file)
     else:
         file.write(text.getvalue())
-    return tuple(issues)
+    return tuple(dict.fromkeys(issues))  # both versions find the same fault in the same thing
 
 
 def _gather(

@@ -167,17 +167,26 @@ def _without_zeros(text: str) -> str:
 ZEROS: Final = _reading(_without_zeros)
 OUR_ZEROS: Final = _refusing(_without_zeros)
 
-# --- an empty name in quotes is one that nothing defines ---------------------------------------
+# --- quoted names side by side are one, and one without a character is a name, too ----------------
 
-_QUOTED: Final = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])+')|''""")
-
-
-def _named(text: str) -> str:
-    return _QUOTED.sub(lambda match: match[1] or "' '", text)
+_QUOTED: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*")|'(?:\\.|[^'\\])*'(?:\s*'(?:\\.|[^'\\])*')*""", re.DOTALL
+)
 
 
-EMPTY_NAMES: Final = _reading(_named)
-OUR_EMPTY_NAMES: Final = _refusing(_named)
+def _joined(text: str) -> str:
+    def name(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[1]
+        parts = re.findall(r"'((?:\\.|[^'\\])*)'", match[0], re.DOTALL)
+        # No ad can define a name without a character, nor does any define this one.
+        return f"'{''.join(parts) or ' '}'"
+
+    return _QUOTED.sub(name, text)
+
+
+QUOTED_NAMES: Final = _reading(_joined)
+OUR_QUOTED_NAMES: Final = _refusing(_joined)
 
 # --- a name in parentheses is an expression -------------------------------------------------------
 
