@@ -227,9 +227,12 @@ def scope(name: str) -> str:
     return "unknown" if found is None else found.scope
 
 
-# The longest name of either schema has 57 letters. The bound keeps the search linear.
-_NAMED = re.compile(r"((?:Glue[A-Z]|GLUE2[A-Z]|objectClass)\w{0,80}):")
-_STEMS = ("Glue", "GLUE2", "objectClass")
+# The longest name of either schema has 57 letters. The bound keeps the search linear; each begins
+# with plain letters, which are searched for fast.
+_NAMED = tuple(
+    re.compile(rf"({stem}\w{{0,80}}):")
+    for stem in ("Glue(?=[A-Z])", "GLUE2(?=[A-Z])", "objectClass")
+)
 
 
 def name_within(text: str) -> int | None:
@@ -241,12 +244,10 @@ def name_within(text: str) -> int | None:
     (4, None)
     """
     first: int | None = None
-    for stem in _STEMS:
-        at = text.find(stem, 0, first)
-        while at >= 0:
-            found = _NAMED.match(text, at)
-            if found and (stem == found[1] == "objectClass" or attribute(found[1]) is not None):
-                first = at
-                break
-            at = text.find(stem, at + 1, first)
+    for pattern in _NAMED:
+        found = pattern.search(text)
+        while found and (first is None or found.start() < first):
+            if found[1] == "objectClass" or attribute(found[1]) is not None:
+                first = found.start()
+            found = pattern.search(text, found.start() + 1)
     return first
