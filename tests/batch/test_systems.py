@@ -284,7 +284,7 @@ REQUESTS = "[ RequestMemory = 3000; RequestCpus = 4; RequestDisk = 5000001; MaxW
                     "-l", "nodes=1:ppn=4"], []),
         ("lsf", ["-R", "rusage[mem=3000]", "-R", "span[hosts=1]", "-n", "4",
                  "-R", "rusage[tmp=4883]", "-W", "90"], []),
-        ("sge", ["-l", "h_vmem=750M,h_rt=5400"], ["processors", "disk"]),
+        ("sge", ["-l", "h_vmem=3000M,h_rt=5400"], ["processors", "disk"]),
         ("htcondor", ["-append", "request_memory = 3000", "-append", "request_cpus = 4",
                       "-append", "request_disk = 5000192"], ["wall time"]),
         ("blah", [], ["memory", "processors", "disk", "wall time"]),
@@ -452,6 +452,18 @@ def text(constraint):
 
 def raises(constraint):
     return {}[constraint.attribute]
+
+def leaves(constraint):
+    raise SystemExit(0)
+
+def script(constraint):
+    return ["script.sh"]
+
+def nothing(constraint):
+    return []
+
+def features(constraint):
+    return ["--mem=1M"]
 """
 
 
@@ -472,14 +484,43 @@ def test_a_python_function_receives_typed_constraints(tmp_path: Path, own_code: 
 
 
 @pytest.mark.parametrize(
-    "call", ["site_flags:text", "site_flags:raises", "site_flags:none", "no_such_module:f"]
-)
+    "call", ["site_flags:text", "site_flags:raises", "site_flags:none", "no_such_module:f",
+             "site_flags:leaves", "site_flags:script", "site_broken:f", "site_leaves:f"]
+)  # fmt: skip
 def test_a_function_that_is_none_or_gives_no_words_is_an_error(
     tmp_path: Path, own_code: str, call: str
 ) -> None:
+    (tmp_path / "site_broken.py").write_text("def (:")
+    (tmp_path / "site_leaves.py").write_text("raise SystemExit(0)")
     site = own_code.replace("site_flags:speed", call)
     with pytest.raises(MappingError, match=call):
         told(f"{SI00} > 500", "slurm", site, folder=tmp_path)
+
+
+def test_a_function_may_have_nothing_to_say_and_says_it_by_the_mappings_names(
+    tmp_path: Path, own_code: str
+) -> None:
+    quiet = own_code.replace("site_flags:speed", "site_flags:nothing")
+    submission = told(f"{SI00} > 500", "slurm", quiet, folder=tmp_path)
+    assert (submission.argv, submission.directives) == ((), ())
+    named = own_code.replace("site_flags:speed", "site_flags:raises")
+    with pytest.raises(MappingError, match="KeyError: 'GlueHostBenchmarkSI00'"):
+        told("other.gluehostBENCHMARKsi00 > 500", "slurm", named, folder=tmp_path)
+
+
+def test_own_code_does_not_undo_a_flag_of_the_mapping(tmp_path: Path, own_code: str) -> None:
+    site = own_code.replace("site_flags:speed", "site_flags:features")
+    with pytest.raises(MappingError, match="--mem in two ways, --mem=9M and --mem=1M"):
+        told(f"{SI00} > 500 && {RAM} >= 9", "slurm", site, folder=tmp_path)
+
+
+def test_bounds_with_no_whole_number_between_them_are_not_told(
+    tmp_path: Path, own_code: str
+) -> None:
+    submission = told(f"{SI00} > 1.5 && {SI00} < 1.6", "slurm", own_code, folder=tmp_path)
+    assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+    written = told(f"{SI00} > 1.5 && {SI00} < 1.6", "blah", folder=tmp_path)
+    assert (written.directives, written.verdict) == ((), Fit.NECESSARY)
 
 
 def program(folder: Path, text: str) -> str:
@@ -501,7 +542,8 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         'echo "#SBATCH --licenses=speed:$GlueHostBenchmarkSI00_Min"\n'
         'echo "#SBATCH --comment=$GlueHostOperatingSystemName"\n',
     )
-    submission = told(f'{SI00} > 500 && {OS} == "SL"', "slurm", site, folder=tmp_path)
+    spelled = "other.gluehostbenchmarksi00"
+    submission = told(f'{spelled} > 500 && {OS} == "SL"', "slurm", site, folder=tmp_path)
     assert submission.argv == ("--licenses=speed:501", "--comment=sl")
     assert submission.verdict is Fit.EXACT
 
@@ -516,6 +558,7 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         ("#!/bin/sh\nexec yes\n", "too much output"),
         ("#!/bin/sh\necho '#SBATCH --x=\"a'\n", "site-flags: it printed .*which is no #SBATCH"),
         ("#!/bin/sh\necho '#SBATCH '\n", "site-flags: it printed .*which is no #SBATCH"),
+        ("#!/bin/sh\necho '#SBATCH script.sh'\n", "site-flags: it printed .*no #SBATCH"),
         ("no program", "site-flags: "),
     ],
 )

@@ -8,13 +8,14 @@ that all must hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.rules import Rule
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
@@ -45,6 +46,16 @@ class Ask:
         known = {"min": self.rule.flag, "max": self.rule.greatest, "count": self.rule.flag}
         return known.get(self.kind, self.rule.term)
 
+    @property
+    def given(self) -> tuple[str, object]:
+        """The option or resource that it gives a value to, if to one, and that value.
+
+        Of several minima with one template the largest counts: they are the same.
+        """
+        if self.kind in ("min", "max"):
+            return assigned(self.template), self.template
+        return assigned(self.template), (self.template, self.number, self.names, self.negated)
+
     def admits(self, value: Value) -> bool | None:
         """Whether a host whose attribute has a value is admitted; None where none can say."""
         rule = self.rule
@@ -61,6 +72,29 @@ class Ask:
 
 
 Group: TypeAlias = tuple[tuple[Ask, ...], ...]
+
+
+_ASSIGNED: Final = re.compile(r"(--[^={<>]*)|([A-Za-z_][\w.]*)=(?!=)")
+
+
+def assigned(template: str) -> str:
+    """What a template gives a value to, so that a second value would undo the first; or nothing.
+
+    >>> assigned("--mem={value}M"), assigned("-l h_vmem={value}G"), assigned("maxmem>={value}")
+    ('--mem', 'h_vmem', '')
+    """
+    found = _ASSIGNED.match(template.removeprefix("-l "))
+    return (found.group(1) or found.group(2)) if found else ""
+
+
+def clash(groups: Iterable[Group], taken: Mapping[str, object]) -> str:
+    """What groups give two values to, or another one than it is ``taken`` for; or nothing."""
+    known = dict(taken)
+    for ask in (ask for group in groups if len(group) == 1 for ask in group[0]):
+        what, value = ask.given
+        if what and known.setdefault(what, value) != value:
+            return what
+    return ""
 
 
 class UnsayableError(Exception):
@@ -110,7 +144,7 @@ class Speaker:
     UnsayableError where a sure speaker can say nothing, or another would say nothing at all.
     """
 
-    table: Mapping
+    table: Table
     sure: bool
 
     def domain(self, rule: Rule, domain: Domain) -> tuple[list[Group], str]:

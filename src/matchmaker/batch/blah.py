@@ -92,6 +92,12 @@ def ce_requirements(condition: Expr) -> Unwound:
             reason = "BLAH reads only comparisons of one attribute with a whole number or a text"
         if reason:
             dropped.append(Dropped(clause, reason))
+    for name in common.domains:
+        told = [clause for clause in conjuncts(condition) if name in bounds(clause).names]
+        whole = constraint(name, name, common).exact or common.domains[name] == NUMBERS
+        if not whole and not any(each.clause in told for each in dropped):
+            reason = f"no whole number of {names.get(name, name)} will do"
+            dropped += [Dropped(clause, reason) for clause in told]
     clauses = [
         clause
         for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})

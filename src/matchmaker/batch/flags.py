@@ -17,12 +17,13 @@ from enum import StrEnum
 import attrs
 
 from matchmaker.batch import constraints, expression, request
+from matchmaker.batch.asks import assigned
 from matchmaker.batch.blah import ce_requirements, submit_text
 from matchmaker.batch.inventory import Certificate, NodeClass, survey
 from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.request import Resources
 from matchmaker.batch.selection import selected
-from matchmaker.batch.templates import filled
+from matchmaker.batch.templates import MappingError, filled
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
 from matchmaker.batch.words import Flag, TooManyError, directive, options
 from matchmaker.classad import ClassAd, Expr
@@ -179,7 +180,11 @@ def _by_flags(
     numbers, lacking = request.numbers(asked, table)
     called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
     sure = want is Fit.SUFFICIENT and inventory is None
-    told = tell(reduction.residual, table, sure=sure, called=called)
+    taken: dict[str, object] = {assigned(template): template for template in numbers}
+    if inventory is not None:
+        by_name = table.exclude or table.include
+        taken[assigned(by_name)] = by_name
+    told = tell(reduction.residual, table, sure=sure, called=called, taken=taken)
     extra, refused = _called(told, reduction, table)
     dropped = [*told.dropped, *refused]
     groups = list(told.groups)
@@ -195,7 +200,7 @@ def _by_flags(
     certificate = None
     if inventory is not None:
         nodes = survey(inventory, reduction, (rule.attribute for rule in table.rules.values()))
-        groups, named, excluded, certificate = selected(groups, nodes, table)
+        groups, named, excluded, certificate = selected(groups, nodes, table, taken)
         extra = [*named] if certificate.exact else [*extra, *named]
         if certificate.exact:
             dropped = []
@@ -217,6 +222,7 @@ def _by_flags(
     _refuse(table, want, dropped)
     said = options(groups, numbers, table)
     said += extra
+    _asked_once(said, table)
     fit = want if dropped else Fit.EXACT
     if certificate is not None and not certificate.exact:
         fit = Fit.NECESSARY
@@ -233,6 +239,20 @@ def _by_flags(
     )
 
 
+def _asked_once(said: Iterable[Flag], table: Mapping) -> None:
+    """Raises MappingError where a site's own code gives an option that is given already."""
+    known: dict[str, str] = {}
+    for flag in said:
+        parts = flag[1].split(",") if flag[:1] == ("-l",) and len(flag) == 2 else [" ".join(flag)]
+        for part in parts:
+            what = assigned(part)
+            if what and known.setdefault(what, part) != part:
+                raise MappingError(
+                    f"{table.lrms} would be asked for {what} in two ways, {known[what]} and "
+                    f"{part}; one would undo the other"
+                )
+
+
 def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag], list[Dropped]]:
     """What the administrator's own code says of the attributes that it sees to."""
     found: list[Flag] = []
@@ -243,13 +263,14 @@ def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag
         rule = table.rules.get(name)
         if rule is None or rule.kind not in ("python", "shell"):
             continue
-        demanded = constraints.constraint(told.names.get(name, name), name, told.common)
+        # By the mapping's spelling: the job's is no variable that the site's code knows.
+        demanded = constraints.constraint(rule.attribute, name, told.common)
         if rule.kind == "python":
             words = constraints.call(rule.call, demanded)
             if words is None:
                 unsaid[name] = f"{rule.call} cannot say it"
             else:
-                found.append(words)
+                found += [words] if words else []
                 if not demanded.exact:
                     unsaid[name] = f"{rule.call} is not told all that is demanded"
             continue
