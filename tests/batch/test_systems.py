@@ -403,6 +403,49 @@ def test_the_certificate_names_what_would_be_selected_wrongly(tmp_path: Path) ->
             told(f"{SI00} < 700", "pbspro", nodes=NODES, want=want, folder=tmp_path)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        # A node that will do has half a MB less than a whole number says, or one that will not has
+        # no number at all: mem= cannot tell them apart.
+        ("5.5", "5"), ("9", '"x"'), ("9", "undefined"),
+    ],
+)  # fmt: skip
+def test_what_flags_select_wrongly_of_an_inventory_is_checked_again(
+    tmp_path: Path, values: tuple[str, str]
+) -> None:
+    nodes = "".join(
+        f'[ Name = "{name}"; GlueHostMainMemoryRAMSize = {value} ]'
+        for name, value in zip(("good", "bad"), values, strict=True)
+    )
+    submission = told(f"{RAM} > 5", "pbspro", nodes=nodes, policy=Policy.LENIENT, folder=tmp_path)
+    assert submission.certificate is not None
+    assert submission.certificate.wrongly_included == ("bad",)
+    assert submission.verdict is Fit.NECESSARY
+    assert [each.reason for each in submission.dropped] == ["bad of the inventory would be wrong"]
+    assert str(submission.recheck) == f"{RAM} > 5"
+
+
+def test_blah_is_asked_for_nothing_that_a_good_node_of_an_inventory_lacks(tmp_path: Path) -> None:
+    nodes = """[ Name = "good"; GlueHostMainMemoryRAMSize = 5.5; GlueHostBenchmarkSI00 = 9 ]
+               [ Name = "bad"; GlueHostMainMemoryRAMSize = 5; GlueHostBenchmarkSI00 = 9 ]"""
+    submission = told(f"{RAM} > 5 && {SI00} > 8", "blah", nodes=nodes, folder=tmp_path)
+    assert submission.directives == ('CERequirements = "other.GlueHostBenchmarkSI00 >= 9"',)
+    assert submission.verdict is Fit.NECESSARY
+    assert submission.certificate is not None
+    assert submission.certificate.wrongly_included == ("bad",)
+    assert submission.certificate.wrongly_excluded == ()
+
+
+def test_blah_keeps_no_unwilling_node_out_and_htcondor_does(tmp_path: Path) -> None:
+    nodes = '[ Name = "good" ] [ Name = "unwilling"; Requirements = false ]'
+    for lrms, verdict, wrong in (("blah", Fit.NECESSARY, ("unwilling",)),
+                                 ("htcondor", Fit.EXACT, ())):  # fmt: skip
+        submission = told("true", lrms, nodes=nodes, folder=tmp_path)
+        assert submission.certificate is not None
+        assert (submission.verdict, submission.certificate.wrongly_included) == (verdict, wrong)
+
+
 def test_equal_nodes_are_one_class_and_a_node_of_its_own_is_none_of_it(tmp_path: Path) -> None:
     nodes = """
     [ Name = "a"; GlueHostMainMemoryRAMSize = 5 ] [ Name = "b"; GlueHostMainMemoryRAMSize = 5 ]
