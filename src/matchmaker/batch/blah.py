@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import attrs
@@ -204,7 +205,7 @@ def plain_variables(text: str) -> set[str]:
 def _declared(text: str) -> Iterator[tuple[str, str, str]]:
     """Each variable: its flags, its name, and its value as it is printed."""
     starts = [match.start() for match in _START.finditer(text)]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, end in pairwise([*starts, len(text)]):
         match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
         if match is not None:
             flags, name, value = match.groups()
