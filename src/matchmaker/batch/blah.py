@@ -94,11 +94,15 @@ def ce_requirements(condition: Expr) -> Unwound:
         if reason:
             dropped.append(Dropped(clause, reason))
     for name in common.domains:
-        told = [clause for clause in conjuncts(condition) if name in bounds(clause).names]
-        whole = constraint(name, name, common).exact or common.domains[name] == NUMBERS
-        if not whole and not any(each.clause in told for each in dropped):
+        each = constraint(name, name, common)
+        if not list(_clauses(each, {})):
+            # Clauses with a whole number each may leave none together.
             reason = f"no whole number of {names.get(name, name)} will do"
-            dropped += [Dropped(clause, reason) for clause in told]
+            lost = {known.clause for known in dropped}
+            dropped += [
+                Dropped(clause, reason) for clause in conjuncts(condition)
+                if clause not in lost and name in bounds(clause).names
+            ]  # fmt: skip
     clauses = [
         clause
         for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})
