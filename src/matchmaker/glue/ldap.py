@@ -332,8 +332,6 @@ class _Search:
         """The entries of one page, as they come; its end, or None where there are too many."""
         wire.send(request)
         while not isinstance(said := answer(wire.receive(), self.number), End):
-            if said is None:
-                continue
             if self.count + self.elsewhere >= self.bounds.entries:
                 return None
             if isinstance(said, Found):
