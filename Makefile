@@ -9,6 +9,8 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Servers that are unpacked and not installed.
+PEERS := .peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The first of these that is recent enough; `make PYTHON=…` names another.
 PYTHON ?=
@@ -38,7 +40,7 @@ demo: $(VENV)/.installed ## Broker the example job, down to the flags for the ba
 	@$(BIN)/classad $(DEMO)
 
 .PHONY: test
-test: $(VENV)/.installed-dev system-packages ## Run all tests, those against real servers too
+test: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
 # How many random cases, and which: a seed that was printed gives the same cases again.
@@ -91,7 +93,7 @@ fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for S
 
 .PHONY: clean
 clean: ## Remove the environment, builds and caches
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------
@@ -158,3 +160,11 @@ system-packages:
 	{ apt-get -q update \
 		&& apt-get -q install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $$missing; } \
 		|| echo "apt could not install:$$missing. Tests that need them will be skipped." >&2
+
+# HTCondor is not in every release of Debian. It needs no root, and is made anew where the script is.
+$(PEERS)/condor: tests/services/unpack_condor.sh | system-packages
+	@for attempt in 1 2 3; do \
+		if $< $@; then exit 0; fi; \
+		sleep $$attempt; \
+	done; \
+	echo 'HTCondor could not be unpacked. Tests that need it will be skipped.' >&2

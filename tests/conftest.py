@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from matchmaker.reduction.paranoid import paranoid
 from tests.oracle import figures
+from tests.services.condor import condor
 from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 # Fixtures that every folder of tests may ask for.
-__all__ = ["gridengine", "slurm"]
+__all__ = ["condor", "gridengine", "slurm"]
 
 # Folders whose tests run in paranoid mode.
 PARANOID = {"reduction", "golden", "batch"}

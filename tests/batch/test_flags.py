@@ -17,10 +17,7 @@ from matchmaker import (
 )
 from matchmaker.batch import Fit, MappingError, NoFlagsError, NoHostError, Submission
 from matchmaker.classad.nodes import Attr, Binary, Literal
-
-RAM = "other.GlueHostMainMemoryRAMSize"
-CPUS = "other.GlueHostArchitectureSMPSize"
-TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
+from tests.batch.farm import CPUS, RAM, TAGS
 
 SITE = """
 [attributes.GlueHostApplicationSoftwareRunTimeEnvironment]

@@ -17,13 +17,7 @@ from matchmaker.batch import (
     Submission,
 )
 from matchmaker.batch.expression import submit_text
-
-RAM = "other.GlueHostMainMemoryRAMSize"
-CPUS = "other.GlueHostArchitectureSMPSize"
-SI00 = "other.GlueHostBenchmarkSI00"
-OS = "other.GlueHostOperatingSystemName"
-OUT = "other.GlueHostNetworkAdapterOutboundIP"
-TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
+from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 
 FEATURES = """
 [attributes.GlueHostApplicationSoftwareRunTimeEnvironment]

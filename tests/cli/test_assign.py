@@ -86,8 +86,8 @@ def test_keys_are_told_with_file_and_place(classad: Run, files: list[object]) ->
     said = f"{slots}, ad 1: Name = 'slot1@a', as {slots}, ad 1 has; and so 1 more"
     more = "(--key NAME says which attribute tells ads apart)"
     assert done.err == f"classad: {said} {more}\n"
-    done = classad("assign", *files, "--key", "PartitionableSlot")
-    assert done.err.startswith(f"classad: {slots}, ad 2: an ad has no PartitionableSlot: [ Name")
+    done = classad("assign", *files, "--key", "SlotType")
+    assert done.err.startswith(f"classad: {slots}, ad 1: an ad has no SlotType: [ Name")
 
 
 def test_the_exit_status_says_whether_a_job_got_a_slot(classad: Run, files: list[object]) -> None:

@@ -291,11 +291,31 @@ def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
     assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs$", listed.out, re.MULTILINE)
 
 
+def test_ces_shows_a_vo_what_the_broker_would_let_it_use(classad: Run, tmp_path: Path) -> None:
+    rules = {"open": "", "ours": '"VO:cms"', "named": '"VO:all"', "everybody": '"ALL"'}
+    path = tmp_path / "queues.ad"
+    path.write_text("".join(
+        f'[ CEid = "{name}"; {f"GlueCEAccessControlBaseRule = {{ {rule} }}" if rule else ""} ]'
+        for name, rule in (*rules.items(), ("nobody", " "))
+    ))  # fmt: skip
+    found = json.loads(classad("ces", "--ce", path, "--vo", "cms", "--json").out)
+    assert [row["name"] for row in found] == ["open", "ours", "everybody"]
+    job = tmp_path / "job.ad"
+    job.write_text(
+        '[ VirtualOrganisation = "cms"; CertificateSubject = ""; FQAN = "/cms"; Rank = 1 ]'
+    )
+    found = json.loads(classad("broker", job, "--ce", path, "--json").out)["queues"]["ranked"]
+    assert sorted(row["name"] for row in found) == ["everybody", "open", "ours"]
+
+
 def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: Path) -> None:
     path = tmp_path / "site.ldif"
     told = ("--ce", examples / "atlfarm006.ad", "--nodes", examples / "nodes.ad", "--split")
-    done = classad("publish", *told, "-o", path)
-    assert (done.status, done.out) == (0, "")
+    homeless = classad("publish", *told, "-o", path)
+    assert (homeless.status, homeless.out) == (1, "")
+    assert "no site is told" in homeless.err
+    done = classad("publish", *told, "--site", "INFN-MILANO", "-o", path)
+    assert (done.status, done.out, done.err) == (0, "", "")
     [row] = json.loads(classad("ces", "--ldif", path, "--json", "--attrs", "QueueName").out)
     assert row == {"name": "atlfarm006.mi.infn.it:2119/blah-pbs-long", "QueueName": "long"}
     alone = classad("publish", "--ce", examples / "atlfarm006.ad", "--split")
@@ -310,8 +330,10 @@ def test_publish_loses_nothing_of_a_dump_unsaid(
     done = classad("publish", "--ldif", examples / "site.ldif", "--glue", "1.3", "-o", path)
     assert done.status == 1
     said = done.err.splitlines()
-    assert len(said) == 2
-    assert all("GlueSiteDescription" in line for line in said)
+    assert len(said) == 3
+    assert "publish.no-site" in said[0]
+    assert "ce4.ams.grid" in said[0]
+    assert all("GlueSiteDescription" in line for line in said[1:])
     before = glue.read_ldif(examples / "site.ldif").snapshot
     after = glue.read_ldif(path).snapshot
     assert [c.id for c in after.computing_elements] == [c.id for c in before.computing_elements]
@@ -324,6 +346,84 @@ def test_publish_loses_nothing_of_a_dump_unsaid(
         for sub in cluster.subclusters:
             assert hosts[sub.id]["GlueSubClusterUniqueID"] == sub.id
     assert {e.id for e in after.storage_elements} == {e.id for e in before.storage_elements}
+
+
+TORQUE = ("--lrms", "torque", "--saved", "examples/torque-nodes.xml",
+          "--saved", "examples/torque-queues.txt")  # fmt: skip
+OFFER = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S", "--vo", "cms")
+
+
+@pytest.mark.parametrize("version", ["1.3", "2.0", "both"])
+def test_what_is_published_stands_up_to_the_check(
+    classad: Run, tmp_path: Path, examples: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch system: no finding. Ads and dumps: what was wrong with them before, and no more."""
+    monkeypatch.chdir(examples.parent)
+    path = tmp_path / "site.ldif"
+    for split in ((), ("--split",)):
+        done = classad("publish", *TORQUE, *OFFER, *split, "--glue", version, "-o", path)
+        assert (done.status, done.err) == (0, "")
+        checked = classad("ces", "--ldif", path, "--check")
+        assert (checked.status, checked.out) == (0, "0 findings\n")
+
+    def rules(*words: object) -> set[str]:
+        return {one["rule"] for one in json.loads(classad("ces", *words, "--check", "--json").out)}
+
+    told = ("--ce", examples / "atlfarm006.ad", "--site", "S")
+    assert classad("publish", *told, "--glue", version, "-o", path).status == 0
+    assert rules("--ldif", path) == rules("--ce", examples / "atlfarm006.ad")
+    dump = ("--ldif", examples / "site.ldif")
+    classad("publish", *dump, "--glue", version, "-o", path)
+    assert rules("--ldif", path) <= rules(*dump)
+    assert "clean.placeholder" not in rules("--ldif", path)
+
+
+def test_publish_says_what_it_needs(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(examples.parent)
+    path = tmp_path / "out.ldif"
+    for words, status, said in (
+        (TORQUE, 2, "--lrms needs --endpoint HOST:PORT/INTERFACE"),
+        ((*TORQUE, "--endpoint", "ce"), 2, "'ce' is no endpoint"),
+        ((*TORQUE, *OFFER, "--vo", "a b\n"), 0, ""),
+        ((*TORQUE, *OFFER, "--vo", "\u00e9"), 2, "names no virtual organisation"),
+        ((*TORQUE, *OFFER, "--nodes", "examples/nodes.ad"), 2, "--nodes needs --ce"),
+        ((*TORQUE[:4], *OFFER), 1, "nothing is published: torque told of no queues"),
+        (("--ldif", "examples/site.ldif", "--nodes", "examples/nodes.ad"), 2, "--nodes needs"),
+        (("--ldif", "examples/site.ldif", "--site", "S"), 2, "are about the queues of --lrms"),
+        (("--saved", "x"), 2, "--saved needs --lrms"),
+        ((), 2, "no queues to choose from"),
+    ):
+        path.unlink(missing_ok=True)
+        done = classad("publish", *words, "-o", path)
+        assert done.status == status, words
+        assert said in done.err
+        assert path.exists() == (status == 0)
+
+
+def test_publish_puts_sources_together_and_loses_nothing(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(examples.parent)
+    path = tmp_path / "out.ldif"
+    dump = ("--ldif", "examples/site.ldif")
+    done = classad("publish", *dump, *TORQUE, *OFFER, "--ce", "examples/atlfarm006.ad",
+                   "--nodes", "examples/nodes.ad", "--glue", "1.3", "-o", path)  # fmt: skip
+    assert done.status == 1
+    alone = classad("publish", *dump, "--glue", "1.3", "-o", tmp_path / "alone.ldif")
+    assert done.err == alone.err
+    before = glue.read_ldif(tmp_path / "alone.ldif").snapshot
+    after = glue.read_ldif(path).snapshot
+    for kind in ("sites", "clusters", "computing_elements", "storage_elements"):
+        known = {record.id: record.values for record in getattr(after, kind)}
+        for record in getattr(before, kind):
+            assert known[record.id] == record.values
+    names = {ce.id for ce in after.computing_elements} - {ce.id for ce in before.computing_elements}
+    assert names == {
+        *("atlfarm006.mi.infn.it:2119/blah-pbs-long", "ce.s.grid:8443/cream-torque-long"),
+        "ce.s.grid:8443/cream-torque-big",
+    }
 
 
 def test_a_source_that_breaks_off_is_told_and_not_published(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import ClassAd, parse_expr
+from matchmaker.glue import glue20
+from matchmaker.glue.documents import read_json
+from matchmaker.glue.issues import Issue
 
 # In the shape of ARC's document: a tree, with associations between what is beside each other.
 XML = """\
@@ -273,3 +277,60 @@ def test_the_collector_of_the_osg() -> None:
     )
     [one] = broker.choose(job, found).ranked
     assert one.name.endswith("-whole")
+
+
+def swelling(depth: int, leaves: int) -> bytes:
+    """Services within services, with long ids, and many small objects in the innermost."""
+    inner: dict[str, Any] = {"ComputingShare": [{"ID": str(n)} for n in range(leaves)]}
+    for level in range(depth):
+        inner = {"ComputingService": [{"ID": f"{level}" + "x" * 2000, **inner}]}
+    return json.dumps(inner).encode()
+
+
+def test_ids_within_ids_do_not_swell() -> None:
+    data = swelling(50, 5000)
+    issues: list[Issue] = []
+    total = sum(len(entry.dn) for entry in read_json(io.BytesIO(data), issues.append))
+    assert total < 17 * len(data) + 70_000
+    assert [issue.rule for issue in issues] == ["document.partial"]
+    assert issues[0].partial
+
+
+def test_associations_of_many_with_many_do_not_swell() -> None:
+    service = {"ID": "s", "Associations": {"ComputingShareID": ["a"] * 3000}}
+    data = json.dumps({"ComputingService": service, "ComputingShare": [{"ID": "a"}] * 3000})
+    issues: list[Issue] = []
+    found = list(read_json(io.BytesIO(data.encode()), issues.append))
+    keys = sum(len(entry.attributes.get("GLUE2ShareServiceForeignKey", ())) for entry in found)
+    assert keys <= 17 * len(data)
+    assert [issue.rule for issue in issues] == ["document.partial"]
+
+
+def test_links_of_many_with_many_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 20 shares is on each of 20 sets of hosts, and each has 20 storage elements close."""
+    close = [{"LocalID": f"b{n}", "Associations": {"StorageServiceID": "x"}} for n in range(20)]
+    document = {
+        "ComputingService": {
+            "ID": "s",
+            "ComputingManager": {
+                "ID": "m",
+                "ExecutionEnvironment": [{"ID": f"e{n}"} for n in range(20)],
+            },
+            "ComputingShare": [{"ID": f"s{n}"} for n in range(20)],
+            "ToStorageService": close,
+        }
+    }
+    data = json.dumps(document).encode()
+
+    def links() -> tuple[int, int, int]:
+        found = glue.read(io.BytesIO(data))
+        queues = found.snapshot.computing_elements
+        rules = [issue.rule for issue in found.issues]
+        hosts = sum(len(queue.cluster.subclusters) for queue in queues if queue.cluster)
+        return hosts, sum(len(queue.binds) for queue in queues), rules.count("link.too-many")
+
+    assert links() == (400, 400, 0)
+    monkeypatch.setattr(glue20, "LINKS_LIMIT", (100, 0))
+    hosts, binds, told = links()
+    assert hosts + binds == 100
+    assert told == 1

@@ -5,15 +5,16 @@ import io
 import re
 import time
 import tracemalloc
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker.glue import blocks, ldif
+from matchmaker.glue.blocks import Blocks
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
 
@@ -199,6 +200,16 @@ def test_large_entries_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rules(issues) == ["ldif.entry-limit"]
 
 
+def test_values_of_an_entry_are_limited_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldif, "VALUES_LIMIT", 100)
+    lines = ["dn: o=grid", *["a: b"] * 500, "", "dn: o=b"]
+    for source in (lines, io.StringIO("\n".join(lines))):
+        entries, issues = read(source)
+        assert [entry.dn for entry in entries] == ["o=grid", "o=b"]
+        assert len(entries[0].attributes["a"]) == 100
+        assert rules(issues) == ["ldif.entry-limit"]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -350,6 +361,8 @@ PIECES = st.sampled_from(
             "a b: c",
         ),
         *("GlueCEName:< file:///etc/passwd", "x" * 70, "\ufeffdn: o=bom", "-", ": ", ":"),
+        *("\x0bdn: o=x", "dn: o=x\x1c", "dn: \x0co=x", "o: a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h"),
+        *("o\x0b: x", "o: \x1c", "o\x85: x", "o: x\rdn: o=y", "o:\x0bx", "o: \t", "GlueCEName"),
     ]
 )
 
@@ -357,8 +370,39 @@ PIECES = st.sampled_from(
 @settings(max_examples=400)
 @given(st.lists(PIECES, max_size=14), st.sampled_from(["\n", "\r\n"]), st.integers(1, 50))
 def test_both_halves_of_the_reader_agree(lines: list[str], end: str, size: int) -> None:
-    """Blocks taken in one go are what they are line by line, wherever the file is cut."""
-    data = end.join(["dn: o=first", "o: first", "", *lines]).encode()
+    """Entries taken in one go are what they are line by line, wherever the file is cut."""
+    agree(end.join(["dn: o=first", "o: first", "", *lines]).encode(), size)
+
+
+# What str.splitlines and str.strip take for ends and space, and what means something here.
+ODD = [b"\n", b"\n\n", b"\r", b"\r\n", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e", b"\x85"]
+ODD += [
+    b"\xc2\x85",
+    b"\xe2\x80\xa8",
+    b"\xc2\xa0",
+    b" ",
+    b"\t",
+    b":",
+    b": ",
+    b"::",
+    b"#",
+    b",",
+    b"\0",
+]
+ODD += [b"dn: ", b"dn: o=a\n", b"\n\ndn: o=b\n", b"\no: x", b"\nGlueCEName: q", b"GlueCEName", b"o"]
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(st.lists(st.sampled_from(ODD), max_size=25).map(b"".join), st.binary(max_size=200)),
+    st.integers(1, 50),
+)
+def test_both_halves_agree_on_any_bytes(data: bytes, size: int) -> None:
+    agree(b"dn: o=first\no: first" + data, size)
+
+
+def agree(data: bytes, size: int) -> None:
+    """Holds the reader of a file, whole and in pieces of a size, to what it makes of its lines."""
     by_line: list[Issue] = []
     expected = list(read_entries(data.split(b"\n"), by_line.append))
     rest = [data]
@@ -378,24 +422,80 @@ def test_both_halves_of_the_reader_agree(lines: list[str], end: str, size: int) 
         assert issues == by_line
 
 
-def test_a_large_file_is_read_in_constant_memory() -> None:
-    """A file of 25 MB, and one whose every line is of one entry, take a few MB to read."""
-    entry = b"dn: GlueCEUniqueID=a%d,o=grid\nobjectClass: GlueCE\nGlueCEName: %s\n\n"
-    sound = (entry % (i, b"x" * 500) for i in range(40_000))
-    one = (b"GlueCEName: " + b"y" * 600 + b"\n" for _ in range(40_000))
+class Again:
+    """A file of one piece over and over, up to a size."""
 
-    class File:
-        def __init__(self, pieces: Iterator[bytes]) -> None:
-            self.pieces = pieces
+    def __init__(self, piece: bytes, size: int) -> None:
+        self.piece = piece
+        self.left = size // len(piece) * len(piece)
+        self.more = b""
 
-        def read(self, size: int) -> bytes:
-            return b"".join(islice(self.pieces, max(1, size // 600)))
+    def read(self, size: int) -> bytes:
+        while len(self.more) < size:
+            self.more += self.piece * (1 + size // len(self.piece))
+        given = self.more[: min(size, self.left)]
+        self.left -= len(given)
+        self.more = self.more[len(given) :]
+        return given
 
-    for pieces, expected in ((sound, 40_000), (one, 0)):
-        tracemalloc.start()
-        entries = read_entries(File(pieces), lambda issue: None)  # type: ignore[arg-type]
-        found = len(list(map(bool, entries)))
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert found == expected
-        assert peak < 20_000_000
+
+ENTRY = b"objectClass: GlueCE\nGlueCEName: " + b"x" * 500 + b"\n\n"
+SEARCHED = b"# GlueCEUniqueID=a, grid\ndn: GlueCEUniqueID=a,o=grid\n"
+
+
+@pytest.mark.parametrize(
+    ("piece", "entries"),
+    [
+        (b"dn: GlueCEUniqueID=a,o=grid\n" + ENTRY, True),
+        (SEARCHED + ENTRY, True),  # as ldapsearch prints them
+        ((SEARCHED + ENTRY).replace(b"\n", b"\r\n"), True),
+        (b"\ndn:: bz1ncmlk\n" + ENTRY, True),
+        (b"dn: o=grid\n" + b"GlueCEName:: eA==\n" * 20 + b"\n", True),
+        (b"GlueCEName: " + b"y" * 600 + b"\n", False),
+        (b"\n\nx", False),
+        (b"ab\n", False),
+        (b"\n", False),
+        (b"\r\n", False),
+        (b" ", False),
+        (b"# a comment\n", False),
+        (b"z" * 1000, False),
+    ],
+)
+def test_memory_does_not_grow_with_the_file(
+    piece: bytes, entries: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file larger than the bound, read with limits in proportion."""
+    monkeypatch.setattr(blocks, "LINE_LIMIT", 1 << 11)
+    monkeypatch.setattr(ldif, "LINE_LIMIT", 1 << 11)
+    monkeypatch.setattr(blocks, "_CHUNK", 1 << 9)
+    size = 120_000
+    file: Any = Again(piece, size)
+    tracemalloc.start()
+    found = len([None for _ in read_entries(file, lambda issue: None)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == (size // len(piece) if entries else 0)
+    assert peak < 100_000
+
+
+@pytest.mark.parametrize("piece", [b"\n\nx", b"a: b\n\n", b"dn: o=a\no: a\n\n", b"a\n", b" "])
+def test_work_grows_with_the_file_alone(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block or a line is made of each byte, whatever the file: little is gone over again."""
+    monkeypatch.setattr(blocks, "LINE_LIMIT", 1000)
+    monkeypatch.setattr(blocks, "_CHUNK", 100)
+    size, handled = 100_000, 0
+    cut = Blocks(Again(piece, size).read)
+    more = cut._more
+
+    def counted() -> bytes:
+        nonlocal handled
+        data = more()
+        handled += len(data) + len(cut._rest)  # which are joined and split
+        return data
+
+    monkeypatch.setattr(cut, "_more", counted)
+    for block in cut:
+        if not isinstance(block, bytes):
+            for _ in block:
+                pass
+    assert handled < 12 * size

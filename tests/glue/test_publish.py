@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -8,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker import glue, parse_ad, parse_ads
+from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
-from matchmaker.glue.describe import common, gather, host_values
+from matchmaker.glue.describe import common, host_values
+from matchmaker.glue.gathering import gather
 from matchmaker.glue.ldif import Attributes, Entry, read_entries, write_entries
 from matchmaker.glue.linking import rdns
-from matchmaker.glue.publish import rdn, text_of
+from matchmaker.glue.publish import entries13, rdn, text_of
+from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement
 from matchmaker.glue.schema import ancestry, attribute
 from tests.glue.sites import GLUE13, LONG
 
@@ -60,6 +63,8 @@ def test_names_keep_what_they_are_made_of(value: str) -> None:
         ("GlueCEStateFreeCPUs", 7, "7"),
         ("GlueCEStateFreeCPUs", 7.6, "8"),
         ("GlueCEStateFreeCPUs", True, "true"),
+        ("GlueCEStateFreeCPUs", 1e300, None),
+        ("GlueCEStateFreeCPUs", float("nan"), None),
         ("GlueCEPolicyMaxTotalJobs", glue.UNLIMITED, "0"),
         ("GlueCEPolicyMaxCPUTime", glue.UNLIMITED, "999999999"),
         ("GlueHostNetworkAdapterOutboundIP", False, "FALSE"),
@@ -176,6 +181,217 @@ def test_a_status_that_is_not_known_is_not_published_as_production(
 
 @pytest.mark.parametrize("version", ["1.3", "2.0"])
 def test_a_queue_that_admits_nobody_is_told_of(version: Literal["1.3", "2.0"]) -> None:
-    ad = ClassAd({"CEid": "ce.s.grid:8443/cream-slurm-long", "GlueCEAccessControlBaseRule": []})
+    ad = parse_ad(QUEUE)
+    ad["GlueCEAccessControlBaseRule"] = []
     issues = glue.write_ldif([ad], io.StringIO(), version=version)
     assert [issue.rule for issue in issues] == ["publish.access"]
+
+
+@pytest.mark.parametrize("version", ["1.3", "2.0"])
+def test_rules_that_depend_on_the_job_are_told_of(version: Literal["1.3", "2.0"]) -> None:
+    ad = parse_ad(QUEUE)
+    ad["GlueCEAccessControlBaseRule"] = parse_expr("other.x")
+    assert published([ad], version)[1] == ["publish.access"]
+
+
+@pytest.mark.parametrize("version", ["1.3", "2.0"])
+def test_one_rule_need_not_be_in_a_list(version: Literal["1.3", "2.0"]) -> None:
+    ad = parse_ad(QUEUE)
+    ad["GlueCEAccessControlBaseRule"] = "VO:cms"
+    text, issues = published([ad], version)
+    assert issues == []
+    [back] = glue.read_ldif(text.splitlines()).computing_elements()
+    assert back.eval("GlueCEAccessControlBaseRule") == ["VO:cms"]
+
+
+@pytest.mark.parametrize("version", ["1.3", "2.0"])
+@pytest.mark.parametrize("text", ['real("NaN")', 'real("INF")', '-real("INF")', "error", '"x"'])
+@pytest.mark.parametrize(
+    "name", ["GlueCEStateFreeCPUs", "GlueHostBenchmarkSI00", "GlueCEPolicyMaxCPUTime"]
+)
+def test_no_number_costs_no_more_than_itself(
+    version: Literal["1.3", "2.0"], name: str, text: str
+) -> None:
+    ad = parse_ad(QUEUE)
+    ad["GlueSubClusterUniqueID"] = "ce.s.grid"
+    ad["GlueCEStateWaitingJobs"] = 3
+    ad[name] = parse_expr(text)
+    out, issues = published([ad], version)
+    assert issues == ["publish.value"]
+    [back] = glue.read_ldif(out.splitlines()).computing_elements()
+    assert back.eval("GlueCEStateWaitingJobs") == 3
+    assert back.eval(name) is UNDEFINED
+
+
+def test_what_belongs_to_no_site_is_not_given_to_another() -> None:
+    element = '[ name = "se.x"; mount = "/x" ]'
+    alone = parse_ad(f'[ CEid = "ce.x:1/cream-pbs-q"; CloseStorageElements = {{ {element} }} ]')
+    text, issues = published([parse_ad(QUEUE), alone])
+    assert issues == ["publish.no-site"]
+    for version in ("o=grid", "o=glue"):
+        lines = [entry for entry in read(text) if entry.dn.endswith(version)]
+        assert not any("ce.x" in entry.dn and "=S," in entry.dn for entry in lines)
+        assert any("ce.x" in entry.dn and "=resource," in entry.dn for entry in lines)
+    back = glue.read_ldif(text.splitlines())
+    assert [site.id for site in back.snapshot.sites] == ["S"]
+    for base in ("o=grid", "o=glue"):
+        part = "\n\n".join(e for e in text.split("\n\n") if base in e.replace("\n ", ""))
+        sites = {
+            ad.eval("CEid"): ad.eval("GlueSiteUniqueID")
+            for ad in glue.read_ldif(part.splitlines()).computing_elements()
+        }
+        assert sites["ce.x:1/cream-pbs-q"] is UNDEFINED
+        assert sites["ce.s.grid:8443/cream-slurm-long"] == "S"
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (["Draining"], "draining"),
+        (["Draining", "Production"], "production"),
+        (["Draining", "Closed"], "undefined"),
+        (["Draining", None], "undefined"),
+        ([None], "undefined"),
+    ],
+)
+def test_an_endpoint_is_in_no_better_state_than_its_queues(
+    states: list[str | None], expected: str
+) -> None:
+    ads = []
+    for number, state in enumerate(states):
+        ad = ClassAd({"CEid": f"ce.s.grid:8443/cream-slurm-q{number}", "GlueSiteUniqueID": "S"})
+        if state is not None:
+            ad["GlueCEStateStatus"] = state
+        ads.append(ad)
+    text, issues = published(ads, "2.0")
+    assert issues == []
+    [endpoint] = [e for e in read(text) if e.dn.startswith("GLUE2EndpointID")]
+    assert endpoint.attributes["GLUE2EndpointServingState"] == (expected,)
+    back = {
+        ad.eval("QueueName"): ad.eval("GlueCEStateStatus")
+        for ad in glue.read_ldif(text.splitlines()).computing_elements()
+    }
+    wanted = {f"q{n}": UNDEFINED if s is None else s for n, s in enumerate(states)}
+    assert back == wanted
+
+
+def test_ids_that_are_one_to_a_directory_are_told_of() -> None:
+    ads = [
+        ClassAd({"CEid": f"ce.s.grid:8443/cream-slurm-{queue}", "GlueSiteUniqueID": "S"})
+        for queue in ("long", "Long", "caf\u00e9")
+    ]
+    assert published(ads, "1.3")[1] == ["publish.duplicate", "publish.id"]
+    text, issues = published(ads, "2.0")
+    assert issues == ["publish.duplicate"]
+    names = {ad.eval("QueueName") for ad in glue.read_ldif(text.splitlines()).computing_elements()}
+    assert names == {"long", "caf\u00e9"}
+
+
+def test_many_queues_with_much_storage_are_published_in_one_pass() -> None:
+    """Each queue is looked at a few times, not once for each storage element."""
+    looks = 0
+
+    class Counted(list[ComputingElement]):
+        def __iter__(self) -> Iterator[ComputingElement]:
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    elements = tuple(StorageElement(f"se{n}", {}) for n in range(50))
+    ce = ComputingElement("ce:1/cream-pbs-q", {}, Cluster("ce", {}, "S"))
+    snapshot = Snapshot((), (), Counted([ce]), elements)  # type: ignore[arg-type]
+    issues: list[glue.Issue] = []
+    assert len(list(entries13(snapshot, issues.append))) > 50
+    assert len(issues) == 50  # of no site
+    assert looks < 10
+
+
+def test_each_queue_has_the_hosts_that_it_may_use(tmp_path: Path) -> None:
+    queues = [
+        ClassAd({"QueueName": name, "LRMSType": "slurm", "GlueCEPolicyMaxCPUTime": 100})
+        for name in ("long", "big", "other")
+    ]
+    hosts = list(
+        parse_ads(
+            '[ Memory = 4000; Cpus = 4; Queues = { "long", "other" } ]'
+            '[ Memory = 64000; Cpus = 16; Queues = { "long", "big", "other" } ]'
+            "[ Memory = 99000; Cpus = 1; Available = false; Queues = {} ]"
+        )
+    )
+    placed = glue.place(queues, "ce.s.grid:8443/cream", site="S", vos=["cms"])
+    for version, split in (("1.3", False), ("1.3", True), ("2.0", False), ("2.0", True)):
+        text = io.StringIO()
+        described = glue.describe(placed, hosts, split=split)
+        assert glue.write_ldif(described, text, version=version) == ()  # type: ignore[arg-type]
+        back = glue.read_ldif(text.getvalue().splitlines())
+        assert back.issues == ()
+        memory = {
+            ad.eval("QueueName"): ad.eval("GlueHostMainMemoryRAMSize")
+            for ad in back.computing_elements(glue.lowest_memory)
+        }
+        assert memory == {"long": 4000, "big": 64000, "other": 4000}
+        again = io.StringIO()
+        glue.write_ldif(back.computing_elements(glue.lowest_memory), again, version=version)  # type: ignore[arg-type]
+        [big] = [
+            ad.eval("GlueHostMainMemoryRAMSize")
+            for ad in glue.read_ldif(again.getvalue().splitlines()).computing_elements()
+            if ad.eval("QueueName") == "big"
+        ]
+        assert big == 64000
+
+
+@pytest.mark.parametrize(
+    ("ad", "endpoint", "site", "vos", "said"),
+    [
+        ("[ QueueName = 1 ]", "ce:1/x", "S", [], "neither a CEid"),
+        ('[ QueueName = "q"; LRMSType = "pbs" ]', None, "S", [], "the endpoint"),
+        ('[ QueueName = "q"; LRMSType = "pbs" ]', "ce:70000/x", "S", [], "no endpoint"),
+        ('[ QueueName = "q"; LRMSType = "pbs" ]', "ce:1/x-y", "S", [], "no endpoint"),
+        ('[ QueueName = "q"; LRMSType = "pbs" ]', "https://ce:1/x", "S", [], "no endpoint"),
+        ('[ CEid = "q" ]', None, " ", [], "a site needs a name"),
+        ('[ CEid = "q" ]', None, "S", [""], "no virtual organisation"),
+        ('[ CEid = "q" ]', None, "S", ["a\nb"], "no virtual organisation"),
+    ],
+)
+def test_what_does_not_place_a_queue(
+    ad: str, endpoint: str | None, site: str, vos: list[str], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        glue.place([parse_ad(ad)], endpoint, site=site, vos=vos)
+
+
+def test_what_queues_say_of_themselves_stays() -> None:
+    ad = parse_ad(QUEUE)
+    ad["GlueCEAccessControlBaseRule"] = ["VO:atlas"]
+    assert glue.place([ad], "x:1/y", site="T", vos=["cms"]) == [ad]
+
+
+def test_a_batch_systems_queue_is_not_published_by_its_name_alone() -> None:
+    with pytest.raises(ValueError, match="place"):
+        glue.describe([ClassAd({"Name": "main", "QueueName": "main", "LRMSType": "slurm"})])
+
+
+def test_slots_of_one_machine_are_one_machine() -> None:
+    slot = '[ Machine = "wn1"; Memory = 1000; TotalMemory = 4000; Cpus = 1; TotalCpus = 4 ]'
+    other = slot.replace("wn1", "wn2")
+    hosts = list(parse_ads(f"{slot} {slot} {other}"))
+    [cluster] = glue.describe([parse_ad(QUEUE)], hosts).clusters
+    [sub] = cluster.subclusters
+    assert sub.values["GlueSubClusterLogicalCPUs"] == 8
+    assert sub.values["GlueHostMainMemoryRAMSize"] == 4000
+
+
+def test_classes_of_nodes_are_of_what_lasts() -> None:
+    hosts = list(
+        parse_ads(
+            "[ Memory = 4000; Cpus = 4; GlueHostProcessorLoadLast1Min = 12 ]"
+            '[ Memory = 4000; Cpus = 4; GlueHostProcessorLoadLast1Min = 99; GlueHostName = "a" ]'
+            "[ Cpus = 4; Available = false ] [ Memory = 2000; Cpus = 8 ]"
+        )
+    )
+    [cluster] = glue.describe([parse_ad(QUEUE)], hosts, split=True).clusters
+    found = [
+        (sub.values["GlueHostMainMemoryRAMSize"], sub.values["GlueSubClusterLogicalCPUs"])
+        for sub in cluster.subclusters
+    ]
+    assert found == [(4000, 12), (2000, 8)]

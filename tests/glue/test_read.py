@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+import gzip
 import io
 import socket
 import threading
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from matchmaker import glue
 from matchmaker.classad import UNDEFINED
+from matchmaker.glue import issues
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "site.ldif"
@@ -118,3 +120,52 @@ def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     result = doctest.testfile("docs/glue.md", module_relative=False, optionflags=flags)
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_issues_without_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issues, "KEPT_ISSUES", 10)
+    lines = ["dn: o=a", *["stray"] * 500, *["a:: !"] * 30, "b:: !!", "", "dn: o=b,"]
+    found = glue.read_ldif(lines)
+    assert len(found.issues) == 10 + 10 + 1 + 2
+    assert issues.total(found.issues) == 500 + 31 + 1
+    assert issues.tally(found.issues) == [
+        ("E", "ldif.no-colon", 500),
+        ("E", "ldif.base64", 31),
+        ("W", "ldif.dn-comma", 1),
+    ]
+    assert [str(issue) for issue in found.issues[-2:]] == [
+        "ldif.base64: 21 more of this rule, which were only counted",
+        "ldif.no-colon: 490 more of this rule, which were only counted",
+    ]
+
+
+def test_issues_repeat_little_of_a_long_value() -> None:
+    name = "x" * 100_000
+    text = f"dn: o=a\nobjectClass: GlueCE\nGlueCEUniqueID: {name}\nGlueCEUniqueID: {name}\n"
+    found = glue.read(io.BytesIO(text.encode()))
+    assert [issue.rule for issue in found.issues]
+    assert all(len(issue.raw) < 2000 for issue in found.issues)
+
+
+def test_packed_files_are_read(tmp_path: Path) -> None:
+    packed = gzip.compress(EXAMPLE.read_bytes())
+    path = tmp_path / "site.ldif.gz"
+    path.write_bytes(packed)
+    expected = glue.read_ldif(EXAMPLE)
+    for found in (glue.read(path), glue.read_ldif(path), glue.read(io.BytesIO(packed))):
+        assert found.issues == expected.issues
+        assert found.computing_elements() == expected.computing_elements()
+    document = gzip.compress(b'{"ComputingService": {"ID": "s", "ComputingShare": {"ID": "a"}}}')
+    assert len(glue.read(io.BytesIO(document)).snapshot.computing_elements) == 1
+
+
+@given(st.integers(2, 2000), st.integers(0, 255))
+def test_damaged_packed_files_are_refused(place: int, byte: int) -> None:
+    packed = gzip.compress(EXAMPLE.read_bytes(), mtime=0)
+    with pytest.raises(ValueError, match="packed by gzip"):
+        glue.read(io.BytesIO(packed[:place]))
+    # A byte of the header may be any; one of the rest cannot change unseen.
+    damaged = packed[: place + 8] + bytes([byte]) + packed[place + 9 :]
+    if damaged != packed:
+        with pytest.raises(ValueError, match="packed by gzip"):
+            glue.read(io.BytesIO(damaged))

@@ -150,6 +150,12 @@ def test_verdicts(requirement: str, verdict: str) -> None:
         assert str(made.residual) == ("true" if verdict == "always" else "false")
 
 
+def test_clauses_that_contradict_each_other_are_never_true_and_it_is_said() -> None:
+    made = reduction("other.GlueHostMainMemoryRAMSize > 5 && other.GlueHostMainMemoryRAMSize < 3")
+    assert (made.verdict, str(made.residual)) == (Verdict.NEVER, "false")
+    assert "the clauses contradict each other" in made.explain()
+
+
 def test_a_job_without_requirements_requires_nothing() -> None:
     made = reduce(ClassAd(), ClassAd(), glue.scope)
     assert (made.verdict, str(made.residual)) == (Verdict.ALWAYS, "true")
@@ -293,6 +299,52 @@ def test_not_equal_reals_booleans_and_patterns_are_kept() -> None:
         f"{RAM} / other.GlueHostArchitectureSMPSize >= 512",
     ):
         assert reduction(text).residual is parse_expr(text)
+
+
+def test_equality_and_identity_are_kept_and_told_apart() -> None:
+    system = "other.GlueHostOperatingSystemName"
+    for text, small in ((f'{system} == "SL"', True), (f'{system} =?= "SL"', False)):
+        made = reduction(text)
+        assert accepts(made, GlueHostOperatingSystemName="SL")
+        assert accepts(made, GlueHostOperatingSystemName="sl") is small
+    for text in (f"{RAM} == 5", f"{RAM} =?= 5"):
+        assert accepts(reduction(text), GlueHostMainMemoryRAMSize=5)
+        assert not accepts(reduction(text), GlueHostMainMemoryRAMSize=6)
+        assert not accepts(reduction(text))
+
+
+def test_every_tag_that_is_asked_for_is_kept() -> None:
+    tags = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
+    made = reduction(f'Member("A", {tags}) && !Member("B", {tags})')
+    accepted = [
+        held for held in (["A"], ["A", "B"], ["B"], [])
+        if accepts(made, GlueHostApplicationSoftwareRunTimeEnvironment=held)
+    ]  # fmt: skip
+    assert accepted == [["A"]]
+
+
+def test_the_two_sides_of_a_connective_are_not_exchanged() -> None:
+    # HTCondor's flatten does so, and an error on the left then no longer counts.
+    first = reduction(f"{RAM} > 5 || other.GlueCEStateFreeCPUs > 3", "[ GlueCEStateFreeCPUs = 4 ]")
+    second = reduction(f"other.GlueCEStateFreeCPUs > 3 || {RAM} > 5", "[ GlueCEStateFreeCPUs = 4 ]")
+    assert (first.verdict, second.verdict) == (Verdict.RESIDUAL, Verdict.ALWAYS)
+    assert not accepts(first, GlueHostMainMemoryRAMSize="much")
+    negated = "!({} && {})".format(f"{RAM} > 5", "other.GlueCEStateFreeCPUs > 4")
+    assert not accepts(
+        reduction(negated, "[ GlueCEStateFreeCPUs = 4 ]"), GlueHostMainMemoryRAMSize="much"
+    )
+
+
+def test_true_false_and_undefined_are_three_answers() -> None:
+    # To the gLite broker each of them is an empty string.
+    told = [reduction(text) for text in ("true", "false", "other.GlueCEPolicyMaxCPUTime > 10", RAM)]
+    assert [str(made.verdict) for made in told] == ["always", "never", "never", "residual"]
+    assert [str(made.residual) for made in told] == ["true", "false", "false", RAM]
+
+
+def test_what_the_queue_lacks_of_a_host_stays_and_what_it_lacks_of_itself_does_not() -> None:
+    made = reduction(f"{RAM} > 5 && isUndefined(other.GlueCEPolicyMaxCPUTime)")
+    assert str(made.residual) == f"{RAM} > 5"
 
 
 def test_nothing_of_an_attributes_quoted_name_gets_lost() -> None:

@@ -281,6 +281,25 @@ def cluster(nodes: Iterable[SlurmNode]) -> Iterator[SlurmOracle]:
                 return
 
 
+@contextlib.contextmanager
+def restartable(
+    nodes: Iterable[SlurmNode],
+) -> Iterator[Callable[[], contextlib.AbstractContextManager[SlurmOracle]]]:
+    """A function that runs a controller for these nodes; the next goes on where one was stopped.
+
+    Raises:
+        ServiceUnavailable: The daemons are not installed or do not start here.
+    """
+    inventory = tuple(nodes)
+    for name in ("munged", "slurmctld", "scontrol", "sbatch"):
+        program(name)
+    with tempfile.TemporaryDirectory(prefix="slurm-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with _munge(folder / "munge"):
+            yield lambda: _controller(folder, inventory)
+
+
 @attrs.frozen
 class Farm:
     """A cluster whose nodes run a daemon each, all on this machine, so that jobs run."""

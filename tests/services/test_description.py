@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from matchmaker import batch
+from matchmaker import batch, read_ads
 from matchmaker.batch.description import commands
+from tests.cli.test_nodes import COMMAND as INTERRUPTED
+from tests.services.daemons import ServiceUnavailable
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
-from tests.services.slurm import SlurmNode, SlurmOracle
+from tests.services.slurm import SlurmNode, SlurmOracle, restartable
 
 pytestmark = pytest.mark.service
 
@@ -82,6 +88,55 @@ def test_changes_are_seen_where_a_node_is_drained(
     finally:
         asked(oracle, ["scontrol", "update", "NodeName=n2", "State=RESUME"])
     assert len(commands("slurm")) == 3
+
+
+def test_watching_goes_on_while_slurm_is_down(tmp_path: Path) -> None:
+    """A change is seen, the daemon dies and comes back, and an interrupt ends it at any time."""
+    written = tmp_path / "nodes.ad"
+    with ExitStack() as stack:
+        try:
+            controller = stack.enter_context(restartable(NODES[:2]))
+            running = stack.enter_context(ExitStack())
+            oracle = running.enter_context(controller())
+        except ServiceUnavailable as error:
+            pytest.skip(f"no Slurm here: {error}")
+        words = ["nodes", "--lrms", "slurm", "--watch", "0.2", "--write", str(written)]
+        environment = {**os.environ, **oracle.environment}
+        process = stack.enter_context(
+            subprocess.Popen(
+                [*INTERRUPTED, *words],
+                text=True,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for name in ("n1", "n2"):
+            assert process.stdout.readline().split()[1:] == [name, "is", "here"]
+        asked(oracle, ["scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=x"])
+        assert "Available true -> false" in process.stdout.readline()
+        assert [ad.eval("Available") for ad in read_ads(written)] == [True, False]
+        running.close()
+        assert "Unable to contact slurm controller" in process.stderr.readline()
+        assert len(list(read_ads(written))) == 2
+        running.enter_context(controller())
+        asked(oracle, ["scontrol", "delete", "NodeName=n1"])
+        said = ""
+        while "n1 is gone" not in said:
+            said = process.stdout.readline()
+            assert said
+        assert [ad.eval("Name") for ad in read_ads(written)] == ["n2"]
+        running.close()
+        # Until the next complaint a command waits for the daemon, most of the time.
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        left = process.stderr.read()
+        assert "Traceback" not in left
+        assert left.endswith("classad: interrupted\n")
 
 
 @pytest.fixture(scope="module")

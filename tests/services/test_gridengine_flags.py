@@ -13,15 +13,10 @@ from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
 from matchmaker.batch.words import directive
 from matchmaker.classad.operators import truth
+from tests.batch.farm import CPUS, OS, RAM, SI00, TAGS, random_nodes
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
 
 pytestmark = pytest.mark.service
-
-RAM = "other.GlueHostMainMemoryRAMSize"
-CPUS = "other.GlueHostArchitectureSMPSize"
-SI00 = "other.GlueHostBenchmarkSI00"
-OS = "other.GlueHostOperatingSystemName"
-TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
 
 # A minimum and a maximum are complexes of their own; processors at least are a site's complex.
 SITE = """
@@ -65,29 +60,10 @@ COMPLEXES = [
 ]
 
 
-def inventory() -> list[ClassAd]:
-    chance = random.Random(1997)
-    ads = []
-    for number in range(16):
-        ad = ClassAd(
-            {
-                "Name": f"wn{number:02}",
-                "GlueHostMainMemoryRAMSize": chance.choice([512, 1000, 1024, 2048, 4096]),
-                "GlueHostArchitectureSMPSize": chance.choice([1, 2, 4, 8]),
-                "GlueHostOperatingSystemName": chance.choice(["SL", "Debian", "CentOS"]),
-                "GlueHostApplicationSoftwareRunTimeEnvironment": sorted(
-                    chance.sample(["APP1", "APP2"], chance.randint(0, 2))
-                ),
-            }
-        )
-        speed = chance.choice([400, 499, 500, 620, None])
-        if speed is not None:
-            ad["GlueHostBenchmarkSI00"] = speed
-        ads.append(ad)
-    return ads
-
-
-NODES = inventory()
+NODES = random_nodes(
+    1997, 16, tags=["APP1", "APP2"], speeds=[400, 499, 500, 620, None],
+    systems=["SL", "Debian", "CentOS"],
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

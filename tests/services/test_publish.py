@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.publishable import key
+from matchmaker.glue.records import (
+    Bind,
+    Cluster,
+    ComputingElement,
+    Site,
+    Snapshot,
+    StorageArea,
+    StorageElement,
+    SubCluster,
+    VOView,
+)
+from tests.cli.conftest import Run, classad
 from tests.glue.sites import GLUE13, GLUE20, JOBS
 from tests.services.slapd import Start, slapd
+from tests.services.slurm import SlurmNode, SlurmOracle
 
-__all__ = ["slapd"]
+__all__ = ["classad", "slapd"]
 
 pytestmark = pytest.mark.service
 
@@ -111,3 +129,149 @@ def test_a_site_described_by_its_queues_and_hosts(slapd: Start) -> None:
             least = min(int(str(host.eval("GlueHostMainMemoryRAMSize"))) for host in hosts)
             assert ad.eval("GlueHostMainMemoryRAMSize") == least
             assert ad.eval("GlueCEPolicyMaxCPUTime") == 600
+
+
+# Each case starts a server: to look for a smaller one would take minutes.
+QUICK = (Phase.explicit, Phase.generate)
+ODD = ("a b", " a", "#a", "a,b", "a+b=c", 'a"b', "a\\b", "a\\2cb", "a;b<c>", "a\nb", "a\tb",
+       "caf\u00e9", "fi", "\ufb01", "\u00ad", "\u65e5\u672c", "a\u00a0b", "a\u2028b", "true",
+       "undefined", "a/b", "(a*)", "a\x7f")  # fmt: skip
+
+
+@settings(max_examples=5, deadline=None, phases=QUICK)
+@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), max_size=40))
+@example(list(ODD))
+def test_odd_ids_are_taken_and_given_back(slapd: Start, odd: list[str]) -> None:
+    """Queues, views, clusters, hosts, sites and storage of any names; what is left out is told."""
+    clusters = [
+        Cluster(name, {}, name, Site(name, {}), (SubCluster(name, {}),)) for name in [*odd, "x"]
+    ]
+    elements = [StorageElement(name, {}, (StorageArea(name, {}),)) for name in [*odd, "x"]]
+    queues = [
+        ComputingElement(
+            f"{name.strip()}:1/cream-pbs-{name.strip()}",
+            {"GlueCEAccessControlBaseRule": ["VO:x"]},
+            cluster,
+            (VOView(name, {"GlueCEAccessControlBaseRule": ["VO:y"]}),),
+            (Bind(element.id, name, {}, element),),
+            (element.id,),
+        )
+        for name, cluster, element in zip([*odd, "x"], clusters, elements, strict=True)
+    ]
+    sites = [cluster.site for cluster in clusters if cluster.site is not None]
+    snapshot = Snapshot(tuple(sites), tuple(clusters), tuple(queues), tuple(elements))
+    for version, base in (("1.3", "o=grid"), ("2.0", "o=glue")):
+        text = io.StringIO()
+        issues = glue.write_ldif(snapshot, text, version=version)  # type: ignore[arg-type]
+        assert {issue.rule for issue in issues} <= {
+            *("publish.id", "publish.duplicate", "publish.value", "publish.no-site"),
+        }
+        back = glue.read_ldap(slapd(text.getvalue()), base, timeout=10).snapshot
+        for told, read in (
+            (queues, back.computing_elements),
+            (clusters, back.clusters),
+            (elements, back.storage_elements),
+            (sites, back.sites),
+        ):
+            lost = {issue.raw for issue in issues if issue.rule != "publish.value"}
+            kept = [record.id.strip() for record in told if record.id.strip() not in lost]
+            assert {r.id for r in read} >= set(kept), version
+        for ce in back.computing_elements:
+            if ce.cluster is not None and ce.cluster.site_id:
+                assert key(f"{ce.cluster.id}:1/cream-pbs-{ce.cluster.id}") == key(ce.id)
+                assert ce.cluster.site_id == ce.cluster.id
+
+
+def test_a_real_batch_system_is_published_and_chosen(
+    slapd: Start,
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle],
+    classad: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Slurm tells of itself, a server takes every entry, and the broker chooses from the server."""
+    oracle = slurm(
+        [SlurmNode("n1", cpus=2, memory_mb=1000), SlurmNode("n2", cpus=8, memory_mb=8000)]
+    )
+    for name, value in oracle.environment.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "site.ldif"
+    where = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S", "--vo", "cms")
+    done = classad("publish", "--lrms", "slurm", *where, "-o", path)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    url = slapd(path.read_text(encoding="ascii"))
+    name = "ce.s.grid:8443/cream-slurm-main"
+    job = (
+        '[ VirtualOrganisation = "cms"; Requirements = other.GlueCEInfoTotalCPUs == 10'
+        " && other.GlueHostMainMemoryRAMSize >= 1000; Rank = other.GlueCEStateFreeCPUs ]"
+    )
+    for base in ("o=grid", "o=glue"):
+        decided = classad("broker", "-", "--ldap", f"{url}/{base}", "--json", stdin=job)
+        assert decided.status == 0, decided.err
+        assert json.loads(decided.out)["queues"]["chosen"] == name
+        foreign = job.replace('"cms"', '"atlas"')
+        assert classad("broker", "-", "--ldap", f"{url}/{base}", stdin=foreign).status == 1
+    # What it says in two steps, over files, is the same.
+    queues, nodes = tmp_path / "q.ad", tmp_path / "n.ad"
+    assert classad("nodes", "--lrms", "slurm", "--queues", "--write", queues).status == 0
+    assert classad("nodes", "--lrms", "slurm", "--write", nodes).status == 0
+    alone = classad("publish", "--ce", queues, "--nodes", nodes)
+    assert (alone.status, alone.out) == (2, "")
+    assert "main is a queue of slurm" in alone.err
+    again = classad("publish", "--ce", queues, "--nodes", nodes, *where)
+    assert (again.status, again.out) == (0, path.read_text(encoding="ascii"))
+
+
+NAMES = (
+    *("GlueCEName", "GlueCEStateStatus", "GlueCEStateFreeCPUs", "GlueCEPolicyMaxCPUTime"),
+    *("GlueCEAccessControlBaseRule", "GlueCEInfoContactString", "GlueCEInfoLRMSType"),
+    *("GlueCEPolicyMaxTotalJobs", "GlueCEHostingCluster", "GlueClusterName", "GlueClusterService"),
+    *("GlueHostMainMemoryRAMSize", "GlueHostBenchmarkSI00", "GlueHostOperatingSystemName"),
+    *("GlueHostNetworkAdapterOutboundIP", "GlueHostApplicationSoftwareRunTimeEnvironment"),
+    *("GlueHostArchitecturePlatformType", "CloseStorageElements", "GlueInformationServiceURL"),
+)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+SCALARS = st.one_of(
+    st.sampled_from(["VO:cms", "production", "linux", "https://ce/x", 444444, 0, -1, UNDEFINED]),
+    *(WORDS, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats()),
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), SCALARS.map(lambda v: ClassAd({"x": v})))
+
+
+@settings(max_examples=4, deadline=None, phases=QUICK)
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES), min_size=1, max_size=40))
+@example([{"GlueCEInfoContactString": "https://ce/x"}, {"GlueCEInfoContactString": "https://[/"}])
+def test_whatever_an_ad_says_a_server_takes_what_is_published(
+    slapd: Start, told: list[dict[str, Value]]
+) -> None:
+    queues = [
+        ClassAd({"CEid": f"ce{number}:1/cream-pbs-q", "GlueSiteUniqueID": "S",
+                 "GlueSubClusterUniqueID": f"ce{number}", **values})
+        for number, values in enumerate(told)
+    ]  # fmt: skip
+    url = slapd(ldif(queues, "both"))
+    for base in ("o=grid", "o=glue"):
+        assert set(ads(glue.read_ldap(url, base, timeout=10))) == {
+            str(ad.eval("CEid")) for ad in queues
+        }
+
+
+def test_queues_with_hosts_of_their_own_are_taken(
+    slapd: Start, classad: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    path = tmp_path / "site.ldif"
+    saved = ("--saved", "torque-nodes.xml", "--saved", "torque-queues.txt")
+    where = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S")
+    for split in ((), ("--split",)):
+        done = classad("publish", "--lrms", "torque", *saved, *where, *split, "-o", path)
+        assert (done.status, done.err) == (0, "")
+        url = slapd(path.read_text(encoding="ascii"))
+        for base in ("o=grid", "o=glue"):
+            found = glue.read_ldap(url, base, timeout=10)
+            assert found.issues == ()
+            memory = {
+                ad.eval("QueueName"): ad.eval("GlueHostMainMemoryRAMSize")
+                for ad in found.computing_elements(glue.lowest_memory)
+            }
+            assert memory == {"long": 8000, "big": 32000}

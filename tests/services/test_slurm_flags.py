@@ -11,6 +11,7 @@ import pytest
 from matchmaker import ClassAd, Expr, batch, broker, glue, parse_ad, parse_expr, read_ads, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.classad.operators import truth
+from tests.batch.farm import CPUS, RAM, SI00, TAGS, random_nodes
 from tests.services.slurm import SlurmNode, SlurmOracle
 
 pytestmark = pytest.mark.service
@@ -18,11 +19,6 @@ pytestmark = pytest.mark.service
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 Start = Callable[[Iterable[SlurmNode]], SlurmOracle]
-
-RAM = "other.GlueHostMainMemoryRAMSize"
-CPUS = "other.GlueHostArchitectureSMPSize"
-SI00 = "other.GlueHostBenchmarkSI00"
-TAGS = "other.GlueHostApplicationSoftwareRunTimeEnvironment"
 
 MAPPING = """
 [attributes.GlueHostApplicationSoftwareRunTimeEnvironment]
@@ -42,28 +38,6 @@ buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, 10000] }
 """
 SPEEDS = {400: "si400", 500: "si500", 501: "si500", 620: "si600"}
 FEATURES = {"GLITE_1_2": "glite12", "GLITE_1_4": "glite14", "APP1": "app1", "APP2": "app2"}
-
-
-def inventory() -> list[ClassAd]:
-    """Nodes that differ in memory, processors, tags and speed, some without a speed that is one."""
-    chance = random.Random(2005)
-    ads = []
-    for number in range(14):
-        ad = ClassAd(
-            {
-                "Name": f"wn{number:02}",
-                "GlueHostMainMemoryRAMSize": chance.choice([512, 1000, 1024, 2048, 4096]),
-                "GlueHostArchitectureSMPSize": chance.choice([1, 2, 4, 8]),
-                "GlueHostApplicationSoftwareRunTimeEnvironment": sorted(
-                    chance.sample(sorted(FEATURES), chance.randint(0, 4))
-                ),
-            }
-        )
-        speed: int | str | None = chance.choice([400, 500, 501, 620, "fast", None])
-        if speed is not None:
-            ad["GlueHostBenchmarkSI00"] = speed
-        ads.append(ad)
-    return ads
 
 
 def slurm_node(ad: ClassAd, features: Iterable[str]) -> SlurmNode:
@@ -86,7 +60,7 @@ def speed(ad: ClassAd) -> list[str]:
     return [SPEEDS[found]] if isinstance(found, int) else []
 
 
-NODES = inventory()
+NODES = random_nodes(2005, 14, tags=[*FEATURES], speeds=[400, 500, 501, 620, "fast", None])
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,11 @@ from matchmaker.batch import Fit
 from matchmaker.batch.policy import carry, decoded, of_queued
 from matchmaker.batch.words import directive
 from matchmaker.classad.operators import truth
+from tests.batch.farm import CPUS, OS, RAM
 from tests.services.daemons import ServiceUnavailable
 from tests.services.slurm import Farm, SlurmNode, UsageError, farm
 
 pytestmark = pytest.mark.service
-
-RAM = "other.GlueHostMainMemoryRAMSize"
-CPUS = "other.GlueHostArchitectureSMPSize"
-OS = "other.GlueHostOperatingSystemName"
 
 NODES = [
     ClassAd({"Name": name, "GlueHostMainMemoryRAMSize": ram, "GlueHostArchitectureSMPSize": cpus,

@@ -10,24 +10,22 @@ from __future__ import annotations
 import math
 import os
 import re
-import selectors
 import shlex
-import signal
-import subprocess
-import time
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 import attrs
 
+from matchmaker.batch import programs
 from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.programs import ProgramError
 from matchmaker.batch.templates import MappingError
 from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
 
 SECONDS: Final = 10.0
 MOST_OUTPUT: Final = 64 << 10
-_PIECE: Final = 8 << 10
 
 _WORD: Final = re.compile(r"[\x20-\x7e]+")
 # A value that a script may use without quoting it and come to no harm.
@@ -171,52 +169,13 @@ def run(program: str, demanded: Iterable[Constraint], table: Mapping) -> list[tu
 
 
 def _printed(program: str, environment: dict[str, str]) -> bytes:
-    """What a program prints; it is ended where that is too much or takes too long."""
+    """What an administrator's own program prints."""
     try:
-        process = subprocess.Popen(  # noqa: S603 - the administrator's own program, and no shell
-            [program], env=environment, cwd="/", stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        raise MappingError(f"{program}: {error.strerror}") from None
-    with process:
-        try:
-            said = _read(process, program)
-            code = process.wait(SECONDS)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise MappingError(_late(program)) from None
-        except BaseException:
-            _end(process)
-            raise
-    if code:
-        raise MappingError(f"{program}: exit status {code}")
-    return said
-
-
-def _read(process: subprocess.Popen[bytes], program: str) -> bytes:
-    assert process.stdout is not None  # noqa: S101 - a pipe
-    end = time.monotonic() + SECONDS
-    said = b""
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(process.stdout, selectors.EVENT_READ)
-        while waiting.select(max(0.0, end - time.monotonic())):
-            piece = os.read(process.stdout.fileno(), _PIECE)
-            if not piece:
-                return said
-            said += piece
-            if len(said) > MOST_OUTPUT:
-                raise MappingError(f"{program}: too much output")
-            if time.monotonic() > end:
-                break
-    raise MappingError(_late(program))
-
-
-def _late(program: str) -> str:
-    return f"{program}: it did not end within {SECONDS:g} seconds"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a program with all that it has started, which may hold the pipe open."""
-    if process.returncode is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        ended = programs.run(
+            [program], seconds=SECONDS, most=MOST_OUTPUT, env=environment, cwd=Path("/")
+        )
+    except ProgramError as error:
+        raise MappingError(f"{program}: {error}") from None
+    if ended.status:
+        raise MappingError(f"{program}: exit status {ended.status}")
+    return ended.output

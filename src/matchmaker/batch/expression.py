@@ -84,7 +84,8 @@ def submit_text(node: Expr) -> str:
     for part in postorder(node):
         if isinstance(part, Attr) and unparse_name(part.name) != part.name:
             raise ValueError("a submit file cannot carry a name that is no plain word")
-    text = old_text(unparse(node))
+    # condor_submit sets it in brackets: no backslash stands at the end, which would be another.
+    text = old_text(f"({unparse(node)})")[1:-1]
     if not text.isprintable():
         raise ValueError("it holds characters that no submit file can carry")
     if "$$" in text or "$(dollar" in text.lower():

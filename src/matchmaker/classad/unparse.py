@@ -71,7 +71,9 @@ def unparse(root: Expr, most: int | None = None) -> str:
 
 def _level(node: Expr) -> int:
     if isinstance(node, Binary):
-        return _LEVEL[node.operator]
+        # HTCondor 23 reads ?: as loosely as a ternary, 25 as tightly as a selection: in brackets it
+        # is the same to both.
+        return _TERNARY if node.operator == "?:" else _LEVEL[node.operator]
     if isinstance(node, Ternary):
         return _TERNARY
     if isinstance(node, Unary):
@@ -108,6 +110,9 @@ def _begins_with_digit(node: Expr) -> bool:
 
 def _binary(node: Binary) -> list[_Piece]:
     level = _LEVEL[node.operator]
+    if node.operator == "?:" and isinstance(node.left, Binary) and node.left.operator == "?:":
+        # A chain is one value, however it is bracketed.
+        return [(node.left, _TERNARY), " ?: ", (node.right, level + 1)]
     return [(node.left, level), f" {node.operator} ", (node.right, level + 1)]
 
 

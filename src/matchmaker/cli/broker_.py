@@ -11,6 +11,7 @@ from matchmaker import ClassAd, ReductionError, batch, broker, glue, nodes, redu
 from matchmaker.cli import reports, sources, submission
 from matchmaker.cli.output import count, plain, print_json, show, table
 from matchmaker.cli.output import number as number_of
+from matchmaker.glue.issues import total
 
 
 @click.command()
@@ -59,12 +60,13 @@ def command(
     job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
     decision = broker.choose(job, known.ads, places.at, tie, rules)
-    findings = f"{count(len(known.issues), 'finding')} in their data"
+    found = total(issue for _, issue in known.issues)
+    findings = f"{count(found, 'finding')} in their data"
     page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
     page.data = {
         "job": job_file,
         "queues": reports.selection_data(decision),
-        "issues": len(known.issues),
+        "issues": found,
     }
     page.selection(decision, "computing element", "free CPUs", "GlueCEStateFreeCPUs")
     if decision.chosen is None:

@@ -9,7 +9,7 @@ import click
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
 from matchmaker.glue.access import RULES, admits
-from matchmaker.glue.issues import LEVELS, Issue, tally
+from matchmaker.glue.issues import LEVELS, Issue, tally, total
 from matchmaker.glue.query import parse_query, short_names, value_of
 from matchmaker.glue.typed import doubts
 from matchmaker.matching.pair import describe
@@ -81,6 +81,7 @@ def command(
                         "dn": i.dn,
                         "attribute": i.attribute,
                         "raw": i.raw,
+                        "count": i.count,
                         "text": str(i),
                     }
                     for source, i in found
@@ -89,9 +90,9 @@ def command(
         else:
             for source, issue in found:
                 print(printable(f"{issue.level} {source}: {issue}"))
-            for level, rule, number in tally(issue for _, issue in found):
-                print(f"{number:>7} {LEVELS[level]}{'' if number == 1 else 's'} of {rule}")
-            print(count(len(found), "finding"))
+            for level, rule, times in tally(issue for _, issue in found):
+                print(f"{times:>7} {LEVELS[level]}{'' if times == 1 else 's'} of {rule}")
+            print(count(total(issue for _, issue in found), "finding"))
         return 1 if found else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
     rows = [
@@ -130,11 +131,13 @@ def _nagios(places: sources.Sources) -> int:
         text = " ".join(printable(str(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")
         return 3
-    levels = Counter(issue.level for _, issue in _findings(known, places))
+    levels: Counter[str] = Counter()
+    for _, issue in _findings(known, places):
+        levels[issue.level] += issue.count
     status = 2 if levels["E"] else 1 if levels["W"] else 0
     counts = [(name, levels[level]) for level, name in LEVELS.items()]
-    words = ", ".join(count(number, name) for name, number in counts)
-    data = " ".join(f"{name}s={number}" for name, number in counts)
+    words = ", ".join(count(times, name) for name, times in counts)
+    data = " ".join(f"{name}s={times}" for name, times in counts)
     word = ("OK", "WARNING", "CRITICAL")[status]
     print(f"GLUE {word} - {count(len(known.all), 'queue')}, {words} | {data}")
     return status

@@ -11,6 +11,7 @@ from typing import Any
 
 from matchmaker import ClassAd, write_ads
 from matchmaker.batch import Description, DescriptionError, describe, read_description
+from matchmaker.batch.description import commands
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import sources
@@ -48,6 +49,12 @@ def description(lrms: str, saved: tuple[str, ...]) -> Description:
     for issue in found.issues:
         print(f"classad: {printable(issue)}", file=sys.stderr)
     return found
+
+
+def nothing(lrms: str, what: str = "queues") -> str:
+    """What to say where a batch system told of no nodes or queues."""
+    asked = ", ".join(" ".join(argv) for argv in commands(lrms))
+    return f"{lrms} told of no {what}; its description is what these print: {asked}"
 
 
 def _text(path: str) -> str:

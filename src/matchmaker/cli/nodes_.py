@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -79,6 +80,9 @@ def _list(
     ads = look()
     if output is not None:
         write_ads(ads, output)
+    if not ads:
+        said = described.nothing(lrms, "queues" if of_queues else "worker nodes")
+        print(f"classad: {said}", file=sys.stderr)
     columns = described.QUEUE_COLUMNS if of_queues else described.NODE_COLUMNS
     described.print_ads(ads, "queue" if of_queues else "worker node", columns, as_json)
     return 0 if ads else 1

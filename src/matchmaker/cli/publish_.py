@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 
+import attrs
 import click
 
-from matchmaker import glue
-from matchmaker.cli import sources
+from matchmaker import ClassAd, glue
+from matchmaker.classad.ad import first_text
+from matchmaker.cli import described, sources
 from matchmaker.cli.output import printable
+from matchmaker.glue.snapshot import joined
 
 
 @click.command()
+@click.option("--lrms", metavar="NAME", help="Ask the batch system of this name for its queues.")
+@click.option("--saved", multiple=True, metavar="FILE",
+              help="What its commands printed, in place of asking them.")  # fmt: skip
+@click.option("--endpoint", metavar="HOST:PORT/INTERFACE",
+              help="Where jobs are submitted to a batch system's queues.")  # fmt: skip
+@click.option("--site", metavar="NAME", help="The site of queues that do not tell theirs.")
+@click.option("--vo", "vos", multiple=True, metavar="VO",
+              help="Whom queues admit that do not tell: a VO, or /vo/group/Role=role.")  # fmt: skip
 @sources.queue_options
-@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queues' worker nodes.")
+@click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the worker nodes of --ce.")
 @click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
 @click.option(
     "--glue",
@@ -26,6 +38,11 @@ from matchmaker.cli.output import printable
 @click.option("-o", "--output", metavar="FILE", help="Where to write, in place of the terminal.")
 def command(
     *,
+    lrms: str | None,
+    saved: tuple[str, ...],
+    endpoint: str | None,
+    site: str | None,
+    vos: tuple[str, ...],
     places: sources.Sources,
     nodes_file: str | None,
     split: bool,
@@ -34,26 +51,84 @@ def command(
 ) -> int:
     """Describe queues as LDIF of GLUE, as a site publishes them.
 
-    What --ldif and --ldap say is published as it is, cleaned. With --ce too, queues are described
-    from their ads alone, and with --nodes the hosts behind them from the nodes themselves: what all
-    have in common, or with --split each class of equal ones.
+    With --lrms a batch system describes its queues and worker nodes itself; --endpoint, --site and
+    --vo say what it does not know. With --ce queues are described from their ads, and with --nodes
+    the hosts behind them: what all have in common, or with --split each class of equal ones. What
+    --ldif and --ldap say is published beside that as it is, cleaned.
 
     What the schema has no room for, and queues that are left out, are told on standard error; then
     the exit status is 1. A source that could not be read to its end is not published.
     """
-    if split and not nodes_file:
-        raise click.UsageError("--split needs --nodes: it is about classes of worker nodes")
-    known = sources.queues(places)
-    if not known.whole:
-        print("classad: nothing is published: the sources are not whole", file=sys.stderr)
-        return 1
-    hosts = sources.ads(nodes_file) if nodes_file else []
-    told = known.records
-    if places.ce_files or nodes_file:
-        told = glue.describe(known.ads, hosts, split=split)
+    if saved and lrms is None:
+        raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
+    if nodes_file and not places.ce_files:
+        raise click.UsageError(
+            "--nodes needs --ce: they are the hosts behind its queues; dumps and batch systems tell"
+            " of their own"
+        )
+    if split and not (nodes_file or lrms):
+        raise click.UsageError("--split needs --nodes or --lrms: it is about classes of nodes")
+    if (endpoint or site or vos) and not (places.ce_files or lrms):
+        raise click.UsageError("--endpoint, --site and --vo are about the queues of --lrms or --ce")
+    if lrms is not None and endpoint is None:
+        raise click.UsageError(
+            "--lrms needs --endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream: a batch"
+            " system does not know where a grid submits its jobs"
+        )
+    offer = _Offer(endpoint, site, vos, split)
+    issues: list[glue.Issue] = []
+    told = glue.Snapshot((), (), (), ())
+    left_out = False
+    if places.any or lrms is None:
+        known = sources.queues(places)
+        if not known.whole:
+            print("classad: nothing is published: the sources are not whole", file=sys.stderr)
+            return 1
+        issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
+        hosts = sources.ads(nodes_file) if nodes_file else []
+        told = _both(known.records, offer.describe(_own(known, places.ce_files), hosts), issues)
+    if lrms is not None:
+        found = described.description(lrms, saved)
+        if not found.queues:
+            print(f"classad: nothing is published: {described.nothing(lrms)}", file=sys.stderr)
+            return 1
+        left_out = bool(found.issues)  # and told
+        told = _both(told, offer.describe(found.queues, found.nodes), issues)
     file = output if output and output != "-" else sys.stdout
-    twice = [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
-    issues = (*twice, *glue.write_ldif(told, file, version=version))  # type: ignore[arg-type]
+    issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
         print(printable(f"classad: {issue}"), file=sys.stderr)
-    return 1 if issues else 0
+    return 1 if issues or left_out else 0
+
+
+@attrs.frozen(slots=True)
+class _Offer:
+    """What queues that are described here do not know of themselves, and how their hosts go in."""
+
+    endpoint: str | None
+    site: str | None
+    vos: tuple[str, ...]
+    split: bool
+
+    def describe(self, queues: Iterable[ClassAd], hosts: Iterable[ClassAd]) -> glue.Snapshot:
+        placed = glue.place(queues, self.endpoint, site=self.site, vos=self.vos)
+        return glue.describe(placed, hosts, split=self.split)
+
+
+def _own(known: sources.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
+    """The ads of files that are of no record: of the OSG's ads records are made."""
+    made = {ad.eval("CEid") for ad in glue.Glue(known.records, ()).computing_elements()}
+    for queue in known.all:
+        if queue.source in ce_files and first_text(queue.ad, ("CEid",)) not in made:
+            yield queue.ad
+
+
+def _both(first: glue.Snapshot, second: glue.Snapshot, issues: list[glue.Issue]) -> glue.Snapshot:
+    """The records of both. Of two with one id the first stays, and what is lost is told."""
+    for kind in ("computing_elements", "storage_elements"):
+        known = {record.id.lower() for record in getattr(first, kind)}
+        for record in getattr(second, kind):
+            if record.id.lower() in known:
+                said = "a record of this id came before; this one is left out"
+                issues.append(glue.Issue("source.duplicate", said, raw=record.id))
+    return joined(first, second)

@@ -2,7 +2,8 @@
 
 Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
 and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
-`flatten` (ads); `describe`, `publish` and `publish20` (the way back); `issues` (findings).
+`flatten` (ads); `placing`, `gathering`, `describe`, `publishable`, `publish`, `publish20` and
+`renaming` (the way back); `issues` (findings).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import IO, TYPE_CHECKING, Literal
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.glue.blocks import Begun, Readable
+from matchmaker.glue.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Issues, Report
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
+from matchmaker.glue.placing import place
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
@@ -46,6 +48,7 @@ __all__ = [
     "expires",
     "first",
     "lowest_memory",
+    "place",
     "read",
     "read_entries",
     "read_ldap",
@@ -64,7 +67,8 @@ class Glue:
 
     Attributes:
         snapshot: its records, linked.
-        issues: what was mended, dropped or doubted on the way, in order.
+        issues: what was mended, dropped or doubted on the way, in order; of a rule 10,000 at most,
+            and then an issue whose ``count`` says how many more there were.
     """
 
     snapshot: Snapshot
@@ -136,7 +140,8 @@ def read(
 ) -> Glue:
     """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
 
-    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another.
+    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another. Each may be
+    packed by gzip.
 
     Args:
         source: a path, or a file open for bytes.
@@ -145,7 +150,7 @@ def read(
 
     Raises:
         OSError: where the file cannot be read.
-        ValueError: for a document that is not what it began as.
+        ValueError: for a document that is not what it began as, or is packed and damaged.
 
     >>> import io
     >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
@@ -160,7 +165,7 @@ def read(
             return read(file, rules=rules, at=at)
     from matchmaker.glue import documents
 
-    begun = Begun(source)
+    begun = Begun(Unpacked(source))
     first = begun.first()
     reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
     make = reader.get(first, read_entries)
@@ -183,8 +188,8 @@ def read_osg(ads: Iterable[ClassAd]) -> Glue:
     """
     from matchmaker.glue import osg
 
-    issues: list[Issue] = []
-    return Glue(osg.snapshot(ads, issues.append), tuple(issues))
+    issues = Issues()
+    return Glue(osg.snapshot(ads, issues.report), issues.all())
 
 
 def read_ldap(
@@ -267,7 +272,8 @@ def write_ldif(
     >>> from matchmaker import parse_ad
     >>> import io
     >>> text = io.StringIO()
-    >>> write_ldif([parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')], text)
+    >>> queue = '[ CEid = "ce.s.grid:8443/cream-slurm-long"; GlueSiteUniqueID = "S" ]'
+    >>> write_ldif([parse_ad(queue)], text)
     ()
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
@@ -290,12 +296,12 @@ def write_ldif(
         half.replace(file)
     else:
         file.write(text.getvalue())
-    return tuple(issues)
+    return tuple(dict.fromkeys(issues))  # both versions find the same fault in the same thing
 
 
 def _gather(
     entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str], at: datetime | None
 ) -> Glue:
-    issues: list[Issue] = []
-    snapshot = build(entries(issues.append), issues.append, frozenset(rules), at)
-    return Glue(snapshot, tuple(issues))
+    issues = Issues()
+    snapshot = build(entries(issues.report), issues.report, frozenset(rules), at)
+    return Glue(snapshot, issues.all())

@@ -1,34 +1,19 @@
-"""The fast half of reading LDIF: a file in blocks between empty lines, clean ones taken in one go.
+"""Files cut into what can be held: LDIF in blocks between empty lines, whatever its size.
 
-Most of a dump is clean: ASCII lines of ``name: value``. A regular expression says so of a whole
-block at once, and its values are taken apart when they are asked for; any other block goes line by
-line through `ldif`, which mends and reports. Both give equal entries, to which a property holds
-them.
+`ldif` makes entries of the blocks.
 """
 
 from __future__ import annotations
 
-import re
+import gzip
+import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol, TypeAlias
+from typing import IO, Final, Protocol, TypeAlias, cast
 
 LINE_LIMIT: Final = 1 << 20
 """Bytes of an unfolded line; a longer one is skipped. Real ones stay below a few kB."""
 
-_CHUNK: Final = 1 << 20
-_START: Final = b"\n\ndn: "
-# Possessive quantifiers: a block is walked once, whatever it holds.
-_FOLDS = rb"(?:\n [^\n]*+)*+"
-_NAME = rb"\n(?:G[A-Za-z0-9-]*+|objectClass|o|Mds[A-Za-z0-9-]*+): "  # those of these directories
-_CLEAN = re.compile(rb"dn: ([^ \n][^\n]*+%s)(?:%s[^ \n][^\n]*+%s)*+\n*" % (_FOLDS, _NAME, _FOLDS))
-# What may be an attribute behind a lost newline; `ldif` asks the schema whether it is. Each begins
-# with plain letters, which are searched for fast.
-_SUSPECTS = (
-    re.compile(rb"Glue(?<=[^\n]Glue)[A-Z]\w{0,80}:"),
-    re.compile(rb"GLUE2(?<=[^\n]GLUE2)[A-Z]\w{0,80}:"),
-    re.compile(rb"objectClass(?<=[^\n]objectClass):"),
-)
-_BAD_ENDS: Final = frozenset((b"", b",", b" ", b"\\"))
+_CHUNK: Final = 1 << 18
 
 
 class Readable(Protocol):
@@ -42,72 +27,18 @@ Line: TypeAlias = bytes | None
 """A line without its end; None for one that is too long to hold."""
 
 
-def clean_block(block: bytes) -> tuple[str, int] | None:
-    r"""The name of the entry that a block is where it is clean, and the number of its newlines.
-
-    None for anything else. `gathered` gives the attributes of a clean one.
-
-    >>> clean_block(b"dn: o=gr\n id\nobjectClass: organization\no: grid")
-    ('o=grid', 3)
-    >>> clean_block(b"dn: o=grid\no:: Z3JpZA==") is None
-    True
-    """
-    if not block.isascii() or len(block) > LINE_LIMIT:
-        return None
-    found = _CLEAN.fullmatch(block)
-    if found is None:
-        return None
-    newlines = block.count(b"\n")
-    dn, folds = found[1], 0
-    if b"\n" in dn:
-        folds = dn.count(b"\n")
-        dn = dn.replace(b"\n ", b"")
-    colons = block.count(b":")
-    if colons != newlines + 1 - folds and colons != newlines + 1 - block.count(b"\n "):
-        unfolded = block.replace(b"\n ", b"")  # a value has a colon: which may stand behind a name
-        for suspect in _SUSPECTS:
-            if suspect.search(unfolded):
-                return None
-    return None if dn[-1:] in _BAD_ENDS else (dn.decode("ascii"), newlines)
-
-
-def gathered(block: bytes) -> dict[str, list[str]]:
-    r"""The values of a clean block by name, as each is spelt where it comes first.
-
-    >>> gathered(b"dn: o=grid\no: a\nx: b\nO: c")
-    {'o': ['a', 'c'], 'x': ['b']}
-    """
-    text = block.decode("ascii").rstrip("\n")
-    lines = (text.replace("\n ", "") if "\n " in text else text).split("\n")
-    found: dict[str, list[str]] = {}
-    for line in lines[1:]:
-        name, _, value = line.partition(": ")
-        if name in found:
-            found[name].append(value)
-        else:
-            found[name] = [value]
-    if len({name.lower() for name in found}) == len(found):
-        return found
-    spelt: dict[str, str] = {}
-    merged: dict[str, list[str]] = {}
-    for line in lines[1:]:
-        name, _, value = line.partition(": ")
-        merged.setdefault(spelt.setdefault(name.lower(), name), []).append(value)
-    return merged
-
-
 class Blocks:
-    r"""A file in blocks that begin where entries do: with a name behind an empty line.
+    r"""A file in blocks, which are what stands between empty lines.
 
-    A block is bytes without that empty line, which is two newlines; it may have others within. One
-    that is too large to hold is an iterator of its lines up to an empty one, that with it.
+    A block is bytes without the two newlines behind it; it may begin with one more. One that is too
+    large to hold is an iterator of its lines up to an empty one, that with it.
 
     Args:
         read: takes a size and gives as much of the file, bytes or text, at most; empty at the end.
 
     >>> import io
     >>> list(Blocks(io.BytesIO(b"dn: a\nb: 2\n\n\n# c\n\ndn: d\n").read))
-    [b'dn: a\nb: 2\n\n\n# c', b'dn: d\n']
+    [b'dn: a\nb: 2', b'\n# c', b'dn: d']
     """
 
     def __init__(self, read: Callable[[int], bytes | str]) -> None:
@@ -117,10 +48,13 @@ class Blocks:
 
     def _more(self) -> bytes:
         """The next piece of the file with plain newlines; empty at its end."""
-        piece = self._read(_CHUNK)
-        if not piece:
+        pieces, size = [self._half], 0
+        while size < _CHUNK and (piece := self._read(_CHUNK - size)):
+            pieces.append(_as_bytes(piece))
+            size += len(pieces[-1])
+        if not size:
             return b""  # a carriage return that ends the file is the end of a line
-        data = self._half + _as_bytes(piece)
+        data = b"".join(pieces)
         self._half = b""
         if b"\r" in data:
             if data.endswith(b"\r"):
@@ -131,23 +65,18 @@ class Blocks:
         return data
 
     def __iter__(self) -> Iterator[bytes | Iterator[Line]]:
-        """The blocks, in order; only the first may begin otherwise than with a name."""
-        while data := self._more():
-            first, *others = (self._rest + data).split(_START)
-            if others:
-                yield first
-                for block in others[:-1]:
-                    yield b"dn: " + block
-                self._rest = b"dn: " + others[-1]
-            else:
-                self._rest = first
+        """The blocks, in order."""
+        data = self._more()
+        while data:
+            *whole, self._rest = (self._rest + data).split(b"\n\n")
+            yield from whole
             if len(self._rest) > LINE_LIMIT:
                 lines = self._large()
                 yield lines
                 for _ in lines:  # those that were not asked for
                     pass
-        if self._rest:
-            yield self._rest
+            data = self._more()
+        yield from self._rest.removesuffix(b"\n").split(b"\n\n")
 
     def _large(self) -> Iterator[Line]:
         """The lines up to an empty one, without holding more than one and a chunk."""
@@ -194,9 +123,9 @@ class Begun:
     (b'<', b'  <a/>')
     """
 
-    def __init__(self, file: Readable) -> None:
+    def __init__(self, file: Readable, seen: bytes = b"") -> None:
         self._file = file
-        self._seen = b""
+        self._seen = seen
 
     def first(self) -> bytes:
         """The first byte that is no space; empty where there is none in the first few."""
@@ -214,3 +143,34 @@ class Begun:
             seen, self._seen = seen[:size], seen[size:]
             return seen
         return seen + self._file.read(size - len(seen) if size >= 0 else -1)
+
+
+class Unpacked:
+    """A file that may be packed by gzip, read as what is in it; any other as it is.
+
+    Reading raises ValueError where what is packed is damaged or breaks off.
+
+    >>> import gzip, io
+    >>> Unpacked(io.BytesIO(gzip.compress(b"dn: o=grid"))).read(100)
+    b'dn: o=grid'
+    """
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self._begun = False
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most so many."""
+        if not self._begun:
+            self._begun = True
+            first = self._file.read(2)
+            if len(first) == 1:
+                first += self._file.read(1)
+            if first != b"\x1f\x8b":
+                return first
+            packed = cast("IO[bytes]", Begun(self._file, first))
+            self._file = gzip.GzipFile(fileobj=packed, mode="rb")
+        try:
+            return self._file.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"packed by gzip, and damaged: {error}") from None

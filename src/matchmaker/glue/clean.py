@@ -59,33 +59,19 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
     >>> [finding.rule for finding in found]
     ['clean.status']
     """
-    if not _rules_about(name, rules):
-        return text
-    # Long texts are not worth their place in the cache, and strangers could fill it with them.
-    judge = _judged if len(text) <= 200 else _judged.__wrapped__
-    meant, spoke = judge(name, text, rules)
-    for rule in spoke:
-        say(Finding(rule.id, rule.message, name, text))
+    meant: str | None = text
+    for rule in _rules_about(name, rules):
+        if meant is not None:
+            before = meant
+            meant = rule.apply(name, before)
+            if meant != before:
+                say(Finding(rule.id, rule.message, name, text))
     return meant
 
 
 @lru_cache(maxsize=1 << 12)
 def _rules_about(name: str, rules: frozenset[str]) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES if rule.id in rules and rule.about(name))
-
-
-# The same few texts fill a dump: versions, statuses, zeros.
-@lru_cache(maxsize=1 << 14)
-def _judged(name: str, text: str, rules: frozenset[str]) -> tuple[str | None, tuple[Rule, ...]]:
-    meant: str | None = text
-    spoke = []
-    for rule in _rules_about(name, rules):
-        if meant is not None:
-            before = meant
-            meant = rule.apply(name, before)
-            if meant != before:
-                spoke.append(rule)
-    return meant, tuple(spoke)
 
 
 def clean_entry(

@@ -174,7 +174,9 @@ def status(name: str, text: str) -> str | None:
     >>> status("GlueCEStateStatus", "Queuing"), status("GlueCEStateStatus", "fine") is None
     ('Queueing', True)
     """
-    if name in _SERVING:  # GLUE 2.0 spells them small
+    if name in _SERVING:  # GLUE 2.0 spells them small, and must have one
+        if text == "undefined":
+            return text
         meant = _STATUS.get(text.lower())
         return text if meant == text.capitalize() else meant and meant.lower()
     if name not in _STATUSES or text in _STATUS.values():

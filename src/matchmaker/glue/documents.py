@@ -31,6 +31,7 @@ DOCUMENT_LIMIT: Final = 1 << 28
 DEPTH_LIMIT: Final = 60
 _TEXT_LIMIT = 1 << 16
 _CHUNK = 1 << 16
+_SWELL = 16
 _ASSOCIATIONS = "associations"
 
 Field = tuple[str, str]
@@ -111,7 +112,7 @@ def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
             raise ValueError(f"not a GLUE 2.0 document: {error}") from None
         said = f"the document breaks off: {error}"
         report(Issue("xml.partial", said, getattr(error, "lineno", 0)))
-    yield from _entries(walker.found, report)
+    yield from _entries(walker.found, _Room(size), report)
 
 
 @attrs.define(slots=True)
@@ -176,7 +177,7 @@ def read_json(file: Readable, report: Report) -> Iterator[Entry]:
         raise ValueError(f"not a GLUE 2.0 document: {error}") from None
     found: list[_Object] = []
     _gather(whole, None, found, 0)
-    yield from _entries(found, report)
+    yield from _entries(found, _Room(len(data)), report)
 
 
 def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int) -> None:
@@ -215,12 +216,46 @@ def _texts(value: Any) -> list[str]:
     return made
 
 
-def _entries(objects: Iterable[_Object], report: Report) -> Iterator[Entry]:
+class _Room:
+    """How much larger than a document its entries may be: those within others repeat their ids."""
+
+    def __init__(self, size: int) -> None:
+        self.all = self.left = _SWELL * size + _TEXT_LIMIT
+
+    def take(self, *texts: str) -> bool:
+        """Whether there is still room for these, which are then taken."""
+        self.left -= sum(map(len, texts))
+        return self.left >= 0
+
+
+def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterator[Entry]:
     """Objects as entries, with keys both ways: each association is one of the two's attribute."""
     known = list(objects)
     for number, made in enumerate(known, 1):
         named = {name.lower(): text for name, text in reversed(made.fields)}
         made.ident = named.get("id") or named.get("localid") or f"{made.kind}-{number}"
+    keys = _keys(known, room)
+    for made in known:
+        dn = made.dn
+        if not room.take(dn):
+            break
+        pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
+        pairs.append((glue20.IDS[made.kind.lower()], made.ident))
+        for name, text in made.fields:
+            found = _attribute(made.kind, name)
+            if found is not None and found != pairs[-1][0] and name.lower() != "id":
+                pairs.append((found, text))
+        pairs += list(dict.fromkeys(keys.get(id(made), ())))
+        yield Entry(dn, Attributes(pairs), made.line)
+    if room.left < 0:
+        said = f"ids within ids and links take more than {room.all} characters, the rest is skipped"
+        report(Issue("document.partial", said))
+    if not known:
+        report(Issue("link.none", "the document holds no object of GLUE 2.0"))
+
+
+def _keys(known: Iterable[_Object], room: _Room) -> dict[int, list[Field]]:
+    """The attributes that associations are, by the object that has them."""
     by_id: dict[tuple[str, str], list[_Object]] = {}
     for made in known:
         by_id.setdefault((made.kind.lower(), made.ident.lower()), []).append(made)
@@ -231,17 +266,10 @@ def _entries(objects: Iterable[_Object], report: Report) -> Iterator[Entry]:
             if (key := _key(made.kind, other)) is not None:
                 keys.setdefault(id(made), []).append((key, ident))
                 continue
-            back = _key(f"GLUE2{other}", made.kind.removeprefix("GLUE2"))
-            for target in by_id.get((f"glue2{other}".lower(), ident.lower()), ()) if back else ():
-                keys.setdefault(id(target), []).append((str(back), made.ident))
-    for made in known:
-        pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
-        pairs.append((glue20.IDS[made.kind.lower()], made.ident))
-        for name, text in made.fields:
-            found = _attribute(made.kind, name)
-            if found is not None and found != pairs[-1][0] and name.lower() != "id":
-                pairs.append((found, text))
-        pairs += list(dict.fromkeys(keys.get(id(made), ())))
-        yield Entry(made.dn, Attributes(pairs), made.line)
-    if not known:
-        report(Issue("link.none", "the document holds no object of GLUE 2.0"))
+            if (back := _key(f"GLUE2{other}", made.kind.removeprefix("GLUE2"))) is None:
+                continue
+            for target in by_id.get((f"glue2{other}".lower(), ident.lower()), ()):
+                if not room.take(back, made.ident):
+                    return keys
+                keys.setdefault(id(target), []).append((back, made.ident))
+    return keys

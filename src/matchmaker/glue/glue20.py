@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
-from typing import Final
+from itertools import chain, islice
+from typing import Final, TypeVar
 
 import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
-from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report
-from matchmaker.glue.linking import Record, by_id, dangling, finding, rdns, unique
+from matchmaker.glue.linking import Record, by_id, dangling, finding, grouped, keys_of, unique
+from matchmaker.glue.pairs20 import Pair, queues_of, takes_jobs
 from matchmaker.glue.records import (
     Bind,
     Cluster,
@@ -30,10 +30,9 @@ from matchmaker.glue.records import (
     StorageArea,
     StorageElement,
     SubCluster,
-    VOView,
 )
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.translate import CE_ID, VO_VIEW, marks
+from matchmaker.glue.translate import CE_ID, marks
 from matchmaker.glue.typed import Facts
 
 IDS: Final[Mapping[str, str]] = {
@@ -57,14 +56,15 @@ IDS: Final[Mapping[str, str]] = {
 }
 """The classes that are read, and the attribute that names an entry of each."""
 
+LINKS_LIMIT: Final = 10_000, 64
+"""How many links of one to another a source may have, and how many more for each of its entries."""
+
 QUEUES: Final = 1_000
 TAGS: Final = 100_000
 EACH: Final = 20
 """A service may have so many queues, each share at each endpoint, and a manager's hosts so many
 applications together, each on each set of hosts; or so many for each of these entries. A few
 thousand entries could else make millions."""
-
-_SUBMISSION = ("jobcreation", "jobexecution", "jobmanagement", "jobsubmission", "jobdescription")
 
 
 def link(
@@ -91,30 +91,11 @@ def nested(record: Record | None) -> Expr:
     return made.expression()
 
 
-def _keys(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
-    """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
-    found: dict[str, None] = {}
-    for name in names:
-        value = record.values.get(name)
-        texts = value if isinstance(value, list) else [value]
-        found |= {text.lower(): None for text in texts if isinstance(text, str)}
-    if not found and (placed := rdns(record.entry.dn).get(ancestor.lower(), "")):
-        found[placed.lower()] = None
-    return list(found)
-
-
-def _grouped(
-    records: Iterable[Record], names: Sequence[str], ancestor: str
-) -> dict[str, list[Record]]:
-    made: dict[str, list[Record]] = {}
-    for record in records:
-        for key in _keys(record, names, ancestor):
-            made.setdefault(key, []).append(record)
-    return {key: by_id(group) for key, group in made.items()}
-
-
 def _service_names(kind: str, service: str = "Computing") -> tuple[str, ...]:
     return (f"GLUE2{kind}ServiceForeignKey", f"GLUE2{service}{kind}{service}ServiceForeignKey")
+
+
+_T = TypeVar("_T")
 
 
 @attrs.define(slots=True)
@@ -124,6 +105,31 @@ class _Linker:
     kinds: Mapping[str, list[Record]]
     report: Report
     rules: frozenset[str]
+    links_left: int = 0
+    told: bool = False
+    _nested: dict[int, Expr] = attrs.Factory(dict)
+
+    def __attrs_post_init__(self) -> None:
+        entries = sum(map(len, self.kinds.values()))
+        some, each = LINKS_LIMIT
+        self.links_left = some + each * entries
+
+    def few(self, linked: Sequence[_T], record: Record) -> Sequence[_T]:
+        """What is linked to a record, as far as the limit of the source goes; reports where not."""
+        kept = linked if len(linked) <= self.links_left else linked[: self.links_left]
+        self.links_left -= len(kept)
+        if len(kept) < len(linked) and not self.told:
+            self.told = True
+            said = "more links than entries can have; the others are left out"
+            self.report(finding(record, "link.too-many", said))
+        return kept
+
+    def nested(self, record: Record | None) -> Expr:
+        """The values of an entry, as `nested`, made once for all that it is linked to."""
+        made = self._nested.get(id(record))
+        if made is None:
+            made = self._nested[id(record)] = nested(record)
+        return made
 
     def all(self) -> Snapshot:
         sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
@@ -144,8 +150,8 @@ class _Linker:
                 said = "several managers of one service; the first was taken"
                 self.report(finding(service, "link.several", said, "; ".join(m.id for m in mine)))
             manager = mine[0] if mine else None
-            pairs: dict[str, list[_Pair]] = {}
-            jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if _takes_jobs(e)}
+            pairs: dict[str, list[Pair]] = {}
+            jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
             treated = shares.pop(key, [])
             made = (
                 pair
@@ -159,10 +165,11 @@ class _Linker:
                 said = f"{len(treated)} shares at {len(jobs)} endpoints are more than {most} queues"
                 self.report(finding(service, "link.too-many", f"{said}; the others are left out"))
             for group in pairs.values():
-                for element, share in _elements(group):
+                for element, share in queues_of(group):
                     cluster = None
                     if manager is not None:
-                        subs = self._hosts_of(share, hosts.get(manager.id.lower(), []))
+                        its = self.few(hosts.get(manager.id.lower(), []), share)
+                        subs = self._hosts_of(share, its)
                         place = (manager.id, *(sub.id for sub in subs))
                         if place not in clusters:
                             clusters[place] = Cluster(
@@ -176,7 +183,8 @@ class _Linker:
                     else:
                         said = "no manager, so nothing is known of its hosts"
                         self.report(finding(share, "link.no-cluster", said))
-                    binds = tuple(close(service.id, element.id))
+                    near = close(service.id, element.id, self.links_left + 1)
+                    binds = tuple(map(close.bind, self.few(near, share)))
                     bound = tuple(bind.se_id for bind in binds)
                     queues.append(attrs.evolve(element, cluster=cluster, binds=binds, bound=bound))
         for left in (managers, endpoints, shares):
@@ -189,12 +197,12 @@ class _Linker:
 
     def _domains(self) -> Iterator[tuple[Record, Facts]]:
         names = ("GLUE2LocationDomainForeignKey",)
-        places = _grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
+        places = grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
         for domain in self.kinds["glue2admindomain"]:
             yield domain, translate.site(domain, places.get(domain.id.lower(), []))
 
     def _site_of(self, service: Record, sites: Mapping[str, Site]) -> str:
-        found = _keys(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
+        found = keys_of(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
         if not found:
             return ""
         if found[0] not in sites:
@@ -205,11 +213,11 @@ class _Linker:
 
     def _by_service(self, kind: str, name: str) -> dict[str, list[Record]]:
         records = self.kinds[f"glue2computing{kind}"]
-        return _grouped(records, _service_names(name), "GLUE2ServiceID")
+        return grouped(records, _service_names(name), "GLUE2ServiceID")
 
     def _policies(self) -> Mapping[str, dict[str, list[Record]]]:
         return {
-            kind: _grouped(self.kinds[f"glue2{kind.lower()}policy"], (key,), ancestor)
+            kind: grouped(self.kinds[f"glue2{kind.lower()}policy"], (key,), ancestor)
             for kind, key, ancestor in (
                 ("Mapping", "GLUE2MappingPolicyShareForeignKey", "GLUE2ShareID"),
                 ("Access", "GLUE2AccessPolicyEndpointForeignKey", "GLUE2EndpointID"),
@@ -219,30 +227,28 @@ class _Linker:
     def _subclusters(self) -> dict[str, list[tuple[str, SubCluster]]]:
         """The sets of hosts of each manager, with the id by which shares call them."""
         resource = "GLUE2ResourceID"
-        marks_of = _grouped(
+        marks_of = grouped(
             self.kinds["glue2benchmark"],
             ("GLUE2BenchmarkExecutionEnvironmentForeignKey",),
             resource,
         )
-        general = _grouped(
+        general = grouped(
             self.kinds["glue2benchmark"],
             ("GLUE2BenchmarkComputingManagerForeignKey",),
             "GLUE2ManagerID",
         )
-        applications = _grouped(
+        applications = grouped(
             self.kinds["glue2applicationenvironment"],
             ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",),
             "GLUE2ManagerID",
         )
         managers = {m.id.lower(): m for m in self.kinds["glue2computingmanager"]}
         found: dict[str, list[tuple[str, SubCluster]]] = {}
-        # Each is of many sets of hosts.
-        described = {tag.id: nested(tag) for tag in self.kinds["glue2applicationenvironment"]}
         names = (
             "GLUE2ResourceManagerForeignKey",
             "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
         )
-        environments = _grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
+        environments = grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
         for key, records in environments.items():
             manager = managers.get(key)
             tagged = _by_environment(applications.get(key, []))
@@ -257,15 +263,16 @@ class _Linker:
                     self.report(finding(record, "link.too-many", said))
                     tags = tags[:left]
                 left -= len(tags)
-                speeds = marks_of.get(record.id.lower()) or general.get(key, [])
+                its = marks_of.get(record.id.lower()) or general.get(key, [])
+                speeds = self.few(its, record)
                 values = translate.subcluster(
                     record, manager, speeds, tags, report=self.report, rules=self.rules
                 )
                 values["GLUE2"] = ClassAd(
                     {
                         "ExecutionEnvironment": nested(record),
-                        "Benchmark": [nested(speed) for speed in speeds],
-                        "ApplicationEnvironment": [described[tag.id] for tag in tags],
+                        "Benchmark": [self.nested(speed) for speed in speeds],
+                        "ApplicationEnvironment": [self.nested(tag) for tag in tags],
                     }
                 )
                 sub = SubCluster(record.id, values)
@@ -281,7 +288,7 @@ class _Linker:
             "GLUE2ShareResourceForeignKey",
             "GLUE2ComputingShareExecutionEnvironmentForeignKey",
         )
-        wanted = _keys(share, names, "")
+        wanted = keys_of(share, names, "")
         if not wanted:
             return [sub for _, sub in hosts]
         known = dict(hosts)
@@ -298,12 +305,12 @@ class _Linker:
         endpoints: Mapping[str, Record],
         share: Record,
         policies: Mapping[str, dict[str, list[Record]]],
-    ) -> Iterator[_Pair]:
+    ) -> Iterator[Pair]:
         names = (
             "GLUE2ShareEndpointForeignKey",
             "GLUE2ComputingShareComputingEndpointForeignKey",
         )
-        wanted = _keys(share, names, "")
+        wanted = keys_of(share, names, "")
         known = [endpoints[key] for key in wanted if key in endpoints]
         chosen: list[Record | None] = [*(by_id(known) if wanted else endpoints.values())]
         if wanted and not chosen:
@@ -315,47 +322,52 @@ class _Linker:
         mapping = policies["Mapping"].get(share.id.lower(), [])
         for endpoint in chosen:
             access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
-            values = translate.queue(endpoint, share, manager, mapping, access)
+            values = translate.queue(
+                endpoint, share, manager, self.few(mapping, share), self.few(access, share)
+            )
             values["GLUE2"] = ClassAd(
                 {
                     "Computing": ClassAd(
                         {
-                            "Endpoint": nested(endpoint),
-                            "Service": nested(service),
-                            "Manager": nested(manager),
-                            "Share": nested(share),
+                            "Endpoint": self.nested(endpoint),
+                            "Service": self.nested(service),
+                            "Manager": self.nested(manager),
+                            "Share": self.nested(share),
                         }
                     )
                 }
             )
-            yield _Pair(translate.ce_id(endpoint, share, manager), share, values)
+            yield Pair(translate.ce_id(endpoint, share, manager), share, values)
 
     def _storage(self) -> Iterator[StorageElement]:
         names = _service_names("Share", "Storage")
-        shares = _grouped(self.kinds["glue2storageshare"], names, "GLUE2ServiceID")
-        mapping = _grouped(
+        shares = grouped(self.kinds["glue2storageshare"], names, "GLUE2ServiceID")
+        mapping = grouped(
             self.kinds["glue2mappingpolicy"],
             ("GLUE2MappingPolicyShareForeignKey",),
             "GLUE2ShareID",
         )
-        sizes = _grouped(
+        sizes = grouped(
             self.kinds["glue2storagesharecapacity"],
             ("GLUE2StorageShareCapacityStorageShareForeignKey",),
             "GLUE2ShareID",
         )
-        totals = _grouped(
+        totals = grouped(
             self.kinds["glue2storageservicecapacity"],
             ("GLUE2StorageServiceCapacityStorageServiceForeignKey",),
             "GLUE2ServiceID",
         )
         for service in self.kinds["glue2storageservice"]:
-            areas = [
-                StorageArea(name, values)
-                for share in shares.get(service.id.lower(), [])
-                for name, values in translate.areas(
-                    share, mapping.get(share.id.lower(), []), sizes.get(share.id.lower(), [])
+            areas: list[StorageArea] = []
+            for share in self.few(shares.get(service.id.lower(), []), service):
+                key = share.id.lower()
+                found = translate.areas(
+                    share,
+                    self.few(mapping.get(key, []), share),
+                    self.few(sizes.get(key, []), share),
                 )
-            ]
+                made = [StorageArea(name, its) for name, its in islice(found, self.links_left + 1)]
+                areas += self.few(made, share)
             values = translate.storage(service, totals.get(service.id.lower(), []))
             areas.sort(key=lambda area: (area.id.lower(), area.id))
             yield StorageElement(service.id, values, tuple(areas))
@@ -365,8 +377,8 @@ class _Linker:
         names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
         general: dict[str, list[Record]] = {}
         of_queues: dict[tuple[str, str], list[Record]] = {}
-        grouped = _grouped(self.kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
-        for service, records in grouped.items():
+        by_service = grouped(self.kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
+        for service, records in by_service.items():
             for record in records:
                 only = marks(record, CE_ID)
                 if not only:
@@ -385,67 +397,20 @@ class _Close:
     elements: Mapping[str, StorageElement]
     report: Report
 
-    def __call__(self, service_id: str, ce_id: str) -> Iterator[Bind]:
+    def __call__(self, service_id: str, ce_id: str, most: int) -> list[Record]:
+        """What says that storage is close to a queue of a service, so many at most."""
         own = self.of_queues.get((service_id.lower(), ce_id.lower()), [])
-        for record in by_id([*self.grouped.get(service_id.lower(), []), *own]):
-            names = _keys(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
-            se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
-            se = self.elements.get(names[0]) if names else None
-            if se is None:
-                self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
-            mount = record.text("GLUE2ToStorageServiceLocalPath")
-            yield Bind(se_id, mount, translate.bind(record), se)
+        return by_id(islice(chain(self.grouped.get(service_id.lower(), []), own), most))
 
-
-@attrs.frozen(slots=True)
-class _Pair:
-    """An endpoint with a share, as GLUE 1.3 would call and describe it."""
-
-    ce_id: str
-    share: Record
-    values: Facts
-
-
-def _elements(group: Sequence[_Pair]) -> Iterator[tuple[ComputingElement, Record]]:
-    """The queues that pairs of one id are: one, with a view for each share that is a view.
-
-    Shares of one queue that do not say what they are to it become its views, where they have rules
-    of access of their own; else they stand apart, under an id with their own.
-    """
-    own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
-    views = [pair for pair in group if marks(pair.share, VO_VIEW)]
-    if len(own) > 1:
-        views += [pair for pair in own if pair.values.get(RULES)]
-        for pair in own:
-            if pair not in views:
-                yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
-        own = []
-    if not own and not views:
-        return
-    shared = own[0].values if own else _common([pair.values for pair in views])
-    made = tuple(
-        VOView((marks(pair.share, VO_VIEW) or (pair.share.id,))[0], pair.values) for pair in views
-    )
-    yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
-
-
-def _common(all_values: Sequence[Facts]) -> Facts:
-    """What all of several agree on, less the rules of access, which are each one's own."""
-    first, *others = all_values
-    made = Facts()
-    agreed = {
-        name: value
-        for name, value in first.items()
-        if name != RULES and all(name in other and other[name] == value for other in others)
-    }
-    made.take(agreed, first.cleaned)
-    return made
-
-
-def _takes_jobs(endpoint: Record) -> bool:
-    """Whether an endpoint is for jobs; others of a service are for information or delegation."""
-    said = [capability.lower() for capability in endpoint.texts("GLUE2EndpointCapability")]
-    return not said or any(word in capability for capability in said for word in _SUBMISSION)
+    def bind(self, record: Record) -> Bind:
+        """The link that a record says there is."""
+        names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
+        se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
+        se = self.elements.get(names[0]) if names else None
+        if se is None:
+            self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
+        mount = record.text("GLUE2ToStorageServiceLocalPath")
+        return Bind(se_id, mount, translate.bind(record), se)
 
 
 def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
@@ -453,6 +418,6 @@ def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
     made: dict[str, list[Record]] = {}
     for record in applications:
         names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
-        for key in _keys(record, names, "") or [""]:
+        for key in keys_of(record, names, "") or [""]:
             made.setdefault(key, []).append(record)
     return made

@@ -5,6 +5,9 @@ Here lines become entries of text. Folding, base64, CRLF, comments and the versi
 attributes, several pairs on a line, a comma too many in a name, unpadded base64, Latin-1, stray
 lines. Each fault is reported as an `Issue`; no entry and no value is made up, and no URL (``:<``)
 is followed. What the values mean, and their types, is for `clean` and `typed`.
+
+Most of a dump is sound: lines of ``name: value``. An entry of such is taken apart in one go, any
+other line by line, with mending. A property holds both ways to the same entries.
 """
 
 from __future__ import annotations
@@ -13,94 +16,37 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, TypeAlias, cast
 
 import attrs
 
-from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, clean_block, gathered, lines_of
-from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.schema import attribute
+from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, Unpacked, lines_of
+from matchmaker.glue.entries import Attributes, Entry, write_entries
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.schema import name_within
+
+__all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
 
 ENTRY_LIMIT = 1 << 24
 """Bytes of the attributes of one entry; what exceeds it is skipped."""
+
+VALUES_LIMIT = 1 << 17
+"""Values of one entry; those beyond are skipped. A list of software has some thousand."""
 
 Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
 Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
 _NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\Z")
-# The longest name of either schema has 57 letters. The bound keeps the search linear.
-_INNER = re.compile(r"(?=((?:Glue[A-Z]|GLUE2[A-Z]|objectClass)\w{0,80}):)")
+# Comments and empty lines.
+_BEFORE = re.compile(rb"(?:#[^\n]*+(?:\n [^\n]*+)*+(?:\n|\Z)|\n)*+")
+_KEPT_NAMES = 10_000
 _MARK = b"\xef\xbb\xbf"
 _PAIRS_LIMIT = 64  # on one line: a whole entry that lost its newlines has some forty
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
-
-
-class Attributes(Mapping[str, tuple[str, ...]]):
-    """The values of an entry by attribute name, in any case; the first spelling seen is kept.
-
-    >>> found = Attributes([("GlueCEName", "long"), ("glueCEName", "short")])
-    >>> found["GLUECENAME"], list(found)
-    (('long', 'short'), ['GlueCEName'])
-    """
-
-    __slots__ = ("_block", "_lower", "_values")
-
-    def __init__(self, pairs: Iterable[tuple[str, str]] = (), block: bytes | None = None) -> None:
-        """Of pairs, or of a clean block of LDIF, which is taken apart when it is asked for."""
-        self._values: Mapping[str, Sequence[str]] | None = None
-        self._lower: Mapping[str, str] | None = None
-        self._block = block
-        if block is None:
-            spelt: dict[str, str] = {}
-            values: dict[str, list[str]] = {}
-            for name, value in pairs:
-                values.setdefault(spelt.setdefault(name.lower(), name), []).append(value)
-            self._values, self._lower = values, spelt
-
-    @property
-    def values_by_name(self) -> Mapping[str, Sequence[str]]:
-        """The values by the name as it is spelt; faster than the mapping itself for all of them."""
-        if self._values is None:
-            self._values = gathered(self._block or b"")
-            self._block = None
-        return self._values
-
-    def __getitem__(self, name: str) -> tuple[str, ...]:
-        values = self.values_by_name
-        found = values.get(name)
-        if found is None:
-            if self._lower is None:
-                self._lower = {spelt.lower(): spelt for spelt in values}
-            found = values[self._lower[name.lower()]]
-        return tuple(found)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Attributes):
-            return NotImplemented
-        return {k.lower(): v for k, v in self.items()} == {k.lower(): v for k, v in other.items()}
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Attributes({dict(self)!r})"
-
-
-@attrs.frozen(slots=True)
-class Entry:
-    """One entry: its name, its attributes as text, and the line it began on (0: no lines)."""
-
-    dn: str
-    attributes: Attributes
-    line: int = 0
 
 
 @attrs.frozen(slots=True)
@@ -115,11 +61,16 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
     """Read the entries of an LDIF source, one at a time, in constant memory.
 
     Args:
-        source: a path, an open file (bytes or text), or an iterable of lines.
+        source: a path, an open file (bytes or text), or an iterable of lines. A file of bytes may
+            be packed by gzip.
         report: called with an `Issue` for each line that was mended or skipped.
 
     Yields:
         Each entry that has a name, in the order of the source.
+
+    Raises:
+        OSError: where the file cannot be read.
+        ValueError: where it is packed by gzip, and damaged.
 
     >>> issues = []
     >>> lines = ["dn: GlueCEUniqueID=a,o=grid,", "GlueCEName: qGlueCEStateFreeCPUs: 7", "stray"]
@@ -133,22 +84,23 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            yield from _read(Blocks(file.read), report)
+            yield from _read(Blocks(Unpacked(file).read), report)
     elif not isinstance(source, Iterable) or hasattr(source, "read"):
-        yield from _read(Blocks(source.read), report)
+        yield from _read(Blocks(Unpacked(cast("Readable", source)).read), report)
     else:
         yield from _entries(_unfolded(enumerate(lines_of(source), 1), report), report)
 
 
 def _read(blocks: Blocks, report: Report) -> Iterator[Entry]:
-    """The entries of blocks: of a clean one in one go, of another line by line."""
+    """The entries of blocks: of a sound one in one go, of another line by line."""
     number = 1
+    names = _Names()
     for block in blocks:
         if isinstance(block, bytes):
-            if (clean := clean_block(block)) is not None:
-                dn, newlines = clean
-                yield Entry(dn, Attributes(block=block), number)
-                number += newlines + 2
+            if (taken := _taken(block, number, names)) is not None:
+                entry, number = taken
+                if entry is not None:
+                    yield entry
                 continue
             lines: Iterable[bytes | None] = [*block.split(b"\n"), b""]
         else:
@@ -156,6 +108,67 @@ def _read(blocks: Blocks, report: Report) -> Iterator[Entry]:
         counted = _Counted(lines, number)
         yield from _entries(_unfolded(counted, report), report)
         number = counted.number
+
+
+class _Names:
+    """The names of attributes met so far, in one spelling each."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._lower = {"dn", "version", "changetype"}  # which are no attributes
+
+    def sound(self, names: Iterable[str]) -> bool:
+        """Whether all are names of attributes, and none is spelt in a second way."""
+        if self._known.issuperset(names):
+            return True
+        for name in names:
+            if name in self._known:
+                continue
+            lower = name.lower()
+            if lower in self._lower or not _NAME.match(name) or len(self._known) >= _KEPT_NAMES:
+                return False
+            self._known.add(name)
+            self._lower.add(lower)
+        return True
+
+
+def _taken(block: bytes, number: int, names: _Names) -> tuple[Entry | None, int] | None:
+    """The entry of a block that begins on a line, and the line behind; None if it is not sound."""
+    if len(block) > LINE_LIMIT:
+        return None
+    if not block.startswith(b"dn: "):
+        before = _BEFORE.match(block)
+        start = before.end() if before else 0
+        number += block.count(b"\n", 0, start)
+        block = block[start:]
+        if not block:
+            return None, number + 2
+        if not block.startswith(b"dn: "):
+            return None
+    try:
+        parts = block.decode("utf-8").split("\n ")
+    except UnicodeDecodeError:
+        return None
+    first, *lines = "".join(parts).split("\n")
+    if len(lines) > VALUES_LIMIT:
+        return None
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if value < "!":  # there is none, or it begins with space
+            return None
+        if name in found:
+            found[name].append(value)
+        else:
+            found[name] = [value]
+    dn = first[4:]
+    if not names.sound(found) or dn != dn.strip() or dn[-1:] in ("", ","):
+        return None
+    if block.count(b":") != len(lines) + 1:  # a value has a colon, maybe behind a name
+        texts = "\n".join(chain((dn,), *found.values()))
+        if name_within(texts) is not None:
+            return None
+    return Entry(dn, Attributes.of(found), number), number + len(lines) + len(parts) + 1
 
 
 class _Counted:
@@ -237,6 +250,7 @@ class _Group:
     size: int = 0
     started: bool = False
     changes: bool = False
+    cut: bool = False
     pairs: list[tuple[str, str]] = attrs.Factory(list)
 
     def begin(self, number: int, dn: str) -> None:
@@ -261,10 +275,11 @@ class _Group:
             self.changes = value.strip().lower() != "add"
             return
         self.size += len(name) + len(value)
-        if self.size <= ENTRY_LIMIT:
+        if self.size <= ENTRY_LIMIT and len(self.pairs) < VALUES_LIMIT:
             self.pairs.append((name, value))
-        elif self.size - len(name) - len(value) <= ENTRY_LIMIT:
-            said = f"attributes beyond {ENTRY_LIMIT} bytes skipped"
+        elif not self.cut:
+            self.cut = True
+            said = f"attributes beyond {ENTRY_LIMIT} bytes or {VALUES_LIMIT} values skipped"
             self.report(Issue("ldif.entry-limit", said, number, self.dn))
 
     def finish(self) -> Iterator[Entry]:
@@ -273,8 +288,8 @@ class _Group:
             self.report(Issue("ldif.change", said, self.line, self.dn))
         elif self.started and self.dn:
             yield Entry(self.dn, Attributes(self.pairs), self.line)
-        self.dn, self.line, self.size, self.started, self.changes = "", 0, 0, False, False
-        self.pairs = []
+        self.dn, self.line, self.size, self.pairs = "", 0, 0, []
+        self.started = self.changes = self.cut = False
 
 
 def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str]]:
@@ -294,7 +309,7 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str]]:
             report(_issue("ldif.line-limit", said, line.number, dn, text))
             return
         name, text = name.strip(" \t"), ""
-        if (split := _inner_name(rest)) is not None:
+        if (split := name_within(rest)) is not None:
             said = "a newline is missing before the next attribute"
             report(_issue("ldif.missing-newline", said, line.number, dn, name, rest))
             rest, text = rest[:split].rstrip(), rest[split:]
@@ -302,16 +317,6 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str]]:
         if value is not None:
             yield name, value
             dn = value if count == 0 and name.lower() == "dn" else dn
-
-
-def _inner_name(rest: str) -> int | None:
-    """Where in a value an attribute's name and a colon begin; only names the schema has count."""
-    if "Glue" not in rest and "GLUE2" not in rest and "objectClass" not in rest:
-        return None
-    for found in _INNER.finditer(rest):
-        if found[1] == "objectClass" or attribute(found[1]) is not None:
-            return found.start()
-    return None
 
 
 def _value(rest: str, name: str, number: int, dn: str, report: Report) -> str | None:
@@ -351,47 +356,5 @@ def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> st
 def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue:
     """An issue about an attribute and its text, or a text alone, cut where it is long."""
     *attribute_name, raw = about
-    raw = raw.strip()
-    shown = raw if len(raw) <= _RAW_LIMIT else raw[:_RAW_LIMIT] + "…"
+    shown = excerpt(raw.strip(), _RAW_LIMIT)
     return Issue(rule, message, line, dn, "".join(attribute_name), shown)
-
-
-def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
-    """Write entries as LDIF (RFC 2849): folded at 76 columns, in base64 what is not plain ASCII.
-
-    Args:
-        entries: in the order they are written; parents come first if a server is to take them.
-        file: open for text.
-
-    Returns:
-        How many there were.
-
-    >>> import sys
-    >>> write_entries([Entry("o=grid", Attributes([("o", "grid"), ("o", " x")]))], sys.stdout)
-    dn: o=grid
-    o: grid
-    o:: IHg=
-    <BLANKLINE>
-    1
-    """
-    count = 0
-    for entry in entries:
-        lines = [_line("dn", entry.dn)]
-        for name, values in entry.attributes.values_by_name.items():
-            lines += [_line(name, value) for value in values]
-        file.write("\n".join(lines) + "\n\n")
-        count += 1
-    return count
-
-
-_SAFE = re.compile(r"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )\Z")
-
-
-def _line(name: str, value: str) -> str:
-    # What looks like a lost line to a reader that mends is kept from it.
-    if _SAFE.match(value) and not _INNER.search(value):
-        text = f"{name}: {value}"
-    else:
-        encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
-        text = f"{name}:: {encoded}"
-    return "\n ".join([text[:76], *(text[i : i + 75] for i in range(76, len(text), 75))])

@@ -6,11 +6,11 @@ A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.ldif import Entry
 from matchmaker.glue.records import Values
 
@@ -132,4 +132,27 @@ def dangling(record: Record, key: str) -> Issue:
 
 def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
     """An issue about a record as a whole."""
-    return Issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
+    return Issue(rule, message, record.entry.line, record.entry.dn, raw=excerpt(raw))
+
+
+def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
+    """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
+    found: dict[str, None] = {}
+    for name in names:
+        value = record.values.get(name)
+        texts = value if isinstance(value, list) else [value]
+        found |= {text.lower(): None for text in texts if isinstance(text, str)}
+    if not found and (placed := rdns(record.entry.dn).get(ancestor.lower(), "")):
+        found[placed.lower()] = None
+    return list(found)
+
+
+def grouped(
+    records: Iterable[Record], names: Sequence[str], ancestor: str
+) -> dict[str, list[Record]]:
+    """Records by the ids that their keys name, in lower case, each group by id."""
+    made: dict[str, list[Record]] = {}
+    for record in records:
+        for key in keys_of(record, names, ancestor):
+            made.setdefault(key, []).append(record)
+    return {key: by_id(group) for key, group in made.items()}

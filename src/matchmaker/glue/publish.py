@@ -6,6 +6,7 @@ schema has no room for are left out and reported. GLUE 2.0 is in `publish20`, LD
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,18 +14,34 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
+from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
-from matchmaker.glue.schema import attribute, classes, object_classes
+from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
 
 BASE: Final = "Mds-Vo-name=local,o=grid"
 _SPECIAL = re.compile(r'([,+"\\<>;=])')
+_CODED = re.compile(r"[^\x20-\x7e]")
 _KEYS = {"GlueForeignKey", "GlueChunkKey"}  # of which an entry may have more than are made here
-_OPEN = {"GLUE2EntityOtherInfo"}
+_OTHER: Final = "GLUE2EntityOtherInfo"
+_NONE: Final[Values] = {}
 _NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
+_UNKNOWN: Final = "undefined"
+_UNKNOWN_NUMBER: Final = "444444"
+_USUAL: Final = {
+    "GLUE2ServiceType": "org.ogf.glue.Service",
+    "GLUE2ServiceQualityLevel": "production",
+    "GLUE2EndpointQualityLevel": "production",
+    "GLUE2EndpointHealthState": "unknown",
+    "GLUE2PolicyScheme": "org.glite.standard",
+    "GLUE2StorageShareSharingID": "dedicated",
+}
+"""What stands where the schema wants a word, none is told, and it has a better one than unknown."""
+
 _VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]
 
 Pairs = Iterable[tuple[str, str]]
@@ -35,13 +52,21 @@ def rdn(name: str, value: str) -> str:
 
     >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
     'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
+    >>> rdn("o", "caf\u00e9")
+    'o=caf\\c3\\a9'
     """
     text = _SPECIAL.sub(r"\\\1", value)
+    # In hexadecimal what is not printable ASCII, so that a file of entries has plain names.
+    text = _CODED.sub(lambda found: "".join(f"\\{byte:02x}" for byte in _bytes(found[0])), text)
     if text[:1] in (" ", "#"):
         text = f"\\{text}"
     if text.endswith(" ") and len(text) > 1:
         text = f"{text[:-1]}\\ "
     return f"{name}={text}"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def text_of(name: str, value: Value) -> str | None:
@@ -69,7 +94,9 @@ def text_of(name: str, value: Value) -> str | None:
 
 
 def _number(name: str, ldap: str, value: Value) -> str | None:
-    if not isinstance(value, (int, float)):
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    if abs(value) > MAX_INT:  # no reader takes it for a number
         return None
     if value == UNLIMITED and name in _NO_LIMIT:
         return "0"
@@ -82,7 +109,9 @@ class Writer:
 
     report: Report
 
-    def entry(self, dn: str, kind: str, values: Values, more: Pairs = ()) -> Entry:
+    def entry(
+        self, dn: str, kind: str, values: Values, more: Pairs = (), other: Values = _NONE
+    ) -> Entry:
         """An entry of a class: the values that it may have, and pairs that it is to have besides.
 
         Args:
@@ -90,18 +119,22 @@ class Writer:
             kind: its structural class.
             values: by attribute; what is UNDEFINED, or of no class that can join, is not published.
             more: names and texts, before the values.
+            other: values of GLUE 1.3 that an entry of GLUE 2.0 has in its OtherInfo.
         """
         pairs: dict[str, list[str]] = {}
         for name, text in more:
             pairs.setdefault(name, []).append(text)
+        for name, value in other.items():
+            for text in self._texts(dn, name, value):
+                pairs.setdefault(_OTHER, []).append(f"{name}={text}")
         for name, value in values.items():
-            if attribute(name) is None or (name in pairs and name not in _KEYS | _OPEN):
+            if attribute(name) is None or (name in pairs and name not in {*_KEYS, _OTHER}):
                 continue
-            if name == RULES and value == []:
-                said = "it admits nobody, which no rule says: published as open to all"
-                self.report(Issue("publish.access", said, dn=dn, attribute=name))
+            if name == RULES:
+                self.access(dn, value)
             if texts := self._texts(dn, name, value):
                 pairs[name] = list(dict.fromkeys([*pairs.get(name, ()), *texts]))
+        self._complete(kind, pairs)
         named = object_classes(kind, pairs)
         room = {n.lower() for known in named for n in _room(known)}
         kept = {name: texts for name, texts in pairs.items() if name.lower() in room}
@@ -111,6 +144,25 @@ class Writer:
         found = [("objectClass", n) for n in named if n != "Mds" or kind == "Mds"]
         found += [(name, text) for name, texts in kept.items() for text in texts]
         return Entry(dn, Attributes(found))
+
+    def access(self, dn: str, rules: Value) -> None:
+        """Tells of rules of access that no rule can say, so that a reader will take none."""
+        if rules == []:
+            said = "it admits nobody, which no rule says: published as open to all"
+        elif rules is UNDEFINED:
+            said = "whom it admits is not known: published as open to all"
+        else:
+            return
+        self.report(Issue("publish.access", said, dn=dn, attribute=RULES))
+
+    def _complete(self, kind: str, pairs: dict[str, list[str]]) -> None:
+        """What the schema wants and nobody has told: the schema's word for "not known"."""
+        for known in ancestry(kind):
+            for name in known.must:
+                if name not in pairs:
+                    made = attribute(name)
+                    number = made is not None and made.ldap == "integer"
+                    pairs[name] = [_USUAL.get(name, _UNKNOWN_NUMBER if number else _UNKNOWN)]
 
     def _texts(self, dn: str, name: str, value: Value) -> list[str]:
         known = attribute(name)
@@ -143,50 +195,44 @@ def entries13(snapshot: Snapshot, report: Report, base: str = BASE) -> Iterator[
         report: called with an `Issue` for each value that cannot be published.
         base: the name that each site is put under, as ``Mds-Vo-name=SITE``.
     """
+    snapshot = publishable(snapshot, "1.3", report)
     writer = Writer(report)
     yield from _parents(base)
-    sites = {site.id: site for site in snapshot.sites}
     places: dict[str, str] = {}
 
     def place(site_id: str) -> Iterator[Entry]:
-        name = site_id or "resource"
-        if name not in places:
-            places[name] = f"{rdn('Mds-Vo-name', name)},{base}"
-            yield Entry(places[name], Attributes([("objectClass", "Mds"), ("Mds-Vo-name", name)]))
+        name = site_id or NOWHERE
+        if key(name) not in places:
+            dn = places[key(name)] = f"{rdn('Mds-Vo-name', name)},{base}"
+            yield Entry(dn, Attributes([("objectClass", "Mds"), ("Mds-Vo-name", name)]))
 
-    for site in sites.values():
+    def home(site_id: str) -> str:
+        return places[key(site_id or NOWHERE)]
+
+    for site in snapshot.sites:
         yield from place(site.id)
         more = [
             ("GlueSiteUniqueID", site.id),
             ("GlueForeignKey", f"GlueSiteUniqueID={site.id}"),
             *_VERSION,
         ]
-        dn = f"{rdn('GlueSiteUniqueID', site.id)},{places[site.id]}"
+        dn = f"{rdn('GlueSiteUniqueID', site.id)},{home(site.id)}"
         yield writer.entry(dn, "GlueSite", site.values, more)
-    homes: dict[str, str] = {}
     queues: dict[str, list[ComputingElement]] = {}
     for ce in snapshot.computing_elements:
         if ce.cluster is not None:
             queues.setdefault(ce.cluster.id, []).append(ce)
-    for cluster in whole(snapshot.clusters):
+    for cluster in snapshot.clusters:
         yield from place(cluster.site_id)
-        homes[cluster.id] = places[cluster.site_id or "resource"]
-        yield from _cluster(writer, cluster, queues.get(cluster.id, ()), homes[cluster.id])
-    yield from place("" if not places else next(iter(places)))
-    somewhere = next(iter(places.values()))
+        yield from _cluster(writer, cluster, queues.get(cluster.id, ()), home(cluster.site_id))
+    homes = homes_of_storage(snapshot)
     for element in snapshot.storage_elements:
-        home = next(
-            (
-                homes[ce.cluster.id]
-                for ce in snapshot.computing_elements
-                if ce.cluster is not None and any(b.se_id == element.id for b in ce.binds)
-            ),
-            somewhere,
-        )
-        yield from _element(writer, element, home)
+        yield from place(homes[element.id])
+        yield from _element(writer, element, home(homes[element.id]))
     for ce in snapshot.computing_elements:
-        home = homes[ce.cluster.id] if ce.cluster is not None else somewhere
-        yield from _queue(writer, ce, home)
+        site_id = ce.cluster.site_id if ce.cluster is not None else ""
+        yield from place(site_id)
+        yield from _queue(writer, ce, home(site_id))
 
 
 def _parents(base: str) -> Iterator[Entry]:
@@ -199,25 +245,13 @@ def _parents(base: str) -> Iterator[Entry]:
         yield Entry(",".join(parts[number:]), Attributes(pairs))
 
 
-def whole(clusters: Iterable[Cluster]) -> Iterator[Cluster]:
-    """Clusters once each: GLUE 2.0 may show one with some of its hosts to some of its queues."""
-    found: dict[str, Cluster] = {}
-    for cluster in clusters:
-        known = found.get(cluster.id)
-        subs = {
-            sub.id: sub for sub in (*(known.subclusters if known else ()), *cluster.subclusters)
-        }
-        found[cluster.id] = attrs.evolve(cluster, subclusters=tuple(subs.values()))
-    yield from found.values()
-
-
 def _cluster(
     writer: Writer, cluster: Cluster, queues: Iterable[ComputingElement], home: str
 ) -> Iterator[Entry]:
     dn = f"{rdn('GlueClusterUniqueID', cluster.id)},{home}"
     keys = [f"GlueSiteUniqueID={cluster.site_id}"] if cluster.site_id else []
     keys += [f"GlueCEUniqueID={ce.id}" for ce in queues]
-    more = [("GlueClusterUniqueID", cluster.id), *(("GlueForeignKey", key) for key in keys)]
+    more = [("GlueClusterUniqueID", cluster.id), *(("GlueForeignKey", each) for each in keys)]
     yield writer.entry(dn, "GlueCluster", cluster.values, [*more, *_VERSION])
     for sub in cluster.subclusters:
         more = [
@@ -250,9 +284,9 @@ def _queue(writer: Writer, ce: ComputingElement, home: str) -> Iterator[Entry]:
     yield writer.entry(group, "GlueCESEBindGroup", {}, [*more, *_VERSION])
     for bind in ce.binds:
         more = [("GlueCESEBindCEUniqueID", ce.id), ("GlueCESEBindSEUniqueID", bind.se_id)]
-        more += [("GlueCESEBindCEAccesspoint", bind.mount)] if bind.mount else []
+        mount = {"GlueCESEBindCEAccesspoint": bind.mount} if bind.mount else {}
         below = f"{rdn('GlueCESEBindSEUniqueID', bind.se_id)},{group}"
-        yield writer.entry(below, "GlueCESEBind", bind.values, [*more, *_VERSION])
+        yield writer.entry(below, "GlueCESEBind", {**bind.values, **mount}, [*more, *_VERSION])
 
 
 def _differing(view: Values, queue: Values) -> dict[str, Value]:

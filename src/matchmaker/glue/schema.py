@@ -7,6 +7,7 @@ The facts are in ``schemas/glue/*.toml``, made from the LDAP schemas of the OGF 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -224,3 +225,29 @@ def scope(name: str) -> str:
     """
     found = attribute(name)
     return "unknown" if found is None else found.scope
+
+
+# The longest name of either schema has 57 letters. The bound keeps the search linear; each begins
+# with plain letters, which are searched for fast.
+_NAMED = tuple(
+    re.compile(rf"({stem}\w{{0,80}}):")
+    for stem in ("Glue(?=[A-Z])", "GLUE2(?=[A-Z])", "objectClass")
+)
+
+
+def name_within(text: str) -> int | None:
+    """Where in a text an attribute's name and a colon begin, as where a newline went missing.
+
+    Only names of the schema count, and objectClass.
+
+    >>> name_within("longGlueCEStateFreeCPUs: 7"), name_within("GlueClusterUniqueID=ce.lyon.grid")
+    (4, None)
+    """
+    first: int | None = None
+    for pattern in _NAMED:
+        found = pattern.search(text)
+        while found and (first is None or found.start() < first):
+            if found[1] == "objectClass" or attribute(found[1]) is not None:
+                first = found.start()
+            found = pattern.search(text, found.start() + 1)
+    return first

@@ -15,7 +15,7 @@ from matchmaker.classad import Value
 from matchmaker.glue import glue13, glue20
 from matchmaker.glue.clean import DEFAULT_RULES, check_rules
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Entry
+from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.linking import Record, normal_name, rdns
 from matchmaker.glue.records import Snapshot, split_id
 from matchmaker.glue.typed import values
@@ -23,6 +23,7 @@ from matchmaker.glue.typed import values
 __all__ = ["Snapshot", "build", "joined", "split_id"]
 
 _IDS = {**glue13.IDS, **glue20.IDS}
+_NO_TEXTS = Attributes()
 _NAMED_BY = {key.lower(): kind for kind, key in glue13.IDS.items()}
 
 
@@ -57,7 +58,9 @@ def build(
             continue
         seen.add(name)
         found = values(entry, report, rules, now)
-        kinds[kind].append(Record(entry, _ident(entry, found.get(_IDS[kind]), kind), found))
+        ident = _ident(entry, found.get(_IDS[kind]), kind)
+        place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
+        kinds[kind].append(Record(place, ident, found))
     return joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.schema import Attribute, attribute
 
@@ -106,7 +107,7 @@ def values(
     found = Facts()
 
     def say(finding: Finding) -> None:
-        name, raw = finding.name, finding.raw
+        name, raw = finding.name, excerpt(finding.raw)
         issue = Issue(finding.rule, finding.message, entry.line, entry.dn, name, raw)
         found.cleaned.setdefault(name, issue)
         report(issue)
@@ -116,15 +117,13 @@ def values(
         name = spelling if known is None else known.name
         kept: list[Value] = []
         for raw in texts:
-            if not (text := raw.strip()):
-                continue
-            cleaned = clean_text(name, text, rules, say)
-            value = UNDEFINED if cleaned is None else typed(known, cleaned)
-            if value is None:
-                what = "string" if known is None else known.classad
-                say(Finding("typed.mismatch", f"not of type {what}, taken as undefined", name, raw))
-                value = UNDEFINED
-            kept.append(value)
+            # Long texts are not worth their place in the cache, and strangers could fill it.
+            meant = _meant if len(raw) <= 200 else _meant.__wrapped__
+            value, findings = meant(spelling, raw, rules)
+            for finding in findings:
+                say(finding)
+            if value is not None:
+                kept.append(value)
         if known is not None and known.multi:
             found[name] = [value for value in kept if value is not UNDEFINED]
         elif kept:
@@ -134,6 +133,27 @@ def values(
             found[name] = kept[0] if known is not None or len(kept) == 1 else kept
     clean_entry(found, entry.attributes, rules, now or datetime.now(UTC), say)
     return found
+
+
+# The same few texts fill a dump: versions, statuses, zeros, tags of software.
+@lru_cache(maxsize=1 << 15)
+def _meant(
+    spelling: str, raw: str, rules: frozenset[str]
+) -> tuple[Value | None, tuple[Finding, ...]]:
+    """The cleaned value of one text, None for an empty one, and what the rules found."""
+    if not (text := raw.strip()):
+        return None, ()
+    known = attribute(spelling)
+    name = spelling if known is None else known.name
+    findings: list[Finding] = []
+    cleaned = clean_text(name, text, rules, findings.append)
+    value = UNDEFINED if cleaned is None else typed(known, cleaned)
+    if value is None:
+        what = "string" if known is None else known.classad
+        said = f"not of type {what}, taken as undefined"
+        findings.append(Finding("typed.mismatch", said, name, raw))
+        value = UNDEFINED
+    return value, tuple(findings)
 
 
 def doubts(ad: ClassAd, name: str, now: datetime | None = None) -> list[Issue]:

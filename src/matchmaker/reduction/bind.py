@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.evaluate import evaluate, evaluate_counted
 from matchmaker.classad.nodes import (
     FALSE,
     TARGET_SCOPES,
@@ -42,7 +42,12 @@ ScopeOf: TypeAlias = Callable[[str], str]
 
 HOST: Final = "host"
 
+TOO_DEEP: Final = "the requirement nests too deep to be reduced"
+
 MAX_STEPS: Final = 100_000
+
+MOST_EVALUATED: Final = 2_000_000
+"""So many steps of evaluation the facts may take, all together; one alone may take half of it."""
 
 
 class ReductionError(ValueError):
@@ -78,10 +83,12 @@ class Binder:
     bindings: dict[str, Binding] = attrs.Factory(dict)
     _open: dict[Expr, bool] = attrs.Factory(dict)
     _open_names: dict[str, bool] = attrs.Factory(dict)
+    _defined_names: set[str] = attrs.Factory(set)
     _bound: dict[tuple[Expr, bool], Expr] = attrs.Factory(dict)
     _active: list[tuple[bool, str]] = attrs.Factory(list)
     _circular: set[tuple[bool, str]] = attrs.Factory(set)
     _steps: int = 0
+    _evaluated: int = 0
 
     @classmethod
     def of(
@@ -107,7 +114,7 @@ class Binder:
         try:
             return self._bind(node, self.job)
         except RecursionError:
-            raise ReductionError("the requirement nests too deep to be reduced") from None
+            raise ReductionError(TOO_DEEP) from None
 
     def _is_of_host(self, node: Expr) -> bool:
         """Whether an expression names attributes of the host alone, so that it stays as it is."""
@@ -162,12 +169,15 @@ class Binder:
 
     def _constant(self, node: Expr, side: _Side) -> Expr:
         """A part that no host has a say in, as the literal that it comes to."""
-        for part, text, folded in outline(node).stated:
+        seen = outline(node)
+        # What rests on expressions of the ads may take long, and be asked for again and again.
+        evaluate = self._evaluate if self._defined_names.isdisjoint(seen.names) else self._counted
+        for part, text, folded in seen.stated:
             if folded not in self.bindings:
-                value = self._evaluate(part, side)
+                value = evaluate(part, side)
                 kind = "absent" if value is UNDEFINED else "constant"
                 self.bindings[folded] = Binding(text, kind, value)
-        value = self._evaluate(node, side)
+        value = evaluate(node, side)
         if isinstance(value, bool):
             return TRUE if value else FALSE
         if _holds_ad(value):
@@ -178,6 +188,14 @@ class Binder:
     def _evaluate(self, node: Expr, side: _Side) -> Value:
         inside = "" if side.is_queue else self.attribute
         return evaluate(node, side.ad, self._opposite(side).ad, inside)
+
+    def _counted(self, node: Expr, side: _Side) -> Value:
+        inside = "" if side.is_queue else self.attribute
+        value, used = evaluate_counted(node, side.ad, self._opposite(side).ad, inside)
+        self._evaluated += used.steps
+        if self._evaluated > MOST_EVALUATED:
+            raise ReductionError("the facts of the requirement take too long to evaluate")
+        return value
 
     def _opposite(self, side: _Side) -> _Side:
         return self.job if side.is_queue else self.queue
@@ -262,29 +280,43 @@ class Binder:
 
     def _is_name_open(self, name: str) -> bool:
         """Whether anything that either ad defines under a name leads to a host's attribute."""
-        known = self._open_names.get(name)
-        if known is None:
-            known = self._open_names[name] = self._leads_to_host(name)
-        return known
+        if name not in self._open_names:
+            self._follow(name)
+        return self._open_names[name]
 
-    def _leads_to_host(self, start: str) -> bool:
+    def _follow(self, start: str) -> None:
+        """Finds out of a name, and of all that it leads to, whether they lead to the host."""
         # Names as they are spelled: whether letter case counts is for the scope to say.
-        seen = {start}
         pending = [start]
+        mentioned_by: dict[str, list[str]] = {start: []}
+        leading: list[str] = []
         while pending:
             name = pending.pop()
             folded = ascii_fold(name)
-            if folded == NOW or self.scope(name) == HOST:
-                return True
+            if self._open_names.get(name) or folded == NOW or self.scope(name) == HOST:
+                leading.append(name)
+                continue
+            if name in self._open_names:
+                continue
             for side in (self.job, self.queue):
                 definition = side.ad.content.get(folded)
                 if isinstance(definition, Expr):
                     found = outline(definition)
+                    self._defined_names.add(name)
                     if found.moving:
-                        return True
-                    pending += [name for name in found.names if name not in seen]
-                    seen.update(found.names)
-        return False
+                        leading.append(name)
+                    pending += [inner for inner in found.names if inner not in mentioned_by]
+                    for inner in found.names:
+                        mentioned_by.setdefault(inner, []).append(name)
+        for name in mentioned_by:
+            self._open_names.setdefault(name, False)
+        for name in leading:
+            self._open_names[name] = True
+        while leading:
+            for name in mentioned_by[leading.pop()]:
+                if not self._open_names[name]:
+                    self._open_names[name] = True
+                    leading.append(name)
 
 
 def _holds_ad(value: Value) -> bool:

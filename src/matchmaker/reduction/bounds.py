@@ -47,6 +47,7 @@ MOST_BOXES: Final = 32
 """So many alternatives are told apart; of more, the hull and the condition as it is."""
 
 MOST_STEPS: Final = 50_000
+"""So many pairs of alternatives are looked at for one clause, and twice as many for all."""
 
 MOST_UNITED: Final = 200_000
 """So many demands of alternatives of a whole condition are held against each other. Beyond that
@@ -140,15 +141,20 @@ class _Walk:
     names: dict[str, str] = attrs.Factory(dict)
     _known: dict[tuple[Expr, _Wanted], list[Box]] = attrs.Factory(dict)
     _steps: int = 0
+    _spent: int = 0
     _held: int = 0
 
     def true(self, clause: Expr) -> list[Box]:
         """The boxes where a clause is true; the clause itself where it is too large for that."""
+        # A clause begins anew, as long as all together have not taken too much.
+        self._steps = max(0, self._spent - MOST_STEPS)
+        before = self._steps
         try:
-            self._steps = 0
             return self._where(clause, frozenset("T"))
         except (RecursionError, _TooMuchError):
             return [Box(others=(clause,))]
+        finally:
+            self._spent += self._steps - before
 
     def both(self, left: list[Box], right: list[Box], whole: Expr) -> list[Box]:
         """The boxes where one of each side holds; `whole` is the expression that says the right."""

@@ -261,10 +261,12 @@ def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
 
 def _is_exceptional(node: Expr) -> bool:
     """Whether an expression is undefined or an error wherever it stands."""
+    while isinstance(node, Binary) and node.operator not in _LAZY:
+        if _is_exceptional(node.right):
+            return True
+        node = node.left
     if isinstance(node, Literal):
         return node.value is UNDEFINED or is_error(node.value)
-    if isinstance(node, Binary) and node.operator not in _LAZY:
-        return _is_exceptional(node.left) or _is_exceptional(node.right)
     return isinstance(node, Unary) and _is_exceptional(node.operand)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import reduce as fold
 
 import attrs
 
@@ -25,7 +26,9 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.alike import alike, names_in
-from matchmaker.reduction.bind import HOST, Binder, Binding, ScopeOf
+from matchmaker.reduction.atoms import tested
+from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf
+from matchmaker.reduction.domains import ANY, NOTHING, Domain
 from matchmaker.reduction.facts import is_boolean
 from matchmaker.reduction.laws import MATCH, numeric_subject
 from matchmaker.reduction.simplify import simplify, tell, watched, watchers
@@ -83,6 +86,9 @@ class Reduction:
                 lines.append(f"  with the facts: {unparse(fate.bound)}")
                 lines += [f"    {unparse(b)}  =>  {phrase(a)}" for b, a in fate.steps()]
             lines.append(f"  {_FATES[fate.verdict]}{_residual(fate)}")
+        never = any(fate.verdict is Verdict.NEVER for fate in self.fates)
+        if self.verdict is Verdict.NEVER and not never:
+            lines.append("the clauses contradict each other: no value does for all of them")
         return "\n".join([*lines, f"verdict: {self.verdict}", f"residual: {phrase(self.residual)}"])
 
 
@@ -136,7 +142,10 @@ def reduce(
     fates = []
     for clause in conjuncts(requirement):
         with_facts = binder.bind(clause)
-        residual = simplify(with_facts, MATCH)
+        try:
+            residual = simplify(with_facts, MATCH)
+        except RecursionError:
+            raise ReductionError(TOO_DEEP) from None
         fates.append(Fate(clause, verdict_of(residual), residual, with_facts))
     whole = conjunction_of([fate.residual for fate in fates])
     verdict = verdict_of(whole)
@@ -161,7 +170,27 @@ def conjunction_of(residuals: list[Expr]) -> Expr:
                 return FALSE
         else:
             left.update(dict.fromkeys(conjuncts(residual)))
-    return conjunction(list(left))
+    return FALSE if contradict(left) else conjunction(list(left))
+
+
+def contradict(clauses: Iterable[Expr]) -> bool:
+    """Whether comparisons among the clauses leave an attribute no value: ``x > 5 && x < 3``.
+
+    >>> from matchmaker import parse_expr
+    >>> for text in ("other.x > 5 && other.x < 9", "other.x > 5 && other.y && other.x < 3"):
+    ...     print(contradict(conjuncts(parse_expr(text))))
+    False
+    True
+    """
+    compared: dict[Expr, list[Expr]] = {}
+    for clause in clauses:
+        if isinstance(clause, Binary) and isinstance(clause.right, Literal):
+            compared.setdefault(clause.left, []).append(clause)
+    for several in compared.values():
+        atoms = [tested(clause) for clause in several] if len(several) > 1 else []
+        if fold(Domain.__and__, (atom[1]["T"] for atom in atoms if atom), ANY) == NOTHING:
+            return True
+    return False
 
 
 def reduce_many(

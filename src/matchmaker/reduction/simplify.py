@@ -154,8 +154,22 @@ def _without_repetitions(node: Expr) -> Expr:
 
 
 def _strict(node: Binary, demand: Demand) -> Expr:
-    left, right = simplify(node.left, VALUE), simplify(node.right, VALUE)
-    folded = fold_constant(rebuild(node, (left, right)))
+    # A sum of thousands is taken apart in a loop, as other chains are.
+    links = [node]
+    while isinstance(rest := links[-1].left, Binary) and rest.operator not in _CHAINS:
+        links.append(rest)
+    result = simplify(links[-1].left, VALUE)
+    while links:
+        link = links.pop()
+        wanted = VALUE if links else demand
+        result = _strict_link(rebuild(link, (result, simplify(link.right, VALUE))), wanted)
+        if links and watchers:
+            tell(link, wanted, result)
+    return result
+
+
+def _strict_link(node: Expr, demand: Demand) -> Expr:
+    folded = fold_constant(node)
     if not isinstance(folded, Binary):
         return folded
     for law in (absorb_exceptional, elvis_of_constant, constant_to_the_right):

@@ -245,12 +245,12 @@ def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(DescriptionError, match="status 1: slurm_load_node error"):
         ask(fails)
     monkeypatch.setattr(asking, "MOST", 1000)
-    with pytest.raises(DescriptionError, match="prints more than"):
+    with pytest.raises(DescriptionError, match="too much output"):
         ask([sys.executable, "-c", "print('x' * 10000)"])
     monkeypatch.setattr(asking, "SECONDS", 0.2)
-    with pytest.raises(DescriptionError, match=r"no end within"):
+    with pytest.raises(DescriptionError, match=r"did not end within"):
         ask(["sh", "-c", "exec >&- 2>&-; exec sleep 60"])
-    with pytest.raises(DescriptionError, match=r"no answer within"):
+    with pytest.raises(DescriptionError, match=r"did not end within"):
         ask([sys.executable, "-c", "import time; time.sleep(60)"])
 
 
@@ -265,3 +265,11 @@ def test_describe_asks_the_commands_it_names() -> None:
     found = description.describe("lsf", lambda argv: answers[tuple(argv)])
     assert len(found.nodes) == 2
     assert json.loads(outputs.LSF_QUEUES)["QUEUES"] == len(found.queues)
+
+
+@pytest.mark.parametrize("lrms", ["slurm", "torque", "sge", "htcondor"])
+def test_an_empty_output_is_no_description(lrms: str) -> None:
+    with pytest.raises(DescriptionError, match="nothing at all"):
+        read_description(lrms, [("first", ""), ("second", " \n")])
+    with pytest.raises(DescriptionError, match="nothing at all"):
+        description.describe(lrms, lambda _: "")

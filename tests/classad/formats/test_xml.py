@@ -190,3 +190,23 @@ def test_long_attributes_count_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"<c>{element * 20}</c>"
     assert list(parse_ads(text, "xml", errors="report", report=wrong.append)) == []
     assert ["an ad goes on" in error.message for error in wrong] == [True]
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [(r"a\\b", r"a\b"), (r"a\"b", 'a"b'), ('a"b', 'a"b'), (r"a\nb", "a\nb"), (r"\101", "A"),
+     (r"\d", "d"), ("a\\", "a\\")],
+)  # fmt: skip
+def test_a_string_has_the_backslashes_that_it_has_between_quotes(written: str, text: str) -> None:
+    # As condor_status reads it, and prints it with -xml.
+    ad = parse_ad(f'<c><a n="A"><s>{written}</s></a></c>', format="xml")
+    assert ad.eval("A") == text
+
+
+def test_a_backslash_is_written_as_two() -> None:
+    assert r"<s>C:\\temp</s>" in dumps(ClassAd({"Dir": r"C:\temp"}), format="xml")
+
+
+def test_a_string_with_a_nul_is_an_error_there_too() -> None:
+    with pytest.raises(ParseError, match="cannot hold"):
+        parse_ad(r'<c><a n="A"><s>a\0b</s></a></c>', format="xml")

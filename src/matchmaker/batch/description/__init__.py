@@ -92,6 +92,9 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
         if len(text.content) > MOST:
             raise text.wrong(f"it has more than {MOST >> 20} million characters")
     nodes, queues = _system(lrms).read(texts)
+    if texts and not any(text.content.strip() for text in texts):
+        sources = ", ".join(text.source for text in texts)
+        raise DescriptionError(f"{sources}: nothing at all; an empty output is no description")
     if texts and not (nodes or queues):
         for text in texts:
             if text.skipped:

@@ -19,6 +19,7 @@ COMMANDS: Final = (("condor_status", "-json"), ("condor_status", "-schedd", "-js
 
 _OF_HOSTS: Final = {
     "LRMSType": '"htcondor"',
+    "NodeState": "State",
     "Available": 'State is undefined || (State != "Owner" && State != "Drained")',
     "GlueHostArchitectureSMPSize": "DetectedCpus ?: (TotalCpus ?: Cpus)",
     "GlueHostMainMemoryRAMSize": "DetectedMemory ?: (TotalMemory ?: Memory)",

@@ -28,6 +28,7 @@ from matchmaker.classad.formats.stream import (
 )
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import MAX_NESTING, parse_expr
+from matchmaker.classad.quoting import unescape
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 PROLOGUE: Final = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
 
+_BACKSLASH: Final = "\\"
 _DEEPEST: Final = 3 * MAX_NESTING
 """How many elements may be open: an ad within an ad opens two of them."""
 
@@ -258,7 +260,14 @@ def _tag(part: Expr) -> str:
 
 
 def _string(element: _Element) -> Expr:
-    return Literal(element.content())
+    """HTCondor writes and reads a string here as between quotes, with its backslashes."""
+    text = element.content()
+    if "\\" not in text or element.attributes.get("escaped") == "t":
+        return Literal(text)
+    try:
+        return Literal(unescape(text))
+    except ValueError as error:
+        raise ParseError(str(error)) from None
 
 
 def _expression(element: _Element) -> Expr:
@@ -343,7 +352,7 @@ def _element(node: Expr) -> str:
         if isinstance(value, int):
             return f"<i>{value}</i>"
         if isinstance(value, str) and value.isprintable():
-            return f"<s>{escape(value)}</s>"
+            return f"<s>{escape(value.replace(_BACKSLASH, 2 * _BACKSLASH))}</s>"
     text = unparse(node)
     if _FORBIDDEN.search(text):
         return f'<e escaped="t">{escape(json.dumps(text)[1:-1])}</e>'

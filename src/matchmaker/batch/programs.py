@@ -1,0 +1,123 @@
+"""Running a program without a shell, for a bounded time and output: a site's own, a batch system's.
+
+It is ended with all that it has started where it takes too long, says too much, or nobody waits for
+it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+_PIECE: Final = 1 << 16
+
+
+class ProgramError(Exception):
+    """A program that cannot be run to its end; the message, without its name, is why."""
+
+
+class NoProgramError(ProgramError):
+    """A program that is not there."""
+
+
+@attrs.frozen(slots=True)
+class Ended:
+    """What a program came to: its exit status, its output, and what it complained of."""
+
+    status: int
+    output: bytes
+    complaint: bytes
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    seconds: float,
+    most: int,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Ended:
+    """Runs a program to its end, without input.
+
+    Args:
+        argv: the program and its words.
+        seconds: how long it may take in all.
+        most: how many bytes it may print, output and complaint together.
+        env: its environment, this process's if not given.
+        cwd: the folder that it runs in, the current one if not given.
+
+    Raises:
+        NoProgramError: where it is not there.
+        ProgramError: where it cannot be started, takes too long or says too much.
+
+    >>> run(["printf", "%s", "$(id)"], seconds=10, most=100)
+    Ended(status=0, output=b'$(id)', complaint=b'')
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603 - words, and no shell
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise NoProgramError(error.strerror or "not found") from None
+    except OSError as error:
+        raise ProgramError(error.strerror or str(error)) from None
+    end = time.monotonic() + seconds
+    with process:
+        try:
+            output, complaint = _both(process, end, most)
+            status = process.wait(max(0.0, end - time.monotonic()))
+        except (TimeoutError, subprocess.TimeoutExpired):
+            _end(process)
+            raise ProgramError(f"it did not end within {seconds:g} seconds") from None
+        except BaseException:
+            _end(process)
+            raise
+    return Ended(status, output, complaint)
+
+
+def _both(process: subprocess.Popen[bytes], end: float, most: int) -> tuple[bytes, bytes]:
+    """Standard output and error, read together so that neither waits for the other."""
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - pipes
+    said: dict[object, list[bytes]] = {process.stdout: [], process.stderr: []}
+    size = 0
+    with selectors.DefaultSelector() as waiting:
+        for pipe in said:
+            waiting.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, end - time.monotonic()))
+            if not ready or time.monotonic() > end:
+                raise TimeoutError
+            for key, _ in ready:
+                piece = os.read(key.fd, _PIECE)
+                size += len(piece)
+                if size > most:
+                    raise ProgramError(f"too much output: more than {_size(most)}")
+                if piece:
+                    said[key.fileobj].append(piece)
+                else:
+                    waiting.unregister(key.fileobj)
+    return b"".join(said[process.stdout]), b"".join(said[process.stderr])
+
+
+def _size(number: int) -> str:
+    return f"{number >> 20} MiB" if number >= 1 << 20 else f"{number >> 10} KiB"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a program with all that it has started, which may hold the pipes open."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,70 @@
+"""An endpoint with a share of GLUE 2.0, as the queue of GLUE 1.3 that the two are.
+
+Several pairs may go by one id: shares of one queue, which are its VO views. `glue20` finds the
+pairs and links the queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from matchmaker.glue.access import RULES
+from matchmaker.glue.linking import Record
+from matchmaker.glue.records import ComputingElement, VOView
+from matchmaker.glue.translate import VO_VIEW, marks
+from matchmaker.glue.typed import Facts
+
+_SUBMISSION = ("jobcreation", "jobexecution", "jobmanagement", "jobsubmission", "jobdescription")
+
+
+@attrs.frozen(slots=True, eq=False)
+class Pair:
+    """An endpoint with a share, as GLUE 1.3 would call and describe it."""
+
+    ce_id: str
+    share: Record
+    values: Facts
+
+
+def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]]:
+    """The queues that pairs of one id are: one, with a view for each share that is a view.
+
+    Shares of one queue that do not say what they are to it become its views, where they have rules
+    of access of their own; else they stand apart, under an id with their own.
+    """
+    own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
+    views = [pair for pair in group if marks(pair.share, VO_VIEW)]
+    if len(own) > 1:
+        views += [pair for pair in own if pair.values.get(RULES)]
+        for pair in own:
+            if not pair.values.get(RULES):
+                yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
+        own = []
+    if not own and not views:
+        return
+    shared = own[0].values if own else _common([pair.values for pair in views])
+    made = tuple(
+        VOView((marks(pair.share, VO_VIEW) or (pair.share.id,))[0], pair.values) for pair in views
+    )
+    yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
+
+
+def _common(all_values: Sequence[Facts]) -> Facts:
+    """What all of several agree on, less the rules of access, which are each one's own."""
+    first, *others = all_values
+    made = Facts()
+    agreed = {
+        name: value
+        for name, value in first.items()
+        if name != RULES and all(name in other and other[name] == value for other in others)
+    }
+    made.take(agreed, first.cleaned)
+    return made
+
+
+def takes_jobs(endpoint: Record) -> bool:
+    """Whether an endpoint is for jobs; others of a service are for information or delegation."""
+    said = [capability.lower() for capability in endpoint.texts("GLUE2EndpointCapability")]
+    return not said or any(word in capability for capability in said for word in _SUBMISSION)

@@ -1,0 +1,116 @@
+"""Where queues are offered: a batch system's queues as those of a site's computing element.
+
+A batch system knows its queues by name. Who publishes them must say besides at which endpoint jobs
+are submitted, of which site they are, and whom they admit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from matchmaker.classad import ClassAd, Value
+from matchmaker.classad.ad import first_text
+from matchmaker.glue.access import RULES
+from matchmaker.glue.clean_texts import access_rule
+from matchmaker.glue.flatten import unwrap
+
+_ENDPOINT: Final = re.compile(
+    r"(?P<host>[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?):(?P<port>[0-9]{1,5})/(?P<kind>[a-z0-9_.]+)",
+    re.IGNORECASE | re.ASCII,
+)
+_NAMES: Final = ("CEid", "GlueCEUniqueID")
+_RULES: Final = ("VO:", "VOMS:", "DENY:")
+
+
+def place(
+    queues: Iterable[ClassAd],
+    endpoint: str | None = None,
+    *,
+    site: str | None = None,
+    vos: Iterable[str] = (),
+) -> list[ClassAd]:
+    """Ads of queues with what a batch system does not know of them, ready for `describe`.
+
+    Args:
+        queues: as a batch system describes them, or ads of computing elements, which keep what they
+            say of themselves.
+        endpoint: where jobs are submitted, ``HOST:PORT/INTERFACE``; with batch system and queue it
+            makes ``CEid``, as the gLite broker reads it.
+        site: the name of the site.
+        vos: whom the queues admit: virtual organisations, VOMS groups and roles, which begin with a
+            slash, or whole rules. None of them leaves the queues open.
+
+    Raises:
+        ValueError: for another endpoint, for what is no rule, and for a queue that has no
+            ``CEid`` and no endpoint, name or batch system that would make one.
+
+    >>> queue = ClassAd({"QueueName": "long", "LRMSType": "slurm"})
+    >>> [ce] = place([queue], "ce.s.grid:8443/cream", site="S", vos=["cms", "/atlas/Role=pilot"])
+    >>> ce.eval("CEid"), ce.eval("GlueSiteUniqueID")
+    ('ce.s.grid:8443/cream-slurm-long', 'S')
+    >>> ce.eval("GlueCEAccessControlBaseRule")
+    ['VO:cms', 'VOMS:/atlas/Role=pilot']
+    """
+    rules: list[Value] = [rule(vo) for vo in vos]
+    common: dict[str, Value] = {}
+    if site is not None:
+        if not site.strip():
+            raise ValueError("a site needs a name")
+        common["GlueSiteUniqueID"] = site.strip()
+    if rules:
+        common[RULES] = rules
+    found = []
+    for wrapped in queues:
+        ad = unwrap(wrapped).copy()
+        if not first_text(ad, _NAMES):
+            for name, value in _placed(ad, endpoint).items():
+                ad[name] = value
+        for name, value in common.items():
+            if name not in ad:
+                ad[name] = value
+        found.append(ad)
+    return found
+
+
+def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
+    """What an endpoint makes of a batch system's queue."""
+    queue = first_text(ad, ("QueueName", "Name"))
+    lrms = first_text(ad, ("LRMSType", "GlueCEInfoLRMSType"))
+    if not queue or not lrms:
+        raise ValueError("an ad of a queue has neither a CEid nor a QueueName and an LRMSType")
+    if endpoint is None:
+        raise ValueError(
+            f"{queue} is a queue of {lrms}; to be published it needs the endpoint that jobs are"
+            " submitted to, such as ce.site.org:8443/cream"
+        )
+    known = _ENDPOINT.fullmatch(endpoint)
+    if known is None or not 0 < int(known["port"]) < 1 << 16:
+        raise ValueError(
+            f"{endpoint!r} is no endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream"
+        )
+    host = known["host"].lower()
+    place = f"{host}:{int(known['port'])}/{known['kind']}"
+    return {
+        "CEid": f"{place}-{lrms.replace('-', '_')}-{queue}",
+        "GlueClusterUniqueID": host,
+        "GlueCEHostingCluster": host,
+        "GlueCEInfoHostName": host,
+        "GlueCEInfoGatekeeperPort": int(known["port"]),
+        "GlueCEInfoJobManager": known["kind"],
+    }
+
+
+def rule(vo: str) -> str:
+    """The rule of access that admits a virtual organisation, or a VOMS group and role.
+
+    >>> rule("cms"), rule("/cms/Role=pilot"), rule("DENY:/cms/Role=bad"), rule("/O=grid/CN=Ada")
+    ('VO:cms', 'VOMS:/cms/Role=pilot', 'DENY:/cms/Role=bad', '/O=grid/CN=Ada')
+    """
+    text = vo.strip()
+    if not text.upper().startswith(_RULES) and not (text.startswith("/") and "/CN=" in text):
+        text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
+    if not (text.isascii() and text.isprintable()) or access_rule(RULES, text) is None:
+        raise ValueError(f"{vo!r} names no virtual organisation, group, role or subject")
+    return text

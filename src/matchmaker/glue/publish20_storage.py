@@ -1,0 +1,68 @@
+"""Publishing storage as entries of GLUE 2.0: its services, its shares, and whom it is close to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matchmaker.glue.ldif import Entry
+from matchmaker.glue.publish import Pairs, Writer, rdn
+from matchmaker.glue.publishable import texts
+from matchmaker.glue.records import ComputingElement, StorageElement
+from matchmaker.glue.renaming import left, named, serving
+from matchmaker.glue.translate import CE_ID
+
+
+def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> Iterator[Entry]:
+    """The entries of a storage element, under a name, with the pairs that say its site."""
+    dn = f"{rdn('GLUE2ServiceID', element.id)},{home}"
+    values = named(element.values, "GLUE2Service", "GLUE2Entity")
+    more = [
+        ("GLUE2ServiceID", element.id),
+        ("GLUE2ServiceType", "org.ogf.glue.StorageService"),
+        *site,
+    ]
+    other = left(element.values, values, "GlueSE")
+    yield writer.entry(dn, "GLUE2StorageService", values, more, other)
+    for area in element.areas:
+        ident = f"{element.id}/{area.id}"
+        below = f"{rdn('GLUE2ShareID', ident)},{dn}"
+        shown = named(area.values, "GLUE2StorageShare", "GLUE2Share", "GLUE2Entity")
+        more = [
+            ("GLUE2ShareID", ident),
+            ("GLUE2ShareServiceForeignKey", element.id),
+        ]
+        if state := serving(element.values.get("GlueSEStatus")):
+            more.append(("GLUE2StorageShareServingState", state))
+        other = left(area.values, shown, "GlueSA")
+        yield writer.entry(below, "GLUE2StorageShare", shown, more, other)
+        rules = texts(area.values.get("GlueSAAccessControlBaseRule")) or [f"VO:{area.id}"]
+        yield from policy(writer, below, ident, rules)
+
+
+def policy(writer: Writer, dn: str, share: str, rules: list[str]) -> Iterator[Entry]:
+    """The entry of a share's rules of access, where it has any."""
+    if rules:
+        ident = f"{share}_policy"
+        more = [
+            ("GLUE2PolicyID", ident),
+            ("GLUE2MappingPolicyShareForeignKey", share),
+        ]
+        values = {"GLUE2PolicyRule": [*rules]}
+        yield writer.entry(
+            f"{rdn('GLUE2PolicyID', ident)},{dn}", "GLUE2MappingPolicy", values, more
+        )
+
+
+def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -> Iterator[Entry]:
+    """The entries that tie a queue's service to the storage that is close to the queue."""
+    for bind in ce.binds:
+        ident = f"{ce.id}_{bind.se_id}"
+        more = [
+            ("GLUE2ToStorageServiceID", ident),
+            ("GLUE2ToStorageServiceComputingServiceForeignKey", service_id),
+            ("GLUE2ToStorageServiceStorageServiceForeignKey", bind.se_id),
+            ("GLUE2EntityOtherInfo", f"{CE_ID}={ce.id}"),
+        ]
+        values = {"GLUE2ToStorageServiceLocalPath": bind.mount} if bind.mount else {}
+        dn = f"{rdn('GLUE2ToStorageServiceID', ident)},{service}"
+        yield writer.entry(dn, "GLUE2ToStorageService", values, more)

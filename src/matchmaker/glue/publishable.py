@@ -1,0 +1,212 @@
+"""What of a snapshot a directory can hold: ids that it takes, each once, and links that lead there.
+
+Before entries are made, `publishable` leaves out what has no id that the schema can hold or the id
+of another, and says so. Where things stand that belong to no site is decided here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+from unicodedata import category, normalize
+
+import attrs
+
+from matchmaker.classad import Value
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.records import (
+    Cluster,
+    ComputingElement,
+    Snapshot,
+    Values,
+    split_id,
+)
+
+NOWHERE: Final = "resource"
+"""What stands for the site of things that belong to none, as a single resource publishes itself."""
+
+_T = TypeVar("_T")
+_SHOWN: Final = 200
+_UNSEEN: Final = frozenset({"Cc", "Cf"})
+
+
+def texts(value: Value | None) -> list[str]:
+    """The texts of a value: of a list those in it, of a text itself.
+
+    >>> texts("VO:cms"), texts(["VO:cms", 7]), texts(None)
+    (['VO:cms'], ['VO:cms'], [])
+    """
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, str)]
+
+
+def key(ident: str) -> str:
+    r"""An id as ids are compared: directories see neither case nor spare space in them.
+
+    Nor do they see how a character is composed, and what has no width (RFC 4518, section 2).
+
+    >>> key(" CE01  a "), key("\ufb01le")
+    ('ce01 a', 'file')
+    """
+    text = ident.lower()
+    if not text.isascii():
+        text = normalize("NFKC", text).lower()
+    if not text.isprintable():
+        text = "".join(char for char in text if char.isspace() or category(char) not in _UNSEEN)
+    return " ".join(text.split())
+
+
+def publishable(snapshot: Snapshot, version: str, report: Report) -> Snapshot:
+    """A snapshot with what a version of GLUE can hold, each queue's cluster among its clusters.
+
+    Args:
+        snapshot: linked records.
+        version: ``1.3``, whose ids are ASCII, or ``2.0``.
+        report: called with ``publish.id`` for an id that cannot be held, ``publish.duplicate`` for
+            a second one, ``publish.no-site`` for what belongs to no site.
+    """
+    check = _Check(version, report)
+    sites = tuple(check.named("site", snapshot.sites))
+    clusters = check.clusters(snapshot)
+    queues = []
+    for ce in check.named("queue", snapshot.computing_elements):
+        cluster = clusters.get(_place(ce.cluster)) if ce.cluster is not None else None
+        if cluster is None:
+            check.homeless("queue", ce.id)
+        queues.append(
+            attrs.evolve(
+                ce,
+                cluster=cluster,
+                views=tuple(check.named(f"view of {ce.id}", ce.views)),
+                binds=tuple(check.named(f"bind of {ce.id}", ce.binds, "se_id")),
+                bound=tuple(se for se in ce.bound if not check.wrong(se)),
+            )
+        )
+    elements = [
+        attrs.evolve(element, areas=tuple(check.named(f"area of {element.id}", element.areas)))
+        for element in check.named("storage element", snapshot.storage_elements)
+    ]
+    found = Snapshot(sites, tuple(clusters.values()), tuple(queues), tuple(elements))
+    homes = homes_of_storage(found)
+    for cluster in found.clusters:
+        if not cluster.site_id:
+            check.homeless("cluster", cluster.id)
+    for element in elements:
+        if not homes[element.id]:
+            check.homeless("storage element", element.id)
+    return found
+
+
+def homes_of_storage(snapshot: Snapshot) -> Mapping[str, str]:
+    """The site of each storage element: by its own key, else of the first queue close to it."""
+    close: dict[str, str] = {}
+    for ce in snapshot.computing_elements:
+        if ce.cluster is not None and ce.cluster.site_id:
+            for bind in ce.binds:
+                close.setdefault(key(bind.se_id), ce.cluster.site_id)
+    return {
+        element.id: _own_site(element.values) or close.get(key(element.id), "")
+        for element in snapshot.storage_elements
+    }
+
+
+def _own_site(values: Values) -> str:
+    for text in texts(values.get("GlueForeignKey")):
+        name, _, ident = text.partition("=")
+        if name.strip().lower() == "gluesiteuniqueid":
+            return ident.strip()
+    return ""
+
+
+@attrs.frozen(slots=True)
+class _Check:
+    """What is wrong with ids, for one version of GLUE."""
+
+    version: str
+    report: Report
+
+    def wrong(self, ident: str) -> str:
+        """Why a directory cannot hold an id; empty where it can."""
+        if "\0" in ident or any("\ud800" <= char <= "\udfff" for char in ident):
+            return "an id that is no text of a directory"
+        if not key(ident):
+            return "an id with nothing to be seen in it"
+        if self.version == "1.3" and not ident.isascii():
+            return "GLUE 1.3 has ids in ASCII only"
+        return ""
+
+    def named(self, kind: str, records: Iterable[_T], by: str = "id") -> Iterator[_T]:
+        """Those with an id that can be held and is not another's, without space around it."""
+        seen: set[str] = set()
+        ident_of: Callable[[Any], str] = attrgetter(by)
+        for record in records:
+            ident = ident_of(record).strip()
+            if why := self.wrong(ident):
+                said = f"{why}: this {kind} is left out"
+                self.report(Issue("publish.id", said, raw=ident[:_SHOWN]))
+            elif key(ident) in seen:
+                said = f"this {kind} has the id of another but for case and space; it is left out"
+                self.report(Issue("publish.duplicate", said, raw=ident[:_SHOWN]))
+            else:
+                seen.add(key(ident))
+                same = ident == ident_of(record)
+                yield record if same else attrs.evolve(record, **{by: ident})  # type: ignore[misc]
+
+    def homeless(self, kind: str, ident: str) -> None:
+        """Tells of what belongs to no site."""
+        said = f"no site is told for this {kind}; it is published apart, as {NOWHERE!r}"
+        self.report(Issue("publish.no-site", said, raw=ident[:_SHOWN]))
+
+    def clusters(self, snapshot: Snapshot) -> dict[tuple[str, ...], Cluster]:
+        """The clusters by what queues see of them, those too that only a queue knows.
+
+        GLUE 2.0 may show a cluster with some of its hosts to some of its queues. GLUE 1.3 has no
+        word for that: there each such set of hosts is a cluster, after the first by the name of its
+        first queue.
+        """
+        told = [*snapshot.clusters]
+        told += [ce.cluster for ce in snapshot.computing_elements if ce.cluster is not None]
+        queues: dict[tuple[str, ...], ComputingElement] = {}
+        for ce in snapshot.computing_elements:
+            if ce.cluster is not None:
+                queues.setdefault(_place(ce.cluster), ce)
+        found: dict[tuple[str, ...], Cluster] = {}
+        names: set[str] = set()
+        for cluster in told:
+            place, ident = _place(cluster), cluster.id.strip()
+            if place in found:
+                continue
+            if why := self.wrong(ident):
+                said = f"{why}: this cluster is left out"
+                self.report(Issue("publish.id", said, raw=ident[:_SHOWN]))
+                continue
+            if self.version == "1.3" and key(ident) in names:
+                ident += f"/{_queue(queues[place]) if place in queues else len(found)}"
+            names.add(key(ident))
+            found[place] = attrs.evolve(
+                cluster,
+                id=ident,
+                site_id="" if self.wrong(cluster.site_id) else cluster.site_id.strip(),
+                subclusters=tuple(self.named(f"SubCluster of {ident}", cluster.subclusters)),
+            )
+        return found
+
+
+def _place(cluster: Cluster) -> tuple[str, ...]:
+    return (key(cluster.id), *(key(sub.id) for sub in cluster.subclusters))
+
+
+def _queue(ce: ComputingElement) -> str:
+    parts = split_id(ce.id)
+    return parts[2] if parts else ce.id
+
+
+def whole(clusters: Iterable[Cluster]) -> Iterator[Cluster]:
+    """Clusters once each, with all the hosts that any of their queues sees."""
+    found: dict[str, Cluster] = {}
+    for cluster in clusters:
+        known = found.get(cluster.id, cluster)
+        subs = {sub.id: sub for sub in (*known.subclusters, *cluster.subclusters)}
+        found[cluster.id] = attrs.evolve(known, subclusters=tuple(subs.values()))
+    yield from found.values()

@@ -1,0 +1,108 @@
+"""Requirements that are made to take long: the work is bounded, and the answer or refusal clear."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from matchmaker import ClassAd, Reduction, ReductionError, Verdict, parse_ad, parse_expr, reduce
+from matchmaker.classad.nodes import Binary, Expr, Unary
+from matchmaker.reduction import bind, bounds
+from matchmaker.reduction.bounds import MOST_BOXES
+from matchmaker.reduction.outline import Outline, outline
+
+
+def reduced(attributes: str) -> Reduction:
+    return reduce(parse_ad(f"[ {attributes} ]"), ClassAd(), scope)
+
+
+def scope(name: str) -> str:
+    return "host" if name.lower().startswith("host") else "policy"
+
+
+@pytest.mark.parametrize("operator", ["+", "==", "|", "<"])
+def test_a_chain_of_thousands_is_no_deeper_than_one_link(operator: str) -> None:
+    text = f" {operator} ".join(["other.HostA"] * 3000)
+    assert reduced(f"Requirements = ({text}) is 5").residual is parse_expr(f"({text}) is 5")
+
+
+DOUBLED = ("a{0} || a{0}", "a{0} ? other.HostB > {0} : !a{0}", "a{0} + a{0}")
+
+
+@pytest.mark.parametrize("inner", DOUBLED)
+def test_names_that_double_each_other_are_refused(inner: str) -> None:
+    chain = "; ".join(f"a{n + 1} = {inner.format(n)}" for n in range(50))
+    with pytest.raises(ReductionError, match="more than 100000 steps"):
+        reduced(f"a0 = other.HostA > 1; {chain}; Requirements = a50")
+
+
+def test_a_long_way_from_name_to_name_is_refused() -> None:
+    chain = "; ".join(f"a{n + 1} = a{n}" for n in range(3000))
+    with pytest.raises(ReductionError, match="too deep"):
+        reduced(f"a0 = other.HostA > 1; {chain}; Requirements = a3000")
+
+
+def test_every_name_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed = []
+
+    def noted(node: Expr) -> Outline:
+        followed.append(node)
+        return outline(node)
+
+    monkeypatch.setattr(bind, "outline", noted)
+    chain = "; ".join(f"a{n + 1} = a{n}" for n in range(100))
+    names = " && ".join(f"a{n}" for n in range(101))
+    assert reduced(f"a0 = true; {chain}; Requirements = {names}").verdict is Verdict.ALWAYS
+    assert len(followed) < 100 * 6
+
+
+def test_facts_that_take_long_are_not_evaluated_for_each_clause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chain = "; ".join(f"a{n + 1} = a{n} + a{n}" for n in range(8))
+    clauses = " && ".join(f"a8 > {n}" for n in range(300))
+    wanted = f"a0 = 1; {chain}; Requirements = {clauses}"
+    assert reduced(wanted).verdict is Verdict.NEVER
+    monkeypatch.setattr(bind, "MOST_EVALUATED", 100_000)
+    with pytest.raises(ReductionError, match="take too long"):
+        reduced(wanted)
+
+
+def test_nesting_that_no_text_has_is_refused() -> None:
+    node: Expr = parse_expr("other.HostA")
+    for _ in range(20_000):
+        node = Binary("is", parse_expr("other.HostB"), Unary("-", node))
+    with pytest.raises(ReductionError, match="too deep"):
+        reduce(ClassAd({"Requirements": node}), ClassAd(), scope)
+
+
+@pytest.mark.parametrize("count", [60, 800])
+@pytest.mark.parametrize(("outer", "inner"), [("&&", "||"), ("||", "&&")])
+def test_alternations_have_bounded_bounds(outer: str, inner: str, count: int) -> None:
+    parts = [f'(other.HostA > {n} {inner} other.HostB == "x{n}")' for n in range(count)]
+    made = reduced(f"Requirements = {f' {outer} '.join(parts)}")
+    found = bounds(made.residual)
+    assert 0 < len(found.boxes) <= MOST_BOXES
+    good, bad = ClassAd({"HostA": count, "HostB": "x0"}), ClassAd({"HostA": -1, "HostB": "y"})
+    assert found.accepts(good)
+    assert not found.accepts(bad)
+    assert found.necessary is not None
+    assert found.necessary.accepts(good)
+
+
+def test_all_clauses_together_take_no_more_than_some_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Each of them alone takes all that a clause may take.
+    def clause(number: int) -> str:
+        inner = "".join(f" ? other.HostA > {n} : other.HostB < {n + number})" for n in range(40))
+        return f"{'(' * 40}other.HostB > {number}{inner}"
+
+    monkeypatch.setattr(sys.modules["matchmaker.reduction.bounds"], "MOST_STEPS", 400)
+    condition = parse_expr(" && ".join(clause(n) for n in range(12)))
+    found = bounds(condition)
+    assert len(found.boxes) <= MOST_BOXES
+    for high in (-1, 5, 50, 100):
+        host = ClassAd({"HostA": high, "HostB": 50})
+        assert found.accepts(host) is (condition.eval(target=host) is True)
