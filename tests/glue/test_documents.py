@@ -330,7 +330,7 @@ def test_links_of_many_with_many_are_limited(monkeypatch: pytest.MonkeyPatch) ->
         return hosts, sum(len(queue.binds) for queue in queues), rules.count("link.too-many")
 
     assert links() == (400, 400, 0)
-    monkeypatch.setattr(glue20, "LINKS_LIMIT", (100, 0))
+    monkeypatch.setattr(glue20, "LINKS", (100, 0))
     hosts, binds, told = links()
     assert hosts + binds == 100
     assert told == 1

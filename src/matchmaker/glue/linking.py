@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
 import attrs
 
@@ -16,6 +18,9 @@ from matchmaker.glue.records import Values
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+_T = TypeVar("_T")
 
 
 @attrs.frozen(slots=True)
@@ -35,6 +40,36 @@ class Record:
         """The texts of an attribute that has a list of them."""
         found = self.values.get(name, ())
         return tuple(x for x in found if isinstance(x, str)) if isinstance(found, list) else ()
+
+
+@attrs.define(slots=True)
+class Allowance:
+    """How many of something a source may make; what is beyond is left out, and told once.
+
+    Attributes:
+        most: so many.
+        what: of what, in the plural.
+        report: called with the `Issue` ``link.too-many``.
+    """
+
+    most: int
+    what: str
+    report: Report
+    _used: int = attrs.field(default=0, init=False)
+    _told: bool = attrs.field(default=False, init=False)
+
+    def few(self, made: Iterable[_T], record: Record) -> list[_T]:
+        """What is made of a record, as far as there is room; no more of it is asked for."""
+        left = self.most - self._used
+        kept = list(islice(made, left + 1))
+        if len(kept) > left:
+            kept.pop()
+            if not self._told:
+                self._told = True
+                said = f"more than {self.most} {self.what}; the others are left out"
+                self.report(finding(record, "link.too-many", said))
+        self._used += len(kept)
+        return kept
 
 
 def _parts(dn: str) -> list[str]:
