@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -156,6 +158,25 @@ def test_a_queue_needs_an_id(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="versions"):
         glue.write_ldif([], tmp_path / "x.ldif", version="3")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    kept, link, pipe = tmp_path / "kept.ldif", tmp_path / "site.ldif", tmp_path / "pipe"
+    kept.touch(mode=0o640)
+    link.symlink_to(kept)
+    glue.write_ldif([parse_ad(QUEUE)], link)
+    assert link.is_symlink()
+    assert "GlueCEUniqueID: ce.s.grid" in kept.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+    os.mkfifo(pipe)
+    taken = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        glue.write_ldif([parse_ad(QUEUE)], pipe)
+        assert os.read(taken, 1 << 20) == kept.read_bytes()
+    finally:
+        os.close(taken)
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [kept, pipe, link]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and 
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Literal
 import attrs
 
 from matchmaker.classad import ClassAd
+from matchmaker.classad.formats.files import replacing
 from matchmaker.glue.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
@@ -287,15 +288,9 @@ def write_ldif(
     found = source.snapshot if isinstance(source, Glue) else source
     snapshot = found if isinstance(found, Snapshot) else describe(found)
     issues: list[Issue] = []
-    text = io.StringIO("")
-    for maker in makers[version]:
-        write_entries(maker(snapshot, issues.append), text)
-    if isinstance(file, (str, os.PathLike)):
-        half = Path(f"{os.fspath(file)}.part")
-        half.write_text(text.getvalue(), encoding="ascii")
-        half.replace(file)
-    else:
-        file.write(text.getvalue())
+    made = [entry for maker in makers[version] for entry in maker(snapshot, issues.append)]
+    with replacing(file) if isinstance(file, (str, os.PathLike)) else nullcontext(file) as opened:
+        write_entries(made, opened)
     return tuple(dict.fromkeys(issues))  # both versions find the same fault in the same thing
 
 

@@ -17,7 +17,7 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.gathering import gather
-from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, split_id
+from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, queue_name
 from matchmaker.glue.schema import attribute
 
 _OF_HOSTS = "GlueHost"
@@ -70,7 +70,7 @@ def describe(
     for (ident, behind), queues_there in seen.items():
         cluster = queues_there[0].cluster
         if cluster is not None and behind:
-            name = f"{ident}/{_queue_name(queues_there[0])}" if ident in several else ident
+            name = f"{ident}/{queue_name(queues_there[0].id)}" if ident in several else ident
             subs = _subclusters(name, [nodes[number] for number in behind], split=split)
             cluster = attrs.evolve(cluster, subclusters=subs)
         if cluster is not None:
@@ -113,14 +113,9 @@ def _queues(ad: ClassAd) -> frozenset[str] | None:
     return frozenset(q for q in told if isinstance(q, str)) if isinstance(told, list) else None
 
 
-def _queue_name(ce: ComputingElement) -> str:
-    parts = split_id(ce.id)
-    return parts[2] if parts is not None else ce.id
-
-
 def _behind(ce: ComputingElement, nodes: Sequence[_Host]) -> tuple[int, ...]:
     """The nodes, by their places in a list, that a queue may send jobs to."""
-    name = _queue_name(ce)
+    name = queue_name(ce.id)
     return tuple(n for n, h in enumerate(nodes) if h.queues is None or name in h.queues)
 
 

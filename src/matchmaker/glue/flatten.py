@@ -28,6 +28,7 @@ from matchmaker.glue.records import (
     SubCluster,
     VOView,
     split_id,
+    texts,
 )
 
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
@@ -80,9 +81,9 @@ def _of_queue(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator
     whom the queue denies, each of its views denies too.
     """
     common = _common(ce, choose, shared)
-    own = _texts(ce.values.get(RULES))
+    own = texts(ce.values.get(RULES))
     denied = [rule for rule in own if denies(rule)]
-    views = [(view, rules) for view in ce.views if (rules := _texts(view.values.get(RULES)))]
+    views = [(view, rules) for view in ce.views if (rules := texts(view.values.get(RULES)))]
     taken = {rule.lower() for _, rules in views for rule in rules}
     remaining = [rule for rule in own if not denies(rule) and rule.lower() not in taken]
     if remaining or not views:
@@ -122,8 +123,8 @@ class _Shared:
         """The keys of a cluster or its hosts, but for those to all the queues of a cluster."""
         made = self.keys.setdefault(id(values), {})
         if name not in made:
-            texts = _texts(values.get(name))
-            made[name] = [text for text in texts if not text.lower().startswith(_CE_KEY)]
+            own = texts(values.get(name))
+            made[name] = [text for text in own if not text.lower().startswith(_CE_KEY)]
         return made[name]
 
     def area(self, se: StorageElement, vo: str) -> StorageArea | None:
@@ -163,7 +164,7 @@ def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
         for name, expression in shared.level(level).items():
             found.setdefault(name, expression)
     for name in _KEYS:
-        own = _texts(ce.values.get(name))
+        own = texts(ce.values.get(name))
         merged = [*own, *(key for level in levels for key in shared.keys_of(level, name))]
         if merged:
             found[name] = list(dict.fromkeys(merged))
@@ -216,8 +217,8 @@ def _add_view(ad: ClassAd, view: VOView, ce: ComputingElement, shared: _Shared) 
         if name.lower() != "objectclass" and name not in (*_KEYS, "GLUE2"):
             ad[name] = value
     for name in _KEYS:
-        if own := _texts(view.values.get(name)):
-            known = _texts(ad.eval(name)) if name in ad else shared.keys_of(cluster, name)
+        if own := texts(view.values.get(name)):
+            known = texts(ad.eval(name)) if name in ad else shared.keys_of(cluster, name)
             ad[name] = list(dict.fromkeys((*known, *own)))
     _nest(ad, [_nested(ad), view.values])
 
@@ -272,11 +273,6 @@ def _element(bind: Bind, area: StorageArea | None, shared: _Shared) -> ClassAd:
     element["mount"] = bind.mount or UNDEFINED
     element["freespace"] = UNDEFINED if free is None else free
     return element
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else [value]
-    return tuple(item for item in items if isinstance(item, str))
 
 
 @cache

@@ -14,7 +14,7 @@ import attrs
 
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.ldif import Entry
-from matchmaker.glue.records import Values
+from matchmaker.glue.records import Values, texts
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
@@ -37,9 +37,8 @@ class Record:
         return found if isinstance(found, str) else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of an attribute that has a list of them."""
-        found = self.values.get(name, ())
-        return tuple(x for x in found if isinstance(x, str)) if isinstance(found, list) else ()
+        """The texts of an attribute, of which there may be none or several."""
+        return tuple(texts(self.values.get(name)))
 
 
 @attrs.define(slots=True)
@@ -111,10 +110,10 @@ def normal_name(dn: str) -> str:
     return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
 
 
-def key_values(record: Record, attribute: str, target: str) -> list[str]:
+def key_values(values: Values, attribute: str, target: str) -> list[str]:
     """The values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
     prefix = f"{target.lower()}="
-    keys = (key.strip() for key in record.texts(attribute))
+    keys = (key.strip() for key in texts(values.get(attribute)))
     return list(
         dict.fromkeys(key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
     )
@@ -122,7 +121,7 @@ def key_values(record: Record, attribute: str, target: str) -> list[str]:
 
 def parent_id(record: Record, target: str) -> str:
     """The id of the target that a chunk key, else the entry's own name, puts a record under."""
-    keys = key_values(record, "GlueChunkKey", target)
+    keys = key_values(record.values, "GlueChunkKey", target)
     return (keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")).lower()
 
 
@@ -174,9 +173,7 @@ def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
     """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
     found: dict[str, None] = {}
     for name in names:
-        value = record.values.get(name)
-        texts = value if isinstance(value, list) else [value]
-        found |= {text.lower(): None for text in texts if isinstance(text, str)}
+        found |= {text.lower(): None for text in record.texts(name)}
     if not found and (placed := rdns(record.entry.dn).get(ancestor.lower(), "")):
         found[placed.lower()] = None
     return list(found)

@@ -17,7 +17,7 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_texts import UNLIMITED
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
@@ -176,7 +176,7 @@ class Writer:
             elif item is not UNDEFINED and item != "":
                 said = "no value of the schema's type, left out"
                 self.report(
-                    Issue("publish.value", said, dn=dn, attribute=name, raw=str(item)[:200])
+                    Issue("publish.value", said, dn=dn, attribute=name, raw=excerpt(str(item)))
                 )
         found = list(texts.values())
         return found if known is not None and known.multi else found[:1]

@@ -20,7 +20,7 @@ from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.publish import Pairs, Writer, rdn
 from matchmaker.glue.publish20_storage import close, policy, storage
-from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable, texts, whole
+from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable, whole
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
@@ -29,6 +29,7 @@ from matchmaker.glue.records import (
     SubCluster,
     Values,
     split_id,
+    texts,
 )
 from matchmaker.glue.renaming import (
     applications,

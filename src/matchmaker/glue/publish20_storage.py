@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from matchmaker.glue.ldif import Entry
 from matchmaker.glue.publish import Pairs, Writer, rdn
-from matchmaker.glue.publishable import texts
-from matchmaker.glue.records import ComputingElement, StorageElement
+from matchmaker.glue.records import ComputingElement, StorageElement, texts
 from matchmaker.glue.renaming import left, named, serving
 from matchmaker.glue.translate import CE_ID
 

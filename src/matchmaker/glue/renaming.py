@@ -17,8 +17,7 @@ from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_entries import HS06
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.publish import text_of
-from matchmaker.glue.publishable import texts
-from matchmaker.glue.records import Values
+from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import ancestry, attribute, attributes, convert
 from matchmaker.glue.translate import renamed
 
