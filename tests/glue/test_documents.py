@@ -193,7 +193,7 @@ def test_ldif_is_told_apart() -> None:
 def test_a_document_that_breaks_off_is_partial() -> None:
     cut = XML.index("<ComputingManager")
     found = read(XML[:cut])
-    assert {"xml.partial", "link.no-cluster"} <= {issue.rule for issue in found.issues}
+    assert {"document.partial", "link.no-cluster"} <= {issue.rule for issue in found.issues}
     assert only(found).eval("GlueCEStateFreeCPUs") == 17
 
 
