@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.glue.describe import common, host_values
-from matchmaker.glue.gathering import gather
 from matchmaker.glue.ldif import Attributes, Entry, read_entries, write_entries
-from matchmaker.glue.linking import rdns
-from matchmaker.glue.publish import entries13, rdn, text_of
+from matchmaker.glue.linking import rdn, rdns
+from matchmaker.glue.publish13 import entries13
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement
 from matchmaker.glue.schema import ancestry, attribute
+from matchmaker.glue.unflatten import unflatten
+from matchmaker.glue.writer import text_of
 from tests.glue.sites import GLUE13, LONG
 
 QUEUE = '[ CEid = "ce.s.grid:8443/cream-slurm-long"; GlueSiteUniqueID = "S" ]'
@@ -139,7 +140,7 @@ def test_hosts_by_the_names_of_condor() -> None:
 
 def test_ads_go_back_to_what_they_are_made_of() -> None:
     read = glue.read_ldif(GLUE13.split("\n"))
-    made = gather(read.computing_elements())
+    made = unflatten(read.computing_elements())
     assert [ce.id for ce in made.computing_elements] == [
         ce.id for ce in read.snapshot.computing_elements
     ]

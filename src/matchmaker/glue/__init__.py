@@ -2,8 +2,8 @@
 
 Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
 and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
-`flatten` (ads); `placing`, `gathering`, `describe`, `publishable`, `publish`, `publish20` and
-`renaming` (the way back); `issues` (findings).
+`flatten` (ads); `place`, `unflatten`, `describe`, `publishable`, `writer`, `publish13`, `publish20`
+and `translate20` (the way back); `issues` (findings).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Issues, Report
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
-from matchmaker.glue.placing import place
+from matchmaker.glue.place import place
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
@@ -279,7 +279,7 @@ def write_ldif(
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
     """
-    from matchmaker.glue.publish import entries13
+    from matchmaker.glue.publish13 import entries13
     from matchmaker.glue.publish20 import entries20
 
     makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}

@@ -1,7 +1,7 @@
 """Describing a site: the hosts behind queues, where they are known one by one.
 
 What all of them have in common is promised, or each class of equal ones is described apart. The
-records of the queues are made of their ads by `gathering`.
+records of the queues are made of their ads by `unflatten`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.gathering import gather
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, queue_name
 from matchmaker.glue.schema import attribute
+from matchmaker.glue.unflatten import unflatten
 
 _OF_HOSTS = "GlueHost"
 _LOCAL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -59,7 +59,7 @@ def describe(
     >>> len(describe([queue], hosts, split=True).clusters[0].subclusters)
     2
     """
-    found = gather(queues)
+    found = unflatten(queues)
     nodes = [_host(ad) for ad in hosts]
     seen: dict[tuple[str, tuple[int, ...]], list[ComputingElement]] = {}
     for ce in found.computing_elements:

@@ -17,9 +17,9 @@ import attrs
 
 from matchmaker.glue import glue20
 from matchmaker.glue.blocks import Readable
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry
-from matchmaker.glue.publish import rdn
+from matchmaker.glue.linking import rdn
 from matchmaker.glue.schema import ancestry, attribute, classes
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """How entries are linked: the keys that they hold, the names that they have, and what fails.
 
-A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported.
+A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported, and so
+is what goes beyond an `Allowance`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import TypeVar
 
 import attrs
 
+from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.ldif import Entry
 from matchmaker.glue.records import Values, texts
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
+_SPECIAL = re.compile(r'([,+"\\<>;=])')
+_CODED = re.compile(r"[^\x20-\x7e]")
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
@@ -102,6 +105,28 @@ def rdns(dn: str) -> dict[str, str]:
             text += " "  # an escaped space at the end
         parts.setdefault(attribute.strip().lower(), _plain(text))
     return parts
+
+
+def rdn(name: str, value: str) -> str:
+    r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
+
+    >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
+    'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
+    >>> rdn("o", "caf\u00e9")
+    'o=caf\\c3\\a9'
+    """
+    text = _SPECIAL.sub(r"\\\1", value)
+    # In hexadecimal what is not printable ASCII, so that a file of entries has plain names.
+    text = _CODED.sub(_in_hexadecimal, text)
+    if text[:1] in (" ", "#"):
+        text = f"\\{text}"
+    if text.endswith(" ") and len(text) > 1:
+        text = f"{text[:-1]}\\ "
+    return f"{name}={text}"
+
+
+def _in_hexadecimal(found: re.Match[str]) -> str:
+    return "".join(f"\\{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
 def normal_name(dn: str) -> str:

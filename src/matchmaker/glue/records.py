@@ -2,7 +2,7 @@
 
 Sites, clusters, sets of like hosts, queues and their views, storage: the model of GLUE 1.3, into
 which every source is read. Here is only what they are; `snapshot` makes them of GLUE 1.3 entries,
-`translate` of GLUE 2.0, `flatten` makes ads of them and `publish` entries.
+`translate` of GLUE 2.0, `flatten` makes ads of them, and `publish13` and `publish20` entries.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ _BENCHMARKS = {"specint2000": "GlueHostBenchmarkSI00", "specfp2000": "GlueHostBe
 def marks(record: Record, name: str) -> tuple[str, ...]:
     """The values of ``name=value`` among a record's OtherInfo; for ``CEid`` also CREAM's spelling.
 
-    >>> from matchmaker.glue.ldif import Attributes, Entry
+    >>> from matchmaker.glue.entries import Attributes, Entry
     >>> entry = Entry("GLUE2ShareID=s", Attributes())
     >>> record = Record(entry, "s", {"GLUE2EntityOtherInfo": ["CREAMCEId=h:8443/cream-pbs-q"]})
     >>> marks(record, "CEid")

@@ -16,8 +16,8 @@ from typing import Any
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.schema import Attribute, attribute
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -95,7 +95,7 @@ def values(
     A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry (the CE
     under a VOView) says of the same attribute, as the published value would.
 
-    >>> from matchmaker.glue.ldif import Attributes, Entry
+    >>> from matchmaker.glue.entries import Attributes, Entry
     >>> issues = []
     >>> entry = Entry("o=grid", Attributes([("gluecestatewaitingjobs", "444444"),
     ...                                     ("GlueForeignKey", "GlueClusterUniqueID=h")]))

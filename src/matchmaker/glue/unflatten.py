@@ -28,7 +28,7 @@ from matchmaker.glue.records import (
 from matchmaker.glue.schema import attribute
 
 
-def gather(queues: Iterable[ClassAd]) -> Snapshot:
+def unflatten(queues: Iterable[ClassAd]) -> Snapshot:
     """The records that ads of computing elements were made of, as far as the ads tell of them."""
     made = _Gathered()
     for wrapped in queues:
