@@ -161,6 +161,16 @@ def test_a_queue_needs_an_id(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("host", ["n_?x", "a#b", "a@b", "[x", "a b", "ce.s.grid"])
+def test_a_queue_keeps_its_id_where_its_host_is_none_of_a_url(host: str) -> None:
+    name = f"{host}:1/cream-pbs-long"
+    [entry] = [e for e in read(published([ClassAd({"CEid": name})], "2.0")[0]) if "Share" in e.dn]
+    assert entry.attributes["GLUE2ShareID"] == (name,)
+    text = io.StringIO(published([ClassAd({"CEid": name})], "2.0")[0])
+    [ad] = glue.read_ldif(text).computing_elements()
+    assert ad.eval("CEid") == name
+
+
 def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     kept, link, pipe = tmp_path / "kept.ldif", tmp_path / "site.ldif", tmp_path / "pipe"
     kept.touch(mode=0o640)

@@ -85,10 +85,11 @@ def command(
             print("classad: nothing is published: the sources are not whole", file=sys.stderr)
             return 1
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
-        hosts = sources.ads(nodes_file) if nodes_file else []
-        told = joined(
-            known.records, offer.describe(_own(known, places.ce_files), hosts), issues.append
-        )
+        told = known.records
+        if places.ce_files:
+            hosts = sources.ads(nodes_file) if nodes_file else []
+            own = offer.describe(_own(known, places.ce_files), hosts)
+            told = joined(told, own, issues.append)
     if lrms is not None:
         found = described.description(lrms, saved)
         if not found.queues:

@@ -18,6 +18,7 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, queue_name
 from matchmaker.glue.schema import attribute
+from matchmaker.glue.typed import whole
 from matchmaker.glue.unflatten import unflatten
 
 _OF_HOSTS = "GlueHost"
@@ -49,6 +50,9 @@ def describe(
             behind all; a queue without any keeps its own words about hosts.
         split: whether each class of equal nodes is a SubCluster, or all are one that promises what
             every node keeps: the least of each number, what is true of all, tags that all have.
+
+    Raises:
+        ValueError: for a queue without an id.
 
     >>> from matchmaker import parse_ad, parse_ads
     >>> queue = parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')
@@ -165,10 +169,9 @@ def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[
             host.machine or place: host.values.get("GlueHostArchitectureSMPSize")
             for place, host in enumerate(group)
         }
-        if all(isinstance(core, int) for core in cores.values()):
-            values["GlueSubClusterLogicalCPUs"] = sum(
-                core for core in cores.values() if isinstance(core, int)
-            )
+        known = [core for core in cores.values() if isinstance(core, int)]
+        if len(known) == len(cores) and (total := whole(sum(known))) is not None:
+            values["GlueSubClusterLogicalCPUs"] = total
         made.append(SubCluster(name, values))
     return tuple(made)
 

@@ -289,13 +289,15 @@ def _endpoint(ce: ComputingElement, place: _Place) -> dict[str, Value]:
     """The endpoint that a queue's id begins with: ``host:port/interface``."""
     host, _, rest = ce.id.partition("/")
     interface = rest.partition("-")[0]
-    listed = texts(ce.values.get("GlueCEInfoContactString"))
-    url = next((text for text in listed if _is_at(text, host)), f"https://{host}/{interface}")
+    listed = [*texts(ce.values.get("GlueCEInfoContactString")), f"https://{host}/{interface}"]
     found: dict[str, Value] = {
-        "GLUE2EndpointID": f"{host or place.service_id}_{interface or 'jobs'}",
-        "GLUE2EndpointURL": url,
+        "GLUE2EndpointID": f"{host or place.service_id}_{interface or 'jobs'}"
     }
-    return found | ({"GLUE2EndpointInterfaceName": interface} if interface else {})
+    if (url := next((text for text in listed if _is_at(text, host)), None)) is not None:
+        found["GLUE2EndpointURL"] = url
+    if interface:
+        found["GLUE2EndpointInterfaceName"] = interface
+    return found
 
 
 def _is_at(url: str, address: str) -> bool:
