@@ -4,8 +4,10 @@ import io
 
 import pytest
 
-from matchmaker import glue, parse_ad
+from matchmaker import broker, glue, parse_ad
 from matchmaker.classad import UNDEFINED
+from matchmaker.glue.schema import attribute
+from tests.glue.sites import GLUE13, GLUE20
 
 SHARE = """dn: GLUE2ServiceID=s,o=glue
 objectClass: GLUE2Service
@@ -21,6 +23,11 @@ GLUE2ShareComputingServiceForeignKey: s
 GLUE2ComputingShareServiceForeignKey: s
 {}
 """
+
+
+def _counts(name: str) -> bool:
+    known = attribute(name)
+    return known is not None and known.classad in ("integer", "real")
 
 
 HOSTS = """dn: GLUE2ServiceID=s,o=glue
@@ -60,6 +67,26 @@ def test_one_number_beyond_all_measure_spoils_nothing(line: str) -> None:
     for ad in ads:
         for name in ad:
             ad.eval(name)
+
+
+@pytest.mark.parametrize("site", [GLUE13, GLUE20], ids=["1.3", "2.0"])
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, -1, 1e307, -1e307, 5e-324])
+def test_a_site_whose_every_number_is_the_same(site: str, number: float) -> None:
+    """Whatever the number, all is read, gives ads, is decided on and is published."""
+    lines = [
+        f"{name}: {number}" if _counts(name) else line
+        for line in site.split("\n")
+        for name in [line.partition(":")[0]]
+    ]
+    found = glue.read_ldif(lines)
+    ads = found.computing_elements()
+    assert len(ads) == len(glue.read_ldif(site.split("\n")).computing_elements()) > 0
+    for ad in ads:
+        for name in ad:
+            ad.eval(name)
+    broker.choose(parse_ad("[ Rank = other.GlueHostBenchmarkSI00 ]"), found)
+    glue.write_ldif(found, io.StringIO())
+    glue.write_ldif(ads, io.StringIO())
 
 
 @pytest.mark.parametrize("kind", ["specint2000", "hep-spec06"])
