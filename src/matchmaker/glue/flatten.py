@@ -47,12 +47,23 @@ Choice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None]
 
 
 def first(subclusters: Sequence[SubCluster]) -> SubCluster | None:
-    """The SubCluster with the first id. The gLite broker took the first that a server gave it."""
+    """The SubCluster with the first id, None of none.
+
+    The gLite broker took the first that a server gave it.
+
+    >>> first([SubCluster("a", {}), SubCluster("b", {})]).id
+    'a'
+    """
     return subclusters[0] if subclusters else None
 
 
 def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
-    """The SubCluster with the least RAM (MB), as DIRAC chooses; unknown counts as most."""
+    """The SubCluster with the least RAM (MB), as DIRAC chooses; unknown counts as most.
+
+    >>> large = SubCluster("a", {"GlueHostMainMemoryRAMSize": 64000})
+    >>> lowest_memory([large, SubCluster("b", {"GlueHostMainMemoryRAMSize": 2000})]).id
+    'b'
+    """
 
     def memory(sub: SubCluster) -> float:
         found = sub.values.get("GlueHostMainMemoryRAMSize")
@@ -307,7 +318,16 @@ def unwrap(ad: ClassAd) -> ClassAd:
 
 
 def expires(ad: ClassAd) -> datetime | None:
-    """When an ad from an information system goes stale: its update_time plus expiry_time (s)."""
+    """When an ad from an information system goes stale: its update_time plus expiry_time (s).
+
+    None where one of the two is no number, undefined or an error, and for a time that there is not.
+
+    >>> from matchmaker.classad import parse_ad
+    >>> print(expires(parse_ad("[ update_time = 1128351882; expiry_time = 300 ]")))
+    2005-10-03 15:09:42+00:00
+    >>> expires(parse_ad("[ update_time = 1128351882 ]")) is None
+    True
+    """
     updated, lasts = ad.eval("update_time"), ad.eval("expiry_time")
     if not isinstance(updated, int | float) or not isinstance(lasts, int | float):
         return None
