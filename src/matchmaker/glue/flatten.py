@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -195,8 +194,8 @@ def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
     ad = ClassAd(found | _close(ce))
     ad["PurchasedBy"] = PURCHASED_BY
     for name, text in CHECKS.items():
-        ad[name] = _expression(text)
-    ad["requirements"] = _expression(" && ".join(CHECKS))
+        ad[name] = parse_expr(text)
+    ad["requirements"] = parse_expr(" && ".join(CHECKS))
     return ad
 
 
@@ -286,11 +285,6 @@ def _element(bind: Bind, area: StorageArea | None, shared: _Shared) -> ClassAd:
     return element
 
 
-@cache
-def _expression(text: str) -> Expr:
-    return parse_expr(text)
-
-
 def unwrap(ad: ClassAd) -> ClassAd:
     """The CE ad inside an information system's ``[id; update_time; expiry_time; info = […]]``.
 
@@ -313,7 +307,7 @@ def unwrap(ad: ClassAd) -> ClassAd:
             ce[name] = ad[name]
     checks = [name for name in CHECKS if name in ce]
     if checks and "requirements" not in ce:
-        ce["requirements"] = _expression(" && ".join(checks))
+        ce["requirements"] = parse_expr(" && ".join(checks))
     return ce
 
 
