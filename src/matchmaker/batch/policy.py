@@ -45,7 +45,8 @@ SECONDS: Final = 30.0
 MOST_OUTPUT: Final = 4 << 20
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
-_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
+# To qstat -j any other word is the name that its owner gave a job, and others theirs.
+_JOB: Final = re.compile(r"[0-9][A-Za-z0-9_.\[\]@-]*")
 # To condor_q any other word is an owner, who may have many jobs.
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
