@@ -171,6 +171,7 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
     r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
 
     Values with control characters are told as unread: no bound that can be carried has any.
+    Raises ValueError for a text that declares none, and for one that is too long.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}
@@ -198,6 +199,8 @@ def plain_variables(text: str) -> set[str]:
 def _declared(text: str) -> Iterator[tuple[str, str, str]]:
     """Each variable: its flags, its name, and its value as it is printed."""
     starts = [match.start() for match in _START.finditer(text)]
+    if not starts:
+        raise ValueError("no variables to read: what bash's declare -p prints is expected")
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
         if match is not None:
