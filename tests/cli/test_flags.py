@@ -49,6 +49,34 @@ def test_policies(classad: Run, policy: str, status: int) -> None:
         assert (json.loads(done.out)["recheck"] is None) == (policy == "reject-never")
 
 
+def test_a_lenient_site_is_shown_what_the_job_checks_again(classad: Run) -> None:
+    queue = ("--queue", "ce.lyon.grid:2119/jobmanager-sge-long", "--lrms", "sge")
+    done = classad("flags", JOB, *queue, *SITE, "--policy", "lenient")
+    assert re.search(
+        r"^recheck +.*isInteger\(other.GlueHostBenchmarkSI00\)", done.out, re.MULTILINE
+    )
+    # What is read by people alone is in words.
+    assert re.search(r"^dropped +other.GlueHostBenchmarkSI00 is a number: ", done.out, re.MULTILINE)
+    plain = classad("flags", JOB, *queue, *SITE, "--policy", "reject-never")
+    assert "recheck" not in plain.out
+
+
+def test_what_an_inventory_says_is_not_said_to_be_in_a_flag(classad: Run) -> None:
+    nodes = ("--nodes", str(EXAMPLES / "nodes.ad"))
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, *nodes, "--explain")
+    assert re.search(r"SI00 > 500 +in the flags, or by the nodes that are left out", done.out)
+
+
+def test_the_policy_that_travels_is_shown(classad: Run) -> None:
+    argv = ("flags", JOB, "--lrms", "slurm", *SITE, "--forward-policy")
+    shown = classad(*argv)
+    assert re.search(r"^policy +other.GlueCEPolicyMaxCPUTime > 1000", shown.out, re.MULTILINE)
+    assert json.loads(classad(*argv, "--json").out)["policy"].startswith("other.GlueCEPolicyMax")
+    queue = ("--queue", "ce01.cnaf.grid:8443/cream-slurm-egee")
+    anywhere = ("flags", "-", *argv[2:], *queue)
+    assert "policy       nothing to forward" in classad(*anywhere, stdin="[ ]").out
+
+
 def test_the_certificate_is_data(classad: Run) -> None:
     nodes = ("--nodes", str(EXAMPLES / "nodes.ad"))
     data = json.loads(classad("flags", JOB, "--lrms", "slurm", *SITE, *nodes, "--json").out)

@@ -242,8 +242,12 @@ def of_queued(lrms: str, job: str) -> Expr:
         )
     except subprocess.TimeoutExpired:
         raise ValueError(f"{query[0]} did not answer within {SECONDS:g} seconds") from None
-    policy = decoded(done.stdout) if done.returncode == 0 else None
+    if done.returncode != 0:
+        said = "; ".join(done.stderr.strip().splitlines()[:3]) or f"status {done.returncode}"
+        raise NoPolicyError(f"{query[0]} tells nothing of job {job}: {said}")
+    policy = decoded(done.stdout)
     if policy is None:
-        said = done.stderr.strip().splitlines()[:1]
-        raise NoPolicyError(f"job {job} carries no policy{': ' + said[0] if said else ''}")
+        raise NoPolicyError(
+            f"job {job} carries no policy; classad flags --forward-policy is what gives it one"
+        )
     return policy
