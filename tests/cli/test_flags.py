@@ -114,6 +114,7 @@ SYSTEM = "[attributes.GlueHostOperatingSystemName]\n"
     [
         ('[attributes.Nonesuch]\nkind = "min"\nflag = "--x={value}"', "no attribute of hosts"),
         (f'{SPEED}kind = "bucket"\nbuckets = {{ a = [1, 5], b = [5, 9] }}', "a and b overlap"),
+        (f'{SPEED}kind = "bucket"\nbuckets = {{ a = [1, 9], b = 3, c = 5 }}', "a and c overlap"),
         (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", sl = "b" }}', "has two features"),
         (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", Deb = "a" }}', "stands for several"),
         (f'{SYSTEM}kind = "eq"\nvalues = ["a"]\n{SPEED}kind = "bucket"\nbuckets = {{ a = 1 }}',
@@ -137,12 +138,12 @@ def test_mistakes_in_a_mapping_are_found(
     ("nodes", "message"),
     [
         ('[ Name = "n1"; GlueHostOperatingSystemName = "SL"; Features = { } ]',
-         "n1 has a value for feature sl without carrying it"),
+         "n1 has a value that feature sl stands for, but not the feature in Features"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = "Debian"; Features = { "sl" } ]',
-         "n1 has feature sl without a value that it stands for"),
+         "n1 has feature sl in Features, but no value that it stands for"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = "Debian" ]', "no node has a value for"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = 5 ]',
-         "n1 has a value that the rule does not foresee"),
+         "n1 has a value that the rule does not foresee, such as 5"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = "SL" ] [ Name = "n2" ]',
          "n2 has no such attribute"),
     ],
