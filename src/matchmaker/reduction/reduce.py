@@ -122,8 +122,9 @@ def reduce(
 
     ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the
     queue says of those is set aside. It is given names as they are spelled, in any case, so that a
-    scope of one's own folds them: ``name.lower() in {"cpus", "memory"}``. Hosts have values, not expressions that name a queue's facts,
-    and evaluation stays within its bounds. A job without the attribute requires nothing: always.
+    scope of one's own folds them: ``name.lower() in {"cpus", "memory"}``. Hosts have values, not
+    expressions that name a queue's facts, and evaluation stays within its bounds. A job without the
+    attribute requires nothing: always.
     Raises ReductionError for a requirement that no plain condition on hosts can stand for.
 
     >>> from matchmaker import parse_ad
