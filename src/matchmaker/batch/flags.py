@@ -155,7 +155,9 @@ def _why(reduction: Reduction) -> str:
         return "its clauses contradict each other"
     named = {unparse(node) for node in postorder(clause) if isinstance(node, Attr)}
     facts = [
-        f"{binding.name} = {unparse_value(binding.value)}"
+        f"{binding.name}: the queue has none, and it is no attribute of hosts"
+        if binding.kind == "absent"
+        else f"{binding.name} = {unparse_value(binding.value)}"
         for binding in reduction.bindings
         if binding.kind != HOST
         and binding.name in named
