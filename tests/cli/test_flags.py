@@ -248,3 +248,19 @@ def test_a_local_submit_script_reads_its_variables_from_standard_input(classad: 
     text = 'declare -- GlueHostMainMemoryRAMSize_Min="2000"\n'
     done = classad("blah-local-submit-attributes", "--lrms", "slurm", stdin=text)
     assert (done.status, done.out) == (0, "#SBATCH --mem=2000M\n")
+
+
+@pytest.mark.parametrize(
+    ("lrms", "text", "message"),
+    [
+        ("blah", 'declare -- A="1"\n', "behind BLAH"),
+        ("slurm", "A=1\n", "declare -p"),
+        ("x", "", "'x'"),
+    ],
+)
+def test_a_local_submit_script_says_what_it_needs(
+    classad: Run, lrms: str, text: str, message: str
+) -> None:
+    done = classad("blah-local-submit-attributes", "--lrms", lrms, stdin=text)
+    assert done.status == 2
+    assert message in done.err

@@ -163,7 +163,7 @@ def _why(reduction: Reduction) -> str:
         and binding.name in named
         and not isinstance(binding.value, (list, ClassAd))
     ]
-    with_facts = f" ({', '.join(facts)})" if facts else ""
+    with_facts = f" ({'; '.join(facts)})" if facts else ""
     return f"{shown(clause)} is never true{with_facts}"
 
 
