@@ -72,7 +72,10 @@ def test_nonsense_is_an_error(answer: Answer, said: str) -> None:
     ("bounds", "said"),
     [
         (Bounds(timeout=2, total=30, answer=50_000), "the answer is too long"),
-        (Bounds(timeout=2, total=30, entries=500), "more than 500 entries"),
+        (
+            Bounds(timeout=2, total=30, entries=500),
+            "500 entries, the rest is not read; a longer base",
+        ),
     ],
 )
 def test_a_page_without_end_is_cut_and_what_came_before_stays(bounds: Bounds, said: str) -> None:

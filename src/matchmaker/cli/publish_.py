@@ -10,7 +10,7 @@ import click
 
 from matchmaker import ClassAd, glue
 from matchmaker.classad.ad import first_text
-from matchmaker.cli import described, sources
+from matchmaker.cli import described, queues, sources
 from matchmaker.cli.output import printable
 from matchmaker.glue.snapshot import joined
 
@@ -24,7 +24,7 @@ from matchmaker.glue.snapshot import joined
 @click.option("--site", metavar="NAME", help="The site of queues that do not tell theirs.")
 @click.option("--vo", "vos", multiple=True, metavar="VO",
               help="Whom queues admit that do not tell: a VO, or /vo/group/Role=role.")  # fmt: skip
-@sources.queue_options
+@queues.options
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the worker nodes of --ce.")
 @click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
 @click.option(
@@ -43,7 +43,7 @@ def command(
     endpoint: str | None,
     site: str | None,
     vos: tuple[str, ...],
-    places: sources.Sources,
+    places: queues.Sources,
     nodes_file: str | None,
     split: bool,
     version: str,
@@ -80,7 +80,7 @@ def command(
     told = glue.Snapshot((), (), (), ())
     left_out = False
     if places.any or lrms is None:
-        known = sources.queues(places)
+        known = queues.read(places)
         if not known.whole:
             print("classad: nothing is published: the sources are not whole", file=sys.stderr)
             return 1
@@ -115,7 +115,7 @@ class _Offer:
         return glue.describe(placed, hosts, split=self.split)
 
 
-def _own(known: sources.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
+def _own(known: queues.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
     """The ads of files that are of no record: of the OSG's ads records are made."""
     made = {ad.eval("CEid") for ad in glue.Glue(known.records, ()).computing_elements()}
     for queue in known.all:
