@@ -216,7 +216,8 @@ def test_servers(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "ldap://", "ldap://h:port", "ldap://me:secret@h", "ldap://h:99999", "ldap://h:0", "h,h",
-     "ldap://h#x", "ldap://h/o=grid??sub", "ldap://:2170", "ldap://[::1", "ldap:h"],
+     "ldap://h#x", "ldap://h/o=grid??sub", "ldap://:2170", "ldap://[::1", "ldap:h",
+     "http://h/", "file:///etc/passwd", "ldapi:///", "h:2170"],
 )  # fmt: skip
 def test_what_is_no_server(text: str) -> None:
     with pytest.raises(ValueError, match=r"LDAP|server"):

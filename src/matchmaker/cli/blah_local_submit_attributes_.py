@@ -49,7 +49,10 @@ def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
         raise click.UsageError("standard input is closed")
     text = sys.stdin.buffer.read(MOST_INPUT + 1).decode("utf-8", "replace")
     names = [rule.attribute for rule in table.rules.values()]
-    condition, foreign = condition_of(read_variables(text), names, plain_variables(text))
+    variables = read_variables(text)
+    if not variables:
+        raise ValueError("no variables to read: what bash's declare -p prints is expected")
+    condition, foreign = condition_of(variables, names, plain_variables(text))
     reduction = reduce(ClassAd({"Requirements": condition}), ClassAd(), lambda name: "host")
     want = batch.Fit.EXACT if strict else batch.Fit.NECESSARY
     submission = batch.flags(reduction, table.lrms, table, want=want)

@@ -85,15 +85,18 @@ def command(
             print("classad: nothing is published: the sources are not whole", file=sys.stderr)
             return 1
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
-        hosts = sources.ads(nodes_file) if nodes_file else []
-        told = _both(known.records, offer.describe(_own(known, places.ce_files), hosts), issues)
+        told = known.records
+        if places.ce_files:
+            hosts = sources.ads(nodes_file) if nodes_file else []
+            own = offer.describe(_own(known, places.ce_files), hosts)
+            told = joined(told, own, issues.append)
     if lrms is not None:
         found = described.description(lrms, saved)
         if not found.queues:
             print(f"classad: nothing is published: {described.nothing(lrms)}", file=sys.stderr)
             return 1
         left_out = bool(found.issues)  # and told
-        told = _both(told, offer.describe(found.queues, found.nodes), issues)
+        told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
@@ -121,14 +124,3 @@ def _own(known: queues.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
     for queue in known.all:
         if queue.source in ce_files and first_text(queue.ad, ("CEid",)) not in made:
             yield queue.ad
-
-
-def _both(first: glue.Snapshot, second: glue.Snapshot, issues: list[glue.Issue]) -> glue.Snapshot:
-    """The records of both. Of two with one id the first stays, and what is lost is told."""
-    for kind in ("computing_elements", "storage_elements"):
-        known = {record.id.lower() for record in getattr(first, kind)}
-        for record in getattr(second, kind):
-            if record.id.lower() in known:
-                said = "a record of this id came before; this one is left out"
-                issues.append(glue.Issue("source.duplicate", said, raw=record.id))
-    return joined(first, second)
