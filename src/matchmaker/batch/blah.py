@@ -182,6 +182,7 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
     r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
 
     Values with control characters are told as unread: no bound that can be carried has any.
+    Raises ValueError for a text that is too long.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}
