@@ -6,8 +6,8 @@ the ad. Reading is in the module of each batch system.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 import attrs
 
@@ -23,6 +23,7 @@ QUEUEING: Final = "Queueing"
 """The states of a queue in GLUE 1.3: runs what it takes; does neither; runs, takes no more; takes,
 and runs nothing."""
 
+_T = TypeVar("_T")
 _ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -179,6 +180,24 @@ def attribute_name(text: str) -> str:
     """
     name = "".join(char if char.lower() in _ORDINARY else "_" for char in text)
     return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def grouped(things: Iterable[_T], names: Callable[[_T], Iterable[str]]) -> dict[str, list[_T]]:
+    """Things by each of their names: nodes by their queues.
+
+    >>> grouped(["ab", "b"], set) == {"a": ["ab"], "b": ["ab", "b"]}
+    True
+    """
+    made: dict[str, list[_T]] = {}
+    for thing in things:
+        for name in dict.fromkeys(names(thing)):
+            made.setdefault(name, []).append(thing)
+    return made
+
+
+def by_queue(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    """Nodes by the queues that may send jobs to them."""
+    return grouped(nodes, lambda node: node.queues)
 
 
 def of_queue(nodes: Iterable[ClassAd], queue: str) -> list[ClassAd]:

@@ -7,10 +7,19 @@ that of ``scontrol show nodes|partitions --json`` and, before version 23.02, of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from matchmaker.batch.description.records import CLOSED, DRAINING, PRODUCTION, QUEUEING, Node, Queue
+from matchmaker.batch.description.records import (
+    CLOSED,
+    DRAINING,
+    PRODUCTION,
+    QUEUEING,
+    Node,
+    Queue,
+    by_queue,
+    grouped,
+)
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
 from matchmaker.batch.description.units import real, seconds, whole, words
 
@@ -60,7 +69,16 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 text.skip(line, "a node, a partition or a job")
         if not text.content.strip():
             jobs = jobs if jobs is not None else []
-    return nodes, [_queue(entry, nodes, jobs) for entry in partitions]
+    behind = by_queue(nodes)
+    sent = None if jobs is None else grouped(jobs, lambda job: words(job.get("Partition")))
+    return nodes, [
+        _queue(
+            entry,
+            behind.get(entry["PartitionName"], ()),
+            None if sent is None else sent.get(entry["PartitionName"], ()),
+        )
+        for entry in partitions
+    ]
 
 
 _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
@@ -202,12 +220,11 @@ def _partition_of_json(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _queue(
-    told: Mapping[str, str], nodes: Iterable[Node], jobs: Iterable[Mapping[str, str]] | None
+    told: Mapping[str, str], mine: Sequence[Node], jobs: Iterable[Mapping[str, str]] | None
 ) -> Queue:
     name = told["PartitionName"]
-    mine = [node for node in nodes if name in node.queues]
     free = [node.free_cpus or 0 for node in mine if node.available]
-    states = [job.get("State", "") for job in jobs or () if name in words(job.get("Partition"))]
+    states = [job.get("State", "") for job in jobs or ()]
     return Queue(
         name=name,
         lrms=LRMS,
