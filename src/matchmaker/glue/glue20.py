@@ -10,7 +10,7 @@ nested them: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Final, TypeVar
 
@@ -66,6 +66,10 @@ EACH: Final = 20
 applications together, each on each set of hosts; or so many for each of these entries. A few
 thousand entries could else make millions."""
 
+VALUES: Final = 100_000, 100
+"""How many values the queues of a service may take from its entries, and how many more for each of
+these: each queue repeats those of its share and endpoint. An honest queue has some 100."""
+
 
 def link(
     kinds: Mapping[str, list[Record]], report: Report, rules: frozenset[str] = frozenset()
@@ -76,7 +80,7 @@ def link(
     return _Linker({kind: list(unique(kinds[kind], report)) for kind in IDS}, report, rules).all()
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _short(name: str) -> str:
     known = attribute(name)
     return name if known is None else known.name.removeprefix(known.owner) or known.name
@@ -108,6 +112,7 @@ class _Linker:
     links_left: int = 0
     told: bool = False
     _nested: dict[int, Expr] = attrs.Factory(dict)
+    _sizes: dict[int, int] = attrs.Factory(dict)
 
     def __attrs_post_init__(self) -> None:
         entries = sum(map(len, self.kinds.values()))
@@ -130,6 +135,13 @@ class _Linker:
         if made is None:
             made = self._nested[id(record)] = nested(record)
         return made
+
+    def size(self, record: Record) -> int:
+        """How many values an entry has, counted once for all that it is linked to."""
+        if id(record) not in self._sizes:
+            counts = (len(v) if isinstance(v, list) else 1 for v in record.values.values())
+            self._sizes[id(record)] = sum(counts)
+        return self._sizes[id(record)]
 
     def all(self) -> Snapshot:
         sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
@@ -159,11 +171,17 @@ class _Linker:
                 for pair in self._pairs(service, manager, jobs, share, policies)
             )
             most = max(QUEUES, EACH * (len(jobs) + len(treated)))
-            for pair in islice(made, most):
+            values_left = VALUES[0] + VALUES[1] * (len(jobs) + len(treated))
+            for size, pair in islice(made, most):
+                values_left -= size
+                if values_left < 0:
+                    break
                 pairs.setdefault(pair.ce_id.lower(), []).append(pair)
-            if next(made, None) is not None:
-                said = f"{len(treated)} shares at {len(jobs)} endpoints are more than {most} queues"
-                self.report(finding(service, "link.too-many", f"{said}; the others are left out"))
+            if values_left < 0 or next(made, None) is not None:
+                said = f"{len(treated)} shares at {len(jobs)} endpoints"
+                what = f"are more than {most} queues" if values_left >= 0 else "repeat too much"
+                said = f"{said} {what}; the others are left out"
+                self.report(finding(service, "link.too-many", said))
             for group in pairs.values():
                 for element, share in queues_of(group):
                     cluster = None
@@ -212,8 +230,12 @@ class _Linker:
         return sites[found[0]].id
 
     def _by_service(self, kind: str, name: str) -> dict[str, list[Record]]:
-        records = self.kinds[f"glue2computing{kind}"]
-        return grouped(records, _service_names(name), "GLUE2ServiceID")
+        records, names = self.kinds[f"glue2computing{kind}"], _service_names(name)
+        for record in records:
+            if not keys_of(record, names, "GLUE2ServiceID"):
+                said = "it names no service and stands under none"
+                self.report(finding(record, "link.dangling", said))
+        return grouped(records, names, "GLUE2ServiceID")
 
     def _policies(self) -> Mapping[str, dict[str, list[Record]]]:
         return {
@@ -305,7 +327,7 @@ class _Linker:
         endpoints: Mapping[str, Record],
         share: Record,
         policies: Mapping[str, dict[str, list[Record]]],
-    ) -> Iterator[Pair]:
+    ) -> Iterator[tuple[int, Pair]]:
         names = (
             "GLUE2ShareEndpointForeignKey",
             "GLUE2ComputingShareComputingEndpointForeignKey",
@@ -322,9 +344,10 @@ class _Linker:
         mapping = policies["Mapping"].get(share.id.lower(), [])
         for endpoint in chosen:
             access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
-            values = translate.queue(
-                endpoint, share, manager, self.few(mapping, share), self.few(access, share)
-            )
+            mapped, admitted = self.few(mapping, share), self.few(access, share)
+            parts = (endpoint, share, manager, *mapped, *admitted)
+            size = sum(self.size(part) for part in parts if part is not None)
+            values = translate.queue(endpoint, share, manager, mapped, admitted)
             values["GLUE2"] = ClassAd(
                 {
                     "Computing": ClassAd(
@@ -337,7 +360,7 @@ class _Linker:
                     )
                 }
             )
-            yield Pair(translate.ce_id(endpoint, share, manager), share, values)
+            yield size, Pair(translate.ce_id(endpoint, share, manager), share, values)
 
     def _storage(self) -> Iterator[StorageElement]:
         names = _service_names("Share", "Storage")

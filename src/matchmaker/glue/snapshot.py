@@ -19,6 +19,7 @@ from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.linking import Record, normal_name, rdns
 from matchmaker.glue.records import Snapshot, split_id
 from matchmaker.glue.typed import values
+from matchmaker.glue.weighing import fitting
 
 __all__ = ["Snapshot", "build", "joined", "split_id"]
 
@@ -61,7 +62,8 @@ def build(
         ident = _ident(entry, found.get(_IDS[kind]), kind)
         place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
         kinds[kind].append(Record(place, ident, found))
-    return joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
+    linked = joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
+    return fitting(linked, sum(map(len, kinds.values())), report)
 
 
 def joined(first: Snapshot, second: Snapshot) -> Snapshot:
