@@ -6,12 +6,12 @@ The shapes are those of Grid Engine 8.1.9 (qhost(1), qstat(1), queue_conf(5), co
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from matchmaker.batch.description.records import Node, Queue, by_queue, status
+from matchmaker.batch.description.records import Node, Queue, status
 from matchmaker.batch.description.texts import Text, as_xml
-from matchmaker.batch.description.units import megabytes, real, seconds, whole, words
+from matchmaker.batch.description.units import known, megabytes, real, seconds, whole, words
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -64,10 +64,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 instances.setdefault(host_name, []).append(_values(entry, "resource"))
     nodes = [_node(host, instances.get(host.get("name", ""), []), booleans) for host in hosts]
     names = dict.fromkeys([*configured, *used, *(name for node in nodes for name in node.queues)])
-    behind = by_queue(nodes)
     return nodes, [
-        _queue(name, configured.get(name, {}), used.get(name, {}), behind.get(name, ()))
-        for name in names
+        _queue(name, configured.get(name, {}), used.get(name, {}), nodes) for name in names
     ]
 
 
@@ -102,13 +100,13 @@ def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]
         memory=megabytes(told.get("mem_total")),
         free_memory=megabytes(told.get("mem_free")),
         gpus=_count(told.get("gpu", told.get("ngpus"))),
-        arch=_known(told.get("arch_string")),
+        arch=known(told.get("arch_string")),
         load=real(told.get("load_avg")),
         features=tuple(
             name for name in sorted(booleans) if any(_count(part.get(name)) for part in parts)
         ),
         queues=tuple(queues),
-        native={name: text for name, text in told.items() if _known(text) is not None},
+        native={name: text for name, text in told.items() if known(text) is not None},
     )
 
 
@@ -118,10 +116,6 @@ def _count(text: str | None) -> int | None:
         return int(text.lower() == "true")
     number = real(text)
     return None if number is None else int(number)
-
-
-def _known(text: str | None) -> str | None:
-    return None if text in (None, "", "-") else text
 
 
 def _configured(text: Text) -> dict[str, dict[str, str]]:
@@ -140,8 +134,9 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
 
 
 def _queue(
-    name: str, told: Mapping[str, str], used: Mapping[str, str], mine: Sequence[Node]
+    name: str, told: Mapping[str, str], used: Mapping[str, str], nodes: Iterable[Node]
 ) -> Queue:
+    mine = [node for node in nodes if name in node.queues]
     total = whole(used.get("total"))
     if total is None and mine:
         total = sum(node.cpus or 0 for node in mine)
