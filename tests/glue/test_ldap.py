@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import glue
+from matchmaker.glue import ldap
 from matchmaker.glue.ldap import Bounds, servers
 from tests.glue.ldap_server import (
     Answer,
     ber,
     done,
     ends_session,
+    entry,
     message,
     overrun,
     queue,
@@ -117,6 +119,25 @@ def test_a_giant_value_is_left_out() -> None:
     found = read(lambda peer, n: peer.sendall(queue(n, GlueCEName=b"x" * 100_000) + done(n)))
     assert rules(found) == ["ldap.value-limit"]
     assert "GlueCEName" not in found.computing_elements()[0]
+
+
+def test_a_giant_name_is_no_entry() -> None:
+    giant = "o=" + "x" * 100_000
+    found = read(lambda peer, n: peer.sendall(queue(n) + entry(n, giant, o=b"x") + done(n)))
+    assert rules(found) == ["ldap.value-limit"]
+    assert len(found.issues[0].raw) < 2_000
+    assert len(found.computing_elements()) == 1
+
+
+def test_values_of_an_entry_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldap, "VALUES_LIMIT", 3)
+    found = read(
+        lambda peer, n: peer.sendall(queue(n, GlueCEName=b"a", GlueCEInfoHostName=b"b") + done(n))
+    )
+    assert rules(found) == ["ldap.value-limit"]
+    (queue_ad,) = found.computing_elements()
+    assert "GlueCEName" in queue_ad
+    assert "GlueCEInfoHostName" not in queue_ad
 
 
 def test_a_first_page_that_ends_half_way_is_partial() -> None:

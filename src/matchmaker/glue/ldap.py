@@ -18,7 +18,8 @@ import attrs
 
 from matchmaker.glue import glue13, glue20
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.ldif import VALUES_LIMIT
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.messages import (
     End,
@@ -44,10 +45,10 @@ ENTRY_LIMIT: Final = 500_000
 VALUE_LIMIT: Final = 1 << 16
 """Bytes of one value; a longer one is left out. Real ones stay below a few kB."""
 
-MESSAGE_LIMIT: Final = 1 << 22
+MESSAGE_LIMIT: Final = 1 << 20
 """Bytes of one message, which holds one entry. Real ones stay below 100 kB."""
 
-ANSWER_LIMIT: Final = 1 << 30
+ANSWER_LIMIT: Final = 1 << 29
 """Bytes of a whole answer. The grid of 2012 took some 150 MB."""
 
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*glue13.IDS, *glue20.IDS)) + ")"
@@ -341,7 +342,8 @@ class _Search:
                 return None
             if isinstance(said, Found):
                 self.count += 1
-                yield _entry(said, self.report, self.bounds.value)
+                if (entry := _entry(said, self.report, self.bounds.value)) is not None:
+                    yield entry
             else:
                 self.elsewhere += 1
                 text = "a part is elsewhere, referrals are not followed"
@@ -361,11 +363,20 @@ def _refusal(end: End) -> str:
     return f"the server refuses ({end})"
 
 
-def _entry(found: Found, report: Report, limit: int) -> Entry:
-    dn = found.dn.decode("utf-8", "backslashreplace")
-    pairs = []
+def _entry(found: Found, report: Report, limit: int) -> Entry | None:
+    """An entry as text, less the values that are too long or too many; None: its name is."""
+    dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
+    if len(found.dn) > limit:
+        said = f"an entry whose name has {len(found.dn)} bytes, skipped; at most {limit} are read"
+        report(Issue("ldap.value-limit", said, raw=excerpt(dn)))
+        return None
+    pairs: list[tuple[str, str]] = []
     for name, values in found.attributes:
         for value in values:
+            if len(pairs) == VALUES_LIMIT:
+                said = f"an entry of more than {VALUES_LIMIT} values; the others are not read"
+                report(Issue("ldap.value-limit", said, dn=dn))
+                return Entry(dn, Attributes(pairs))
             if len(value) > limit:
                 said = f"a value of {len(value)} bytes, skipped; at most {limit} are read"
                 report(Issue("ldap.value-limit", said, dn=dn, attribute=name))
