@@ -216,8 +216,11 @@ class Binder:
         named = self._side_named(node.base, side)
         if named is None:
             return rebuild(node, (self._bind(node.base, side),))
-        if node.folded == NOW and node.name not in named.ad:
-            return self._now(node)
+        if node.name not in named.ad:
+            if node.folded == NOW:
+                return self._now(node)
+            if node.folded in SCOPE_WORDS:
+                raise ReductionError(f"the whole ad {unparse(node)} cannot be compared or passed on")
         return self._in(node, named)
 
     def _now(self, node: Attr) -> Expr:
