@@ -20,7 +20,6 @@ import attrs
 from matchmaker.batch.constraints import Constraint, constraint
 from matchmaker.batch.told import Dropped, NoHostError, shown
 from matchmaker.classad.nodes import (
-    FALSE,
     TRUE,
     Attr,
     Binary,
@@ -34,7 +33,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction.bounds import bounds
-from matchmaker.reduction.domains import NUMBERS, Box, Domain, hull
+from matchmaker.reduction.domains import NUMBERS, Box, Domain, first_contrary, hull, meet_all
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
@@ -65,44 +64,45 @@ def ce_requirements(condition: Expr) -> Unwound:
     >>> [str(dropped.clause) for dropped in found.dropped]
     ['other.S != 3']
     """
-    common = Box()
+    clauses = [clause for clause in conjuncts(condition) if clause is not TRUE]
     dropped: list[Dropped] = []
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
-    for clause in conjuncts(condition):
-        if clause is TRUE:
-            continue
-        if clause is FALSE:
-            raise NoHostError("the requirement is true of no host of this queue")
+    demanded: list[Box] = []
+    for clause in clauses:
         found = bounds(clause)
         if not found.boxes:
             raise NoHostError(f"nothing satisfies {shown(clause)}")
-        names = {**found.names, **names}
+        for folded, name in found.names.items():
+            names.setdefault(folded, name)
         texts = [n.value for n in postorder(clause) if isinstance(n, Literal)]
         spelled |= {ascii_fold(text): text for text in texts if isinstance(text, str)}
         around = hull(found.boxes)
+        demanded.append(around)
         whole = len(found.boxes) == 1 and not found.boxes[0].others
-        met = common.meet(around)
-        # What is left to a NaN alone is left to no whole number.
-        if met is None or Domain(nan=True) in met.domains.values():
-            raise NoHostError(f"nothing satisfies {shown(clause)} with what else is required")
-        common = met
         reason = _reason(around, names) if whole else "BLAH has no alternatives"
         if found.boxes[0].others and len(found.boxes) == 1:
             reason = "BLAH reads only comparisons of one attribute with a whole number or a text"
         if reason:
             dropped.append(Dropped(clause, reason))
-    clauses = [
+    met = meet_all(demanded)
+    if met is None:
+        contrary = clauses[first_contrary(demanded)]
+        raise NoHostError(f"nothing satisfies {shown(contrary)} with what else is required")
+    for name, domain in met.domains.items():
+        if domain == Domain(nan=True):
+            raise NoHostError(f"no whole number satisfies what is required of {names[name]}")
+    carried = [
         clause
-        for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})
-        for clause in _clauses(constraint(names.get(name, name), name, common), spelled)
+        for name, box in sorted(met.by_subject().items(), key=lambda item: item[0])
+        for clause in _clauses(constraint(names.get(name, name), name, box), spelled)
     ]
-    return Unwound(conjunction(clauses), tuple(dropped))
+    return Unwound(conjunction(carried), tuple(dropped))
 
 
 def _reason(box: Box, names: dict[str, str]) -> str:
     """Why BLAH cannot carry a box whole, or nothing."""
-    for name in {*box.domains, *(tag.attribute for tag in box.tags)}:
+    for name in sorted(box.by_subject()):
         each = constraint(names.get(name, name), name, box)
         if not _NAME.fullmatch(each.attribute):
             return "BLAH would give the name to a shell"

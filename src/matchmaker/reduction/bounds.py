@@ -40,18 +40,20 @@ from matchmaker.reduction.domains import (
     Tag,
     as_one,
     hull,
+    meet_all,
     widened,
 )
 
 MOST_BOXES: Final = 32
 """So many alternatives are told apart; of more, the hull and the condition as it is."""
 
-MOST_STEPS: Final = 50_000
-"""So many pairs of alternatives are looked at for one clause, and twice as many for all."""
+MOST_STEPS: Final = 200_000
+"""So many demands of alternatives are held against each other for one clause, and twice as many
+for all."""
 
 MOST_UNITED: Final = 200_000
-"""So many demands of alternatives of a whole condition are held against each other. Beyond that
-its alternatives are kept as they are found, even where they could be fewer or wider."""
+"""So many demands of alternatives of a whole condition are held against each other. Of clauses
+beyond that, the hull and the clause as it is."""
 
 
 @attrs.frozen(slots=True)
@@ -102,10 +104,15 @@ def bounds(condition: Expr, universe: Callable[[str], Domain] = everything) -> B
     ()
     """
     walk = _Walk(universe)
-    boxes = [Box()]
-    for clause in conjuncts(condition):
-        boxes = walk.both(boxes, walk.true(clause), clause)
-    return Bounds(tuple(boxes), walk.names)
+    found = [(clause, walk.true(clause)) for clause in conjuncts(condition)]
+    # What must be so in any case is met at once, and parts that touch no alternative come last.
+    settled = meet_all([boxes[0] for _, boxes in found if len(boxes) == 1])
+    if settled is None or any(not boxes for _, boxes in found):
+        return Bounds((), walk.names)
+    boxes, rest = walk.all_of([each for each in found if len(each[1]) > 1], settled)
+    whole = meet_all([settled, *rest])
+    met = [] if whole is None else [both for box in boxes if (both := box.meet(whole)) is not None]
+    return Bounds(tuple(met), walk.names)
 
 
 _OUTCOMES: Final[Mapping[str, Value]] = {"T": True, "F": False, "U": UNDEFINED, "E": ERROR}
@@ -156,17 +163,28 @@ class _Walk:
         finally:
             self._spent += self._steps - before
 
-    def both(self, left: list[Box], right: list[Box], whole: Expr) -> list[Box]:
-        """The boxes where one of each side holds; `whole` is the expression that says the right."""
-        self._steps = 0
-        if len(left) * len(right) > MOST_BOXES and len(right) > 1:
-            around = hull(right)
-            right = [Box(around.domains, around.tags, (whole,))]
-        found = [met for a, b in product(left, right) if (met := a.meet(b)) is not None]
-        if len(found) > 1:
+    def all_of(
+        self, several: Iterable[tuple[Expr, list[Box]]], settled: Box
+    ) -> tuple[list[Box], list[Box]]:
+        """The alternatives of clauses of more than one, met with each other and what is settled.
+
+        With them what holds beside any: of clauses too many to be told apart the hull, and the
+        clause as it is.
+        """
+        several = list(several)
+        met = [settled.on(box for _, boxes in several for box in boxes)]
+        rest: list[Box] = []
+        for clause, boxes in several:
+            if len(met) * len(boxes) > MOST_BOXES or self._held > MOST_UNITED:
+                around = hull(boxes)
+                rest.append(Box(around.domains, around.tags, (clause,)))
+                continue
+            self._steps = 0
+            found = [both for a, b in product(met, boxes) if (both := a.meet(b)) is not None]
             demands = sum(len(box.domains) + len(box.tags) + len(box.others) for box in found)
-            self._held += demands * demands
-        return self._united(found) if self._held <= MOST_UNITED else found
+            self._held += demands * demands if len(found) > 1 else demands
+            met = self._united(found)
+        return met, rest
 
     def _where(self, node: Expr, wanted: _Wanted) -> list[Box]:
         """The boxes where the outcome of an expression, as a condition, is one of those wanted."""
@@ -224,7 +242,7 @@ class _Walk:
         if not first:
             return []
         second = self._where(*right)
-        self._steps += len(first) * len(second)
+        self._steps += len(first) * len(second) * (len(first[0].domains) + 1)
         if self._steps > MOST_STEPS:
             raise _TooMuchError
         return [met for a, b in product(first, second) if (met := a.meet(b)) is not None]
@@ -243,7 +261,7 @@ class _Walk:
             again = True
             while again:
                 again = False
-                self._steps += len(kept)
+                self._steps += len(kept) * (len(new.domains) + 1)
                 if any(new.within(old) for old in kept):
                     break
                 kept = [old for old in kept if not old.within(new)]
@@ -266,8 +284,9 @@ class _Walk:
         for place, box in enumerate(boxes):
             wide = box
             for other in boxes[:place] + boxes[place + 1 :]:
-                self._steps += 1
-                wide = self._plain(widened(wide, other))
+                self._steps += len(wide.domains) + 1
+                wider = widened(wide, other)
+                wide = wide if wider is wide else self._plain(wider)
             boxes[place] = wide
         return [
             box for place, box in enumerate(boxes)
