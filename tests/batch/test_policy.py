@@ -151,6 +151,7 @@ WORD = encoded(POLICY)
     [
         ("slurm", "scontrol", f"JobId=7 JobName=x Comment={WORD} StdErr=/dev/null"),
         ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD[:9]}\n\t{WORD[9:]}"),
+        ("torque", "qstat", f"Job Id: 7\n    Variable_List = CLASSAD_POLICY={WORD}"),
         ("lsf", "bjobs", WORD),
         ("sge", "qstat", f"job_number: 7\ncontext:     classad_policy={WORD}"),
         ("htcondor", "condor_q", WORD),
@@ -167,6 +168,16 @@ def test_a_policy_is_read_back(
     assert of_queued(lrms, "7") is POLICY
     with pytest.raises(NoPolicyError, match="carries no policy"):
         of_queued(lrms, "8")
+
+
+def test_a_batch_system_that_says_without_end_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bjobs").write_text("#!/bin/sh\nyes\n")
+    (tmp_path / "bjobs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(ValueError, match="bjobs: too much output"):
+        of_queued("lsf", "7")
 
 
 @pytest.mark.parametrize("job", ["", "-x", "7; id", "7 8", "7\n", "$(id)"])

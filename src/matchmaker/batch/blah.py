@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.constraints import Constraint, constraint
+from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, constraint
 from matchmaker.batch.told import Dropped, NoHostError, shown
 from matchmaker.classad.nodes import (
     TRUE,
@@ -35,8 +35,6 @@ from matchmaker.classad.unparse import unparse
 from matchmaker.reduction.bounds import bounds
 from matchmaker.reduction.domains import NUMBERS, Box, Domain, first_contrary, hull, meet_all
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
 _OTHER: Final = Attr(None, "other", False)
 
 MOST_INPUT: Final = 4 << 20
@@ -104,20 +102,20 @@ def _reason(box: Box, names: dict[str, str]) -> str:
     """Why BLAH cannot carry a box whole, or nothing."""
     for name in sorted(box.by_subject()):
         each = constraint(names.get(name, name), name, box)
-        if not _NAME.fullmatch(each.attribute):
+        if not PLAIN_NAME.fullmatch(each.attribute):
             return "BLAH would give the name to a shell"
         if box.domains.get(name) == NUMBERS:
             return f"BLAH has no variable for {each.attribute} being a number"
         if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
             return f"BLAH has no variable for what is demanded of {each.attribute}"
-        if not all(_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
+        if not all(PLAIN_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
             return "BLAH would give the text to a shell"
     return ""
 
 
 def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
     """What BLAH reads of a constraint, one bound each."""
-    if not _NAME.fullmatch(each.attribute):
+    if not PLAIN_NAME.fullmatch(each.attribute):
         return
     subject = Attr(_OTHER, each.attribute, False)
     if each.least is not None and each.least == each.greatest:
@@ -127,10 +125,10 @@ def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
             yield Binary(">=", subject, Literal(each.least))
         if each.greatest is not None:
             yield Binary("<=", subject, Literal(each.greatest))
-    if each.texts and len(each.texts) == 1 and _TEXT.fullmatch(each.texts[0]):
+    if each.texts and len(each.texts) == 1 and PLAIN_TEXT.fullmatch(each.texts[0]):
         yield Binary("==", subject, Literal(spelled.get(each.texts[0], each.texts[0])))
     for text in each.has:
-        if _TEXT.fullmatch(text):
+        if PLAIN_TEXT.fullmatch(text):
             yield Call("Member", (Literal(spelled.get(text, text)), subject))
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import base64
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from typing import Final
@@ -20,6 +18,7 @@ import attrs
 
 from matchmaker.batch.flags import Submission
 from matchmaker.batch.mapping import ROOM, Mapping
+from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.templates import filled
 from matchmaker.batch.told import NoFlagsError
 from matchmaker.batch.words import directive
@@ -42,6 +41,9 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 POLICY: Final = "policy"
 
 SECONDS: Final = 30.0
+
+MOST_OUTPUT: Final = 1 << 20
+"""So many bytes a batch system may say of one job."""
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
@@ -232,18 +234,15 @@ def of_queued(lrms: str, job: str) -> Expr:
         raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
     if not (_NUMBER if lrms == "htcondor" else _JOB).fullmatch(job):
         raise ValueError(f"{job!r} is no name of a job")
-    program = shutil.which(query[0])
-    if program is None:
-        raise ValueError(f"{query[0]} is not installed here")
-    argv = [program, *(word.replace("{job}", job) for word in query[1:])]
+    argv = [word.replace("{job}", job) for word in query]
     try:
-        done = subprocess.run(  # noqa: S603 - a command of the batch system, and no shell
-            argv, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{query[0]} did not answer within {SECONDS:g} seconds") from None
-    policy = decoded(done.stdout) if done.returncode == 0 else None
+        ended = run(argv, seconds=SECONDS, most=MOST_OUTPUT)
+    except NoProgramError:
+        raise ValueError(f"{query[0]} is not installed here") from None
+    except ProgramError as error:
+        raise ValueError(f"{query[0]}: {error}") from None
+    policy = None if ended.status else decoded(ended.output.decode("utf-8", "replace"))
     if policy is None:
-        said = done.stderr.strip().splitlines()[:1]
+        said = ended.complaint.decode("utf-8", "replace").strip().splitlines()[:1]
         raise NoPolicyError(f"job {job} carries no policy{': ' + said[0] if said else ''}")
     return policy

@@ -26,9 +26,9 @@ from matchmaker.classad.nodes import (
     Unary,
     conjuncts,
 )
-from matchmaker.classad.operators import ascii_fold, logical_and, logical_or, truth
-from matchmaker.classad.values import ERROR, UNDEFINED, Value, is_error
-from matchmaker.reduction.atoms import comes_to, host_attribute, tested
+from matchmaker.classad.operators import ascii_fold, logical_and, logical_or
+from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.reduction.atoms import comes_to, host_attribute, outcome, tested
 from matchmaker.reduction.domains import (
     ANY,
     LISTS,
@@ -119,13 +119,9 @@ _OUTCOMES: Final[Mapping[str, Value]] = {"T": True, "F": False, "U": UNDEFINED, 
 _ALL: Final = frozenset(_OUTCOMES)
 
 
-def _outcome(value: Value) -> str:
-    return next(name for name, known in _OUTCOMES.items() if value is known)
-
-
 _TABLES: Final = {
     operator: {
-        (left, right): _outcome(table(_OUTCOMES[left], _OUTCOMES[right]))
+        (left, right): outcome(table(_OUTCOMES[left], _OUTCOMES[right]))
         for left in _OUTCOMES
         for right in _OUTCOMES
     }
@@ -199,11 +195,9 @@ class _Walk:
 
     def _found(self, node: Expr, wanted: _Wanted) -> list[Box]:
         if isinstance(node, Literal):
-            value = truth(node.value)
-            outcome = "E" if is_error(value) else _outcome(value)
-            return [Box()] if outcome in wanted else []
+            return [Box()] if outcome(node.value) in wanted else []
         if isinstance(node, Unary) and node.operator == "!":
-            return self._where(node.operand, frozenset(_NOT[outcome] for outcome in wanted))
+            return self._where(node.operand, frozenset(_NOT[each] for each in wanted))
         if isinstance(node, Binary) and node.operator in _TABLES:
             return self._connective(node, wanted)
         if isinstance(node, Ternary):
@@ -306,7 +300,7 @@ class _Walk:
             name = self._name(attribute)
 
             def of_domain(wanted: _Wanted) -> list[Box]:
-                known = [domain for outcome, domain in parts.items() if outcome in wanted]
+                known = [domain for name, domain in parts.items() if name in wanted]
                 domain = fold(Domain.__or__, known, NOTHING)
                 return self._boxes(name, domain, () if rest is None else (comes_to(rest, wanted),))
 
@@ -326,7 +320,7 @@ class _Walk:
     def _tagged(self, name: str, text: str, wanted: _Wanted) -> list[Box]:
         # A tag stands with the domain of lists, so that what else an attribute may be rules it out.
         listed = self._boxes(name, LISTS)
-        tags = [Tag(name, text, outcome == "T") for outcome in "TF" if outcome in wanted]
+        tags = [Tag(name, text, each == "T") for each in "TF" if each in wanted]
         kinds = Domain(missing="U" in wanted, other="E" in wanted)
         if "E" in wanted:
             kinds = kinds | NUMBERS | TEXTS
