@@ -134,7 +134,7 @@ def _settled(parts: list[_Part]) -> tuple[Box, list[_Part]]:
     settled: list[_Part] = []
     several = [part for part in parts if part.boxes]
     for _ in range(MOST_ROUNDS):
-        for part in several:
+        for part in several if settled else ():
             part.boxes = _possible(part.boxes, common)
         alone = [part for part in several if len(part.boxes) == 1]
         several = [part for part in several if len(part.boxes) > 1]

@@ -100,17 +100,19 @@ def common(domains: Sequence[Domain]) -> Domain:
     >>> common([numbers(">", 5), numbers("<=", 9), numbers("!=", 7)])
     Domain(numbers in (5, 7); numbers in (7, 9])
     """
-    ruled_out = frozenset().union(*(domain.texts for domain in domains if domain.but))
-    listed = [domain.texts for domain in domains if not domain.but]
-    return Domain(
-        _overlap([domain.cuts for domain in domains]),
-        all(domain.nan for domain in domains),
-        frozenset.intersection(*listed) - ruled_out if listed else ruled_out,
-        not listed,
-        all(domain.missing for domain in domains),
-        all(domain.lists for domain in domains),
-        all(domain.other for domain in domains),
-    )
+    if len(domains) == 1:
+        return domains[0]
+    nan = missing = lists = other = True
+    listed: list[frozenset[str]] = []
+    ruled_out: list[frozenset[str]] = []
+    for domain in domains:
+        nan, missing = nan and domain.nan, missing and domain.missing
+        lists, other = lists and domain.lists, other and domain.other
+        (ruled_out if domain.but else listed).append(domain.texts)
+    none = frozenset[str]().union(*ruled_out)
+    texts = listed[0].intersection(*listed[1:]) - none if listed else none
+    cuts = _overlap([domain.cuts for domain in domains])
+    return Domain(cuts, nan, texts, not listed, missing, lists, other)
 
 
 def _overlap(several: Sequence[tuple[Cut, ...]]) -> tuple[Cut, ...]:

@@ -186,8 +186,10 @@ def contradict(clauses: Iterable[Expr]) -> bool:
         if isinstance(clause, Binary) and isinstance(clause.right, Literal):
             compared.setdefault(clause.left, []).append(clause)
     for several in compared.values():
+        if len(several) < 2:
+            continue
         atoms = [atom for clause in several if (atom := tested(clause))]
-        if len(atoms) > 1 and common([parts["T"] for _, parts, _ in atoms]) == NOTHING:
+        if atoms and common([parts["T"] for _, parts, _ in atoms]) == NOTHING:
             return True
     return False
 
