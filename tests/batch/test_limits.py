@@ -304,3 +304,12 @@ def test_flags_for_twice_the_clauses_take_twice_the_work(clause: str, lrms: str)
         return calls(lambda: batch.flags(made, lrms))
 
     assert work(400, 1000) < 3 * work(200, 2000)
+
+
+def test_no_word_is_longer_than_a_command_can_be_given() -> None:
+    cpus, ram = "other.GlueHostArchitectureSMPSize", "other.GlueHostMainMemoryRAMSize"
+    several = [f"({ram} > {n} || {cpus} > {5000 - n})" for n in range(5000)]
+    made = batch.flags(reduction(" && ".join([*several, f"{ram} > 9"])), "lsf")
+    assert max(map(len, made.argv)) < 1 << 17
+    assert made.verdict is batch.Fit.NECESSARY
+    assert made.dropped[-1].reason == "its alternatives are too many to write"
