@@ -11,7 +11,6 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -280,7 +279,7 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
     if "update_time" not in queues.view.columns or "expiry_time" not in queues.view.columns:
         return None
     now = (at if at is not None else datetime.now(UTC)).timestamp()
-    ends = queues.values(_expression("other.update_time + other.expiry_time"))
+    ends = queues.values(parse_expr("other.update_time + other.expiry_time"))
     mask = np.zeros(queues.view.size, np.bool_)
     # What is no time expires never, also what is before the first year that there is.
     mask[queues.view.rows()] = [
@@ -313,13 +312,13 @@ def _asking(job: ClassAd) -> ClassAd:
     for name in IDENTITY:
         if name in asking:
             asking[name] = job.eval(name)
-    asking.setdefault(RANK, _expression(DEFAULT_RANK))
-    asking.setdefault(REQUIREMENTS, _expression(DEFAULT_REQUIREMENTS))
+    asking.setdefault(RANK, parse_expr(DEFAULT_RANK))
+    asking.setdefault(REQUIREMENTS, parse_expr(DEFAULT_REQUIREMENTS))
     return asking
 
 
 def _conditions(rules: Rules) -> list[Expr]:
-    return [_expression(text) for text in rules.admission]
+    return [parse_expr(text) for text in rules.admission]
 
 
 def _ranked(
@@ -341,8 +340,3 @@ def _ranked(
         [names[place] for place in order],
         [found[place] for place in order],
     )
-
-
-@cache
-def _expression(text: str) -> Expr:
-    return parse_expr(text)

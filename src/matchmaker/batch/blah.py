@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import attrs
@@ -66,6 +67,7 @@ def ce_requirements(condition: Expr) -> Unwound:
     dropped: list[Dropped] = []
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
+    told: dict[str, list[Expr]] = {}
     demanded: list[Box] = []
     for clause in clauses:
         found = bounds(clause)
@@ -73,6 +75,7 @@ def ce_requirements(condition: Expr) -> Unwound:
             raise NoHostError(f"nothing satisfies {shown(clause)}")
         for folded, name in found.names.items():
             names.setdefault(folded, name)
+            told.setdefault(folded, []).append(clause)
         texts = [n.value for n in postorder(clause) if isinstance(n, Literal)]
         spelled |= {ascii_fold(text): text for text in texts if isinstance(text, str)}
         around = hull(found.boxes)
@@ -87,12 +90,19 @@ def ce_requirements(condition: Expr) -> Unwound:
     if met is None:
         contrary = clauses[first_contrary(demanded)]
         raise NoHostError(f"nothing satisfies {shown(contrary)} with what else is required")
+    alone = met.by_subject()
+    lost = {each.clause for each in dropped}
     for name, domain in met.domains.items():
         if domain == Domain(nan=True):
             raise NoHostError(f"no whole number satisfies what is required of {names[name]}")
+        whole = constraint(name, name, alone[name]).exact or domain == NUMBERS
+        if not whole and lost.isdisjoint(told[name]):
+            reason = f"no whole number of {names[name]} will do"
+            dropped += [Dropped(clause, reason) for clause in told[name]]
+            lost.update(told[name])
     carried = [
         clause
-        for name, box in sorted(met.by_subject().items(), key=lambda item: item[0])
+        for name, box in sorted(alone.items(), key=lambda item: item[0])
         for clause in _clauses(constraint(names.get(name, name), name, box), spelled)
     ]
     return Unwound(conjunction(carried), tuple(dropped))
@@ -196,7 +206,7 @@ def plain_variables(text: str) -> set[str]:
 def _declared(text: str) -> Iterator[tuple[str, str, str]]:
     """Each variable: its flags, its name, and its value as it is printed."""
     starts = [match.start() for match in _START.finditer(text)]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, end in pairwise([*starts, len(text)]):
         match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
         if match is not None:
             flags, name, value = match.groups()

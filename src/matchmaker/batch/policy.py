@@ -41,8 +41,7 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 POLICY: Final = "policy"
 
 SECONDS: Final = 30.0
-
-MOST_OUTPUT: Final = 1 << 20
+MOST_OUTPUT: Final = 4 << 20
 """So many bytes a batch system may say of one job."""
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
@@ -186,8 +185,8 @@ def decoded(text: str) -> Expr | None:
 
     Raises ValueError for one that is no expression.
     """
-    # Long values are broken across lines, with blanks before the rest.
-    match = _MARK.search(re.sub(r"\r?\n[ \t]+", "", text))
+    # qstat breaks long values across lines, with a tab before the rest; blanks begin another value.
+    match = _MARK.search(re.sub(r"\r?\n\t", "", text))
     if match is None:
         return None
     word = match.group(1)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import click
 
-from matchmaker.cli import sources
+from matchmaker.cli import queues
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
 from matchmaker.glue.access import RULES, admits
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
@@ -21,7 +21,7 @@ ATTRIBUTES = (
 
 
 @click.command()
-@sources.queue_options
+@queues.options
 @click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
 @click.option(
     "--vo",
@@ -40,7 +40,7 @@ ATTRIBUTES = (
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
-    places: sources.Sources,
+    places: queues.Sources,
     query: str | None,
     vo: str | None,
     attrs: str,
@@ -67,7 +67,7 @@ def command(
     conditions = parse_query(query) if query is not None else ()
     if nagios:
         return _nagios(places)
-    known = sources.queues(places)
+    known = queues.read(places)
     if check:
         found = _findings(known, places)
         if as_json:
@@ -114,7 +114,7 @@ def command(
     return 0 if rows else 1
 
 
-def _findings(known: sources.Queues, places: sources.Sources) -> list[tuple[str, Issue]]:
+def _findings(known: queues.Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
     """What is wrong with the data, by source: as it was read, and in ads, which stay so."""
     written = [queue for queue in known.all if queue.source in places.ce_files]
     return [
@@ -123,10 +123,10 @@ def _findings(known: sources.Queues, places: sources.Sources) -> list[tuple[str,
     ]
 
 
-def _nagios(places: sources.Sources) -> int:
+def _nagios(places: queues.Sources) -> int:
     """One line as Nagios reads it, with the counts behind the bar, and its exit status."""
     try:
-        known = sources.queues(places)
+        known = queues.read(places)
     except (OSError, ValueError) as error:
         text = " ".join(printable(str(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")
