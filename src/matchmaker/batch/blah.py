@@ -95,10 +95,10 @@ def ce_requirements(condition: Expr) -> Unwound:
     for name, domain in met.domains.items():
         if domain == Domain(nan=True):
             raise NoHostError(f"no whole number satisfies what is required of {names[name]}")
-        whole = constraint(name, name, alone[name]).exact or domain == NUMBERS
-        if not whole and lost.isdisjoint(told[name]):
+        if not list(_clauses(constraint(name, name, alone[name]), {})):
+            # Clauses with a whole number each may leave none together.
             reason = f"no whole number of {names[name]} will do"
-            dropped += [Dropped(clause, reason) for clause in told[name]]
+            dropped += [Dropped(clause, reason) for clause in told[name] if clause not in lost]
             lost.update(told[name])
     carried = [
         clause
@@ -179,6 +179,7 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
     r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
 
     Values with control characters are told as unread: no bound that can be carried has any.
+    Raises ValueError for a text that is too long.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -53,7 +54,7 @@ def description(lrms: str, saved: tuple[str, ...]) -> Description:
 
 def nothing(lrms: str, what: str = "queues") -> str:
     """What to say where a batch system told of no nodes or queues."""
-    asked = ", ".join(" ".join(argv) for argv in commands(lrms))
+    asked = ", ".join(shlex.join(argv) for argv in commands(lrms))
     return f"{lrms} told of no {what}; its description is what these print: {asked}"
 
 
