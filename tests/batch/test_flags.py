@@ -315,6 +315,14 @@ def test_a_node_that_refuses_the_job_is_excluded() -> None:
     assert submission.excluded == ("a",)
 
 
+@pytest.mark.parametrize("whole", ["MY", "TARGET.other", "MY.self"])
+def test_nodes_that_look_at_a_whole_ad_are_each_judged(whole: str) -> None:
+    wanted = f'Requirements = MY.A > 0 && {whole}["Cpus"] > 4'
+    nodes = f'[ Name = "a"; A = 1; Cpus = 2; {wanted} ] [ Name = "b"; A = 1; Cpus = 8; {wanted} ]'
+    submission = batch.flags(reduction("true"), inventory=parse_ads(nodes))
+    assert submission.excluded == ("a",)
+
+
 def test_where_no_node_is_left_there_is_nothing_to_submit() -> None:
     with pytest.raises(NoHostError, match=r"is not true of [1-4] of 4"):
         told(f"{RAM} >= 9000", NODES)

@@ -13,6 +13,7 @@ from matchmaker import ClassAd, Reduction, batch, parse_ad, parse_ads, parse_exp
 from matchmaker.batch import MappingError, NoFlagsError, Resources, load_mapping
 from matchmaker.batch.policy import carry
 from matchmaker.batch.words import directive
+from tests.reduction.test_limits import calls
 
 FLAGS = [lrms for lrms in batch.known_lrms() if load_mapping(lrms).style == "flags"]
 ASKED = ("memory", "cpus", "disk", "gpus", "wall")
@@ -287,3 +288,28 @@ def test_slurm_has_room_for_a_short_policy_only() -> None:
     assert len(carry(made, short, load_mapping("slurm")).argv[0]) <= 1024 + len("--comment=")
     with pytest.raises(NoFlagsError, match="there is room for 1024"):
         carry(made, parse_expr(f'other.GlueCEPolicyX == "{"x" * 760}"'), load_mapping("slurm"))
+
+
+# --- many clauses ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lrms", ["slurm", "lsf", "htcondor", "blah"])
+@pytest.mark.parametrize(
+    "clause", ["other.A{0} > {0}", "other.A != {0}", "(other.A{0} || other.B)"]
+)
+def test_flags_for_twice_the_clauses_take_twice_the_work(clause: str, lrms: str) -> None:
+    def work(count: int, first: int) -> int:
+        wanted = " && ".join(clause.format(n) for n in range(first, first + count))
+        made = reduction(wanted)
+        return calls(lambda: batch.flags(made, lrms))
+
+    assert work(400, 1000) < 3 * work(200, 2000)
+
+
+def test_no_word_is_longer_than_a_command_can_be_given() -> None:
+    cpus, ram = "other.GlueHostArchitectureSMPSize", "other.GlueHostMainMemoryRAMSize"
+    several = [f"({ram} > {n} || {cpus} > {5000 - n})" for n in range(5000)]
+    made = batch.flags(reduction(" && ".join([*several, f"{ram} > 9"])), "lsf")
+    assert max(map(len, made.argv)) < 1 << 17
+    assert made.verdict is batch.Fit.NECESSARY
+    assert made.dropped[-1].reason == "its alternatives are too many to write"

@@ -174,6 +174,10 @@ def test_a_value_does_not_hang_on_the_order_of_mention() -> None:
         "member(other, {})",
         "my is my",
         "size(MY)",
+        'other["HostA"] > 1',
+        'my.target["HostA"] > 1',
+        'other.HostB && target.my["HostA"] > 1',
+        "{ my.other }[0].HostA > 1",
     ],
 )
 def test_what_looks_at_whole_ads_or_code_is_refused(text: str) -> None:

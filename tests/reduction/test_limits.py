@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from matchmaker import ClassAd, Reduction, ReductionError, Verdict, parse_ad, parse_expr, reduce
-from matchmaker.classad.nodes import Binary, Expr, Unary
+from matchmaker.classad.nodes import Binary, Expr, Unary, conjuncts
 from matchmaker.reduction import bind, bounds
 from matchmaker.reduction.bounds import MOST_BOXES
 from matchmaker.reduction.outline import Outline, outline
+from matchmaker.reduction.reduce import contradict
 
 
 def reduced(attributes: str) -> Reduction:
@@ -75,6 +77,53 @@ def test_nesting_that_no_text_has_is_refused() -> None:
         node = Binary("is", parse_expr("other.HostB"), Unary("-", node))
     with pytest.raises(ReductionError, match="too deep"):
         reduce(ClassAd({"Requirements": node}), ClassAd(), scope)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called for some work: its cost, the same on every machine."""
+    made = 0
+
+    def count(*_: object) -> None:
+        nonlocal made
+        made += 1
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+CLAUSES = {
+    "one attribute ruled out of values": "other.HostA != {0}",
+    "one attribute ruled out of texts": 'other.HostA != "x{0}"',
+    "an attribute each": "other.HostA{0} > {0}",
+    "a text of a list each": 'member("x{0}", other.HostA)',
+    "alternatives of attributes": "(other.HostA{0} > 1 || other.HostB == {0})",
+}
+
+
+@pytest.mark.parametrize("clause", CLAUSES.values(), ids=CLAUSES)
+def test_twice_the_clauses_take_twice_the_work(clause: str) -> None:
+    def work(count: int, first: int) -> int:
+        wanted = " && ".join(clause.format(n) for n in range(first, first + count))
+        condition = parse_expr(wanted)
+        return calls(lambda: (bounds(condition), contradict(conjuncts(condition))))
+
+    assert work(400, 1000) < 3 * work(200, 2000)
+
+
+def test_deeply_nested_ternaries_are_bounded() -> None:
+    text = "other.HostZ == 1"
+    for number in range(60):
+        text = f"(other.HostA{number} > 1 ? {text} : other.HostB{number} < 1)"
+    condition = parse_expr(text)
+    assert calls(lambda: bounds(condition)) < 3_000_000
+    good = ClassAd({f"HostA{n}": 2 for n in range(60)} | {"HostZ": 1})
+    bad = ClassAd({f"HostA{n}": 2 for n in range(60)} | {"HostZ": 0})
+    assert bounds(condition).accepts(good)
+    assert not bounds(condition).accepts(bad)
 
 
 @pytest.mark.parametrize("count", [60, 800])

@@ -80,24 +80,30 @@ def accepted(residual: Expr, ads: Iterable[ClassAd] = NODES) -> set[str]:
 
 
 def told(
-    requirement: str, site: Path | None, *, nodes: bool, want: Fit = Fit.NECESSARY
+    requirement: str,
+    site: Path | None,
+    nodes: list[ClassAd] | None = None,
+    want: Fit = Fit.NECESSARY,
 ) -> tuple[Submission | None, Expr]:
     reduction = reduce(ClassAd({"Requirements": parse_expr(requirement)}), ClassAd(), glue.scope)
     try:
-        made = batch.flags(reduction, "slurm", site, NODES if nodes else None, want)
+        made = batch.flags(reduction, "slurm", site, nodes, want)
     except NoHostError:
         return None, reduction.residual
     return made, reduction.residual
 
 
-def hold(oracle: SlurmOracle, requirement: str, site: Path | None, *, nodes: bool) -> None:
-    """Check that Slurm selects what the verdict says."""
-    submission, residual = told(requirement, site, nodes=nodes)
-    wanted = accepted(residual)
+def hold(
+    oracle: SlurmOracle, requirement: str, site: Path | None, nodes: list[ClassAd] | None = None
+) -> None:
+    """Check that Slurm selects what the verdict says, of the nodes of an inventory if given."""
+    submission, residual = told(requirement, site, nodes)
+    of_queue = NODES if nodes is None else nodes
+    wanted = accepted(residual, of_queue)
     if submission is None:
         assert not wanted
         return
-    selected = oracle.selected(submission.argv)
+    selected = oracle.selected(submission.argv) & {str(ad.eval("Name")) for ad in of_queue}
     about = f"{requirement}: {submission}"
     if submission.verdict is Fit.EXACT:
         assert selected == wanted, about
@@ -137,28 +143,32 @@ def requirement(seed: int) -> str:
     return " && ".join(clauses)
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_flags_select_what_the_verdict_says(oracle: SlurmOracle, site: Path, seed: int) -> None:
-    hold(oracle, requirement(seed), site, nodes=False)
+@pytest.mark.parametrize("chunk", range(6))
+def test_flags_select_what_the_verdict_says(oracle: SlurmOracle, site: Path, chunk: int) -> None:
+    for seed in range(25 * chunk, 25 * (chunk + 1)):
+        hold(oracle, requirement(seed), site)
 
 
-@pytest.mark.parametrize("seed", range(24, 36))
-def test_flags_for_an_inventory_select_exactly(oracle: SlurmOracle, site: Path, seed: int) -> None:
-    submission, _ = told(requirement(seed), site, nodes=True)
-    assert submission is None or submission.verdict is Fit.EXACT
-    hold(oracle, requirement(seed), site, nodes=True)
+@pytest.mark.parametrize("chunk", range(4))
+def test_flags_for_an_inventory_select_exactly(oracle: SlurmOracle, site: Path, chunk: int) -> None:
+    chance = random.Random(chunk)
+    for seed in range(200 + 25 * chunk, 225 + 25 * chunk):
+        nodes = chance.sample(NODES, chance.randint(1, len(NODES)))
+        submission, _ = told(requirement(seed), site, nodes)
+        assert submission is None or submission.verdict is Fit.EXACT
+        hold(oracle, requirement(seed), site, nodes)
 
 
-@pytest.mark.parametrize("seed", range(36, 44))
+@pytest.mark.parametrize("seed", range(300, 340))
 def test_flags_that_make_sure_select_accepted_nodes_only(
     oracle: SlurmOracle, site: Path, seed: int
 ) -> None:
     text = f"({requirement(seed)}) || {RAM} > 1000 || {CPUS} >= 8"
     try:
-        submission, residual = told(text, site, nodes=False, want=Fit.SUFFICIENT)
+        submission, residual = told(text, site, want=Fit.SUFFICIENT)
     except NoFlagsError:
         # There are none only where no alternative can be asked for as it is.
-        plain, _ = told(requirement(seed), site, nodes=False)
+        plain, _ = told(requirement(seed), site)
         assert plain is None or plain.verdict is not Fit.EXACT
         return
     assert submission is not None
@@ -196,7 +206,7 @@ def test_alternatives_of_features_are_exact(oracle: SlurmOracle, buckets: Path) 
     exact = 0
     for seed in range(40):
         text = alternatives(seed)
-        submission, residual = told(text, buckets, nodes=False)
+        submission, residual = told(text, buckets)
         wanted = accepted(residual) & typed
         if submission is None:
             assert not wanted
@@ -212,7 +222,7 @@ def test_alternatives_of_features_are_exact(oracle: SlurmOracle, buckets: Path) 
 
 
 def test_random_requirements_are_of_every_verdict(site: Path) -> None:
-    made = [told(requirement(seed), site, nodes=False)[0] for seed in range(24)]
+    made = [told(requirement(seed), site)[0] for seed in range(24)]
     fits = [submission.verdict for submission in made if submission is not None]
     assert fits.count(Fit.EXACT) >= 4
     assert fits.count(Fit.NECESSARY) >= 4
@@ -230,10 +240,10 @@ def test_random_requirements_are_of_every_verdict(site: Path) -> None:
     ],
 )
 def test_what_slurm_can_be_asked_is_exact(oracle: SlurmOracle, site: Path, text: str) -> None:
-    submission, _ = told(text, site, nodes=False)
+    submission, _ = told(text, site)
     assert submission is not None
     assert submission.verdict is Fit.EXACT
-    hold(oracle, text, site, nodes=False)
+    hold(oracle, text, site)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +260,7 @@ def test_what_slurm_can_be_asked_is_exact(oracle: SlurmOracle, site: Path, text:
 def test_sizes_beyond_what_slurm_can_count_select_no_node(oracle: SlurmOracle, text: str) -> None:
     # Numbers that wrap round in the controller would ask for less than was wanted; where the
     # controller cannot be asked, the clause is dropped and the verdict says so.
-    hold(oracle, text, None, nodes=False)
+    hold(oracle, text, None)
 
 
 # --- the examples ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -90,11 +90,17 @@ def assigned(template: str) -> str:
 def clash(groups: Iterable[Group], taken: Mapping[str, object]) -> str:
     """What groups give two values to, or another one than it is ``taken`` for; or nothing."""
     known = dict(taken)
-    for ask in (ask for group in groups if len(group) == 1 for ask in group[0]):
-        what, value = ask.given
-        if what and known.setdefault(what, value) != value:
+    for what, value in all_given(groups):
+        if known.setdefault(what, value) != value:
             return what
     return ""
+
+
+def all_given(groups: Iterable[Group]) -> Iterator[tuple[str, object]]:
+    """What groups of one alternative give a value to, and which."""
+    for ask in (ask for group in groups if len(group) == 1 for ask in group[0]):
+        if ask.given[0]:
+            yield ask.given
 
 
 class UnsayableError(Exception):

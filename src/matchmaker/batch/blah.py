@@ -18,10 +18,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.constraints import Constraint, constraint
+from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, constraint
 from matchmaker.batch.told import Dropped, NoHostError, shown
 from matchmaker.classad.nodes import (
-    FALSE,
     TRUE,
     Attr,
     Binary,
@@ -35,10 +34,8 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction.bounds import bounds
-from matchmaker.reduction.domains import NUMBERS, Box, Domain, hull
+from matchmaker.reduction.domains import NUMBERS, Box, Domain, first_contrary, hull, meet_all
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
 _OTHER: Final = Attr(None, "other", False)
 
 MOST_INPUT: Final = 4 << 20
@@ -66,69 +63,69 @@ def ce_requirements(condition: Expr) -> Unwound:
     >>> [str(dropped.clause) for dropped in found.dropped]
     ['other.S != 3']
     """
-    common = Box()
+    clauses = [clause for clause in conjuncts(condition) if clause is not TRUE]
     dropped: list[Dropped] = []
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
-    for clause in conjuncts(condition):
-        if clause is TRUE:
-            continue
-        if clause is FALSE:
-            raise NoHostError("the requirement is true of no host of this queue")
+    told: dict[str, list[Expr]] = {}
+    demanded: list[Box] = []
+    for clause in clauses:
         found = bounds(clause)
         if not found.boxes:
             raise NoHostError(f"nothing satisfies {shown(clause)}")
-        names = {**found.names, **names}
+        for folded, name in found.names.items():
+            names.setdefault(folded, name)
+            told.setdefault(folded, []).append(clause)
         texts = [n.value for n in postorder(clause) if isinstance(n, Literal)]
         spelled |= {ascii_fold(text): text for text in texts if isinstance(text, str)}
         around = hull(found.boxes)
+        demanded.append(around)
         whole = len(found.boxes) == 1 and not found.boxes[0].others
-        met = common.meet(around)
-        # What is left to a NaN alone is left to no whole number.
-        if met is None or Domain(nan=True) in met.domains.values():
-            raise NoHostError(f"nothing satisfies {shown(clause)} with what else is required")
-        common = met
         reason = _reason(around, names) if whole else "BLAH has no alternatives"
         if found.boxes[0].others and len(found.boxes) == 1:
             reason = "BLAH reads only comparisons of one attribute with a whole number or a text"
         if reason:
             dropped.append(Dropped(clause, reason))
-    for name in common.domains:
-        each = constraint(name, name, common)
-        if not list(_clauses(each, {})):
+    met = meet_all(demanded)
+    if met is None:
+        contrary = clauses[first_contrary(demanded)]
+        raise NoHostError(f"nothing satisfies {shown(contrary)} with what else is required")
+    alone = met.by_subject()
+    lost = {each.clause for each in dropped}
+    for name, domain in met.domains.items():
+        if domain == Domain(nan=True):
+            raise NoHostError(f"no whole number satisfies what is required of {names[name]}")
+        if not list(_clauses(constraint(name, name, alone[name]), {})):
             # Clauses with a whole number each may leave none together.
-            reason = f"no whole number of {names.get(name, name)} will do"
-            lost = {known.clause for known in dropped}
-            dropped += [
-                Dropped(clause, reason) for clause in conjuncts(condition)
-                if clause not in lost and name in bounds(clause).names
-            ]  # fmt: skip
-    clauses = [
+            reason = f"no whole number of {names[name]} will do"
+            dropped += [Dropped(clause, reason) for clause in told[name] if clause not in lost]
+            lost.update(told[name])
+    carried = [
         clause
-        for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})
-        for clause in _clauses(constraint(names.get(name, name), name, common), spelled)
+        for name, box in sorted(alone.items(), key=lambda item: item[0])
+        for clause in _clauses(constraint(names.get(name, name), name, box), spelled)
     ]
-    return Unwound(conjunction(clauses), tuple(dropped))
+    return Unwound(conjunction(carried), tuple(dropped))
 
 
 def _reason(box: Box, names: dict[str, str]) -> str:
     """Why BLAH cannot carry a box whole, or nothing."""
-    for name in {*box.domains, *(tag.attribute for tag in box.tags)}:
+    for name in sorted(box.by_subject()):
         each = constraint(names.get(name, name), name, box)
-        if not _NAME.fullmatch(each.attribute):
+        if not PLAIN_NAME.fullmatch(each.attribute):
             return "BLAH would give the name to a shell"
         if box.domains.get(name) == NUMBERS:
             return f"BLAH has no variable for {each.attribute} being a number"
         if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
             return f"BLAH has no variable for what is demanded of {each.attribute}"
-        if not all(_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
+        if not all(PLAIN_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
             return "BLAH would give the text to a shell"
     return ""
 
 
 def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
     """What BLAH reads of a constraint, one bound each."""
-    if not _NAME.fullmatch(each.attribute):
+    if not PLAIN_NAME.fullmatch(each.attribute):
         return
     subject = Attr(_OTHER, each.attribute, False)
     if each.least is not None and each.least == each.greatest:
@@ -138,10 +135,10 @@ def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
             yield Binary(">=", subject, Literal(each.least))
         if each.greatest is not None:
             yield Binary("<=", subject, Literal(each.greatest))
-    if each.texts and len(each.texts) == 1 and _TEXT.fullmatch(each.texts[0]):
+    if each.texts and len(each.texts) == 1 and PLAIN_TEXT.fullmatch(each.texts[0]):
         yield Binary("==", subject, Literal(spelled.get(each.texts[0], each.texts[0])))
     for text in each.has:
-        if _TEXT.fullmatch(text):
+        if PLAIN_TEXT.fullmatch(text):
             yield Call("Member", (Literal(spelled.get(text, text)), subject))
 
 

@@ -29,8 +29,8 @@ MOST_OUTPUT: Final = 64 << 10
 
 _WORD: Final = re.compile(r"[\x20-\x7e]+")
 # A value that a script may use without quoting it and come to no harm.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
+PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.frozen(slots=True)
@@ -135,7 +135,7 @@ def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in demanded:
         many = each.texts is not None and len(each.texts) > 1
-        if not each.exact or each.lacks or many or not _NAME.fullmatch(each.attribute):
+        if not each.exact or each.lacks or many or not PLAIN_NAME.fullmatch(each.attribute):
             raise ValueError(f"BLAH has no variables for what is demanded of {each.attribute}")
         name = each.attribute
         if each.least is not None and each.least == each.greatest:
@@ -146,7 +146,7 @@ def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
         texts = {name: each.texts[0]} if each.texts else {}
         texts |= {f"{name}_{number}": text for number, text in enumerate(each.has)}
         for key, text in texts.items():
-            if not _PLAIN.fullmatch(text):
+            if not PLAIN_TEXT.fullmatch(text):
                 raise ValueError(f"{text!r} is no plain value for {each.attribute}")
             found[key] = f'"{text}"'
     return found

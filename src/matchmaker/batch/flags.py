@@ -212,7 +212,8 @@ def _by_flags(
     try:
         options(groups, numbers, table)
     except TooManyError:
-        reason = "its alternatives are too many to write without nested parentheses"
+        nested = "" if table.terms.nested else " without nested parentheses"
+        reason = f"its alternatives are too many to write{nested}"
         if want is not Fit.NECESSARY and inventory is None:
             raise NoFlagsError(f"{table.lrms}: {reason}") from None
         groups = [group for group in groups if len(group) == 1]

@@ -10,16 +10,15 @@ from __future__ import annotations
 import base64
 import math
 import re
-import shutil
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from typing import Final
 
 import attrs
 
-from matchmaker.batch import programs
 from matchmaker.batch.flags import Submission
 from matchmaker.batch.mapping import ROOM, Mapping
+from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.templates import filled
 from matchmaker.batch.told import NoFlagsError
 from matchmaker.batch.words import directive
@@ -43,6 +42,7 @@ POLICY: Final = "policy"
 
 SECONDS: Final = 30.0
 MOST_OUTPUT: Final = 4 << 20
+"""So many bytes a batch system may say of one job."""
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 # To qstat -j any other word is the name that its owner gave a job, and others theirs.
@@ -234,13 +234,12 @@ def of_queued(lrms: str, job: str) -> Expr:
         raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
     if not (_NUMBER if lrms == "htcondor" else _JOB).fullmatch(job):
         raise ValueError(f"{job!r} is no name of a job")
-    program = shutil.which(query[0])
-    if program is None:
-        raise ValueError(f"{query[0]} is not installed here")
-    argv = [program, *(word.replace("{job}", job) for word in query[1:])]
+    argv = [word.replace("{job}", job) for word in query]
     try:
-        ended = programs.run(argv, seconds=SECONDS, most=MOST_OUTPUT)
-    except programs.ProgramError as error:
+        ended = run(argv, seconds=SECONDS, most=MOST_OUTPUT)
+    except NoProgramError:
+        raise ValueError(f"{query[0]} is not installed here") from None
+    except ProgramError as error:
         raise ValueError(f"{query[0]}: {error}") from None
     if ended.status != 0:
         lines = ended.complaint.decode("utf-8", "replace").strip().splitlines()[:3]

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.asks import Ask, Group, Speaker, UnsayableError, clash, values_of
+from matchmaker.batch.asks import Ask, Group, Speaker, UnsayableError, all_given, clash, values_of
 from matchmaker.batch.mapping import Mapping
 from matchmaker.classad.nodes import (
     TRUE,
@@ -30,10 +30,22 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction.bounds import bounds
-from matchmaker.reduction.domains import ANY, LISTS, Box, Domain, Tag, hull
+from matchmaker.reduction.domains import (
+    ANY,
+    LISTS,
+    Box,
+    Domain,
+    Tag,
+    first_contrary,
+    hull,
+    meet_all,
+)
 
 MOST_ALTERNATIVES: Final = 16
 """So many alternatives a group may have."""
+
+MOST_ROUNDS: Final = 16
+"""So often what clauses leave of the alternatives of others is looked at anew."""
 
 Called: TypeAlias = Collection[str]
 
@@ -102,7 +114,8 @@ def tell(
     for clause in conjuncts(condition):
         if clause is not TRUE:
             found = bounds(clause, universe)
-            names = {**found.names, **names}
+            for folded, name in found.names.items():
+                names.setdefault(folded, name)
             parts.append(_Part(clause, list(found.boxes)))
     common, settled = _settled(parts)
     teller = _Teller(table, names, Speaker(table, sure), called, taken)
@@ -132,28 +145,39 @@ def _settled(parts: list[_Part]) -> tuple[Box, list[_Part]]:
     """
     common = Box()
     settled: list[_Part] = []
-    before = -1
-    while before != len(settled):
-        before = len(settled)
-        for part in parts:
-            if part in settled or not part.boxes:
-                continue
+    several = [part for part in parts if part.boxes]
+    for _ in range(MOST_ROUNDS):
+        for part in several if settled else ():
             part.boxes = _possible(part.boxes, common)
-            if len(part.boxes) == 1:
-                common = common.meet(part.boxes[0]) or common
-                settled.append(part)
-    empty = [part.clause for part in parts if not part.boxes]
-    if empty and not bounds(conjunction([part.clause for part in parts])).boxes:
+        alone = [part for part in several if len(part.boxes) == 1]
+        several = [part for part in several if len(part.boxes) > 1]
+        while (met := meet_all([common, *(part.boxes[0] for part in alone)])) is None:
+            contrary = alone.pop(first_contrary([common, *(part.boxes[0] for part in alone)]) - 1)
+            contrary.boxes = []
+            _check_possible(parts, contrary)
+        common = met
+        settled += alone
+        if not alone:
+            break
+    empty = [part for part in parts if not part.boxes]
+    if empty:
+        _check_possible(parts, empty[0])
+    return common, settled
+
+
+def _check_possible(parts: list[_Part], contrary: _Part) -> None:
+    """Raises NoHostError where no values at all satisfy all clauses, not only none of a mapping."""
+    if not bounds(conjunction([part.clause for part in parts])).boxes:
         raise NoHostError(
             f"the requirement is true of no host: its bounds contradict each other at "
-            f"{shown(empty[0])}"
+            f"{shown(contrary.clause)}"
         )
-    return common, settled
 
 
 def _possible(boxes: list[Box], common: Box) -> list[Box]:
     """The alternatives that are left with what else is demanded, without those within others."""
-    left = [(box, met) for box in boxes if (met := box.meet(common)) is not None]
+    near = common.on(boxes)
+    left = [(box, met) for box in boxes if (met := box.meet(near)) is not None]
     return [
         box
         for place, (box, met) in enumerate(left)
@@ -180,17 +204,24 @@ class _Teller:
     speaker: Speaker
     called: Called
     taken: Taken
-    groups: list[Group] = attrs.Factory(list)
+    groups: dict[Group, None] = attrs.Factory(dict)
     dropped: list[Dropped] = attrs.Factory(list)
 
     def common(self, common: Box, parts: list[_Part]) -> None:
         """Asks for what clauses of one alternative demand together."""
         lost: dict[Expr, str] = {}
-        order = list(dict.fromkeys(tag for part in parts for tag in sorted(part.boxes[0].tags)))
-        for name, say in self._demands(common, order):
+        concerning: dict[str | Tag, list[_Part]] = {}
+        for part in parts:
+            box = part.boxes[0]
+            demands: list[str | Tag] = [*box.domains, *sorted(box.tags)]
+            for each in demands:
+                concerning.setdefault(each, []).append(part)
+        order = [each for each in concerning if isinstance(each, Tag)]
+        for demand, say in self._demands(common, order):
+            name = _subject(demand)
             if name in self.called:
                 continue
-            concerned = [part for part in parts if name in _subjects(part.boxes[0])]
+            concerned = concerning[demand]
             try:
                 groups, loss = say()
                 self._add(groups)
@@ -199,7 +230,7 @@ class _Teller:
                 self._insist(concerned[0].clause, loss)
             if loss:
                 # Only clauses that are lossy by themselves are to blame, if there are such.
-                blamed = [p for p in concerned if self._loses(name, p.boxes[0])] or concerned
+                blamed = [p for p in concerned if self._loses(demand, p.boxes[0])] or concerned
                 lost.update({part.clause: loss for part in blamed})
         for part in parts:
             if part.boxes[0].others:
@@ -237,11 +268,12 @@ class _Teller:
         self.dropped.append(Dropped(clause, reason))
 
     def _add(self, groups: Iterable[Group]) -> None:
-        every = list(dict.fromkeys([*self.groups, *groups]))
-        twice = clash(every, self.taken)
+        groups = list(groups)
+        twice = clash(groups, self.taken)
         if twice:
             raise UnsayableError(f"{self.table.lrms} can be asked for {twice} in one way only")
-        self.groups = every
+        self.groups |= dict.fromkeys(groups)
+        self.taken = {**self.taken, **dict(all_given(groups))}
 
     def _insist(self, clause: Expr, reason: str) -> None:
         if self.speaker.sure:
@@ -253,14 +285,14 @@ class _Teller:
 
     def _demands(
         self, box: Box, tags: Iterable[Tag] | None = None
-    ) -> Iterable[tuple[str, Callable[[], _Said]]]:
-        """Each thing that a box demands, by its attribute, and how it is said."""
+    ) -> Iterable[tuple[str | Tag, Callable[[], _Said]]]:
+        """Each thing that a box demands, an attribute's values or a tag, and how it is said."""
+        listed = {tag.attribute for tag in box.tags if tag.has}
         for name, domain in box.domains.items():
-            listed = any(tag.attribute == name and tag.has for tag in box.tags)
-            if not (listed and domain >= LISTS):
+            if not (name in listed and domain >= LISTS):
                 yield name, partial(self._domain, name, domain)
         for tag in sorted(box.tags) if tags is None else tags:
-            yield tag.attribute, partial(self._tag, tag)
+            yield tag, partial(self._tag, tag)
 
     def _own(self, name: str) -> None:
         """Somebody else's attribute: told of what is always demanded, never of an alternative."""
@@ -284,9 +316,10 @@ class _Teller:
             raise UnsayableError(f"no flag for {self.names.get(tag.attribute, tag.attribute)}")
         return self.speaker.tag(rule, tag)
 
-    def _loses(self, name: str, box: Box) -> bool:
+    def _loses(self, demand: str | Tag, box: Box) -> bool:
+        name = _subject(demand)
         try:
-            return any(say()[1] for subject, say in self._demands(box) if subject == name)
+            return any(say()[1] for each, say in self._demands(box) if _subject(each) == name)
         except UnsayableError:
             return True
 
@@ -373,12 +406,12 @@ class _Teller:
             groups, _ = self._joined(boxes)
         except UnsayableError:
             return False
-        return not clash([*self.groups, *groups], self.taken)
+        return not clash(groups, self.taken)
 
     def _holds(self, alternative: Expr, chosen: list[Box]) -> bool:
         found = bounds(alternative, _universe(self.table)).boxes
         return all(any(box.within(each) for each in chosen) for box in found)
 
 
-def _subjects(box: Box) -> set[str]:
-    return {*box.domains, *(tag.attribute for tag in box.tags)}
+def _subject(demand: str | Tag) -> str:
+    return demand if isinstance(demand, str) else demand.attribute

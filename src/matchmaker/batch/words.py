@@ -10,16 +10,20 @@ from typing import Final, TypeAlias
 from matchmaker.batch.asks import Ask, Group
 from matchmaker.batch.mapping import Mapping, Terms
 from matchmaker.batch.templates import MappingError, filled
+from matchmaker.batch.told import NoFlagsError
 
 MOST_TERMS: Final = 64
 """So many alternatives are written out where parentheses do not nest."""
+
+MOST_WRITTEN: Final = 120_000
+"""So many characters all terms may have; one word of a command holds 128 KiB."""
 
 Flag: TypeAlias = tuple[str, ...]
 """One option of a command with its value: one word, or several."""
 
 
-class TooManyError(Exception):
-    """The alternatives cannot be written without parentheses in parentheses, or are too many."""
+class TooManyError(NoFlagsError):
+    """The alternatives are too many, or cannot be written without parentheses in parentheses."""
 
 
 def options(groups: Iterable[Group], numbers: dict[str, int], table: Mapping) -> list[Flag]:
@@ -48,6 +52,8 @@ def options(groups: Iterable[Group], numbers: dict[str, int], table: Mapping) ->
     flags += [filled(ask.template, _value(ask)) for ask in own]
     rest = [group for group in named if not (len(group) == 1 and group[0][0].is_option)]
     written = joined(terms, rest, table.terms)
+    if len(written) > MOST_WRITTEN:
+        raise TooManyError("what is asked for is too long for one word of a command")
     if written:
         flags.append(filled(table.features, written))
     return flags
@@ -74,7 +80,7 @@ def joined(terms: Sequence[str], groups: Sequence[Group], language: Terms) -> st
     deep = any(len(asks) > 1 for part in parts for asks in part)
     if deep and not language.nested and len(parts) > 1:
         if math.prod(len(part) for part in parts) > MOST_TERMS:
-            raise TooManyError
+            raise TooManyError("the alternatives are too many to write")
         parts = [
                 [list(dict.fromkeys(term for asks in choice for term in asks))
                  for choice in product(*parts)]

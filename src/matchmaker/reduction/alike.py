@@ -7,16 +7,12 @@ each is worked out once. An ad that looks at more than attributes stands alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Attr, Call, Expr, postorder
-from matchmaker.reduction.facts import REFLECTIVE, VOLATILE
-
-_APART: Final = VOLATILE | REFLECTIVE
-_WHOLE: Final = frozenset(
-    {"my", "self", "other", "target", "parent", "root", "toplevel", "currenttime"}
-)
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.reduction.outline import outline
 
 
 def alike(ads: Iterable[ClassAd], significant: Iterable[str]) -> list[list[int]]:
@@ -66,13 +62,5 @@ def names_in(node: Expr) -> set[str] | None:
     >>> sorted(names_in(parse_expr("other.A > b")) or ()), names_in(parse_expr("size(other) > 1"))
     (['a', 'b', 'other'], None)
     """
-    found: set[str] = set()
-    bases = {part.base for part in postorder(node) if isinstance(part, Attr)}
-    for part in postorder(node):
-        if isinstance(part, Call) and part.function.lower() in _APART:
-            return None
-        if isinstance(part, Attr):
-            if part.folded in _WHOLE and part not in bases:
-                return None
-            found.add(part.folded)
-    return found
+    seen = outline(node)
+    return None if seen.moving or seen.reflective else set(map(ascii_fold, seen.names))

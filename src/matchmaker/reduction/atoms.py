@@ -19,13 +19,25 @@ from matchmaker.classad.nodes import (
     disjunction,
     scope_of,
 )
-from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.reduction.domains import ANY, LISTS, MISSING, NUMBERS, TEXTS, Domain, numbers
 from matchmaker.reduction.laws import MATCH, constant_to_the_right, numeric_subject
 
 _EXACT: Final = 2**53
 """Below this an integer and a real compare as their values do."""
+
+
+def outcome(value: Value) -> str:
+    """The outcome of a value as a condition.
+
+    >>> outcome(2), outcome(0.0), outcome(UNDEFINED), outcome("yes")
+    ('T', 'F', 'U', 'E')
+    """
+    came_to = truth(value)
+    if came_to is UNDEFINED:
+        return "U"
+    return "E" if is_error(came_to) else "T" if came_to else "F"
 
 
 def host_attribute(node: Expr) -> Attr | None:

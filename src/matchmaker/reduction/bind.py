@@ -211,13 +211,18 @@ class Binder:
             if node.folded == NOW:
                 return self._now(node)
             if node.folded in SCOPE_WORDS:
-                raise ReductionError(f"the whole ad {node.name} cannot be compared or passed on")
+                raise _whole_ad(node)
             return Literal(UNDEFINED) if node.absolute else self._in(node, self._opposite(side))
         named = self._side_named(node.base, side)
         if named is None:
             return rebuild(node, (self._bind(node.base, side),))
-        if node.folded == NOW and node.name not in named.ad:
-            return self._now(node)
+        if node.name not in named.ad:
+            if node.folded == NOW:
+                return self._now(node)
+            if node.folded in SCOPE_WORDS:
+                raise ReductionError(
+                    f"the whole ad {unparse(node)} cannot be compared or passed on"
+                )
         return self._in(node, named)
 
     def _now(self, node: Attr) -> Expr:
@@ -317,6 +322,10 @@ class Binder:
                 if not self._open_names[name]:
                     self._open_names[name] = True
                     leading.append(name)
+
+
+def _whole_ad(node: Attr) -> ReductionError:
+    return ReductionError(f"the whole ad {unparse(node)} cannot be compared or passed on")
 
 
 def _holds_ad(value: Value) -> bool:

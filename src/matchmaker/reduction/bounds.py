@@ -26,9 +26,9 @@ from matchmaker.classad.nodes import (
     Unary,
     conjuncts,
 )
-from matchmaker.classad.operators import ascii_fold, logical_and, logical_or, truth
-from matchmaker.classad.values import ERROR, UNDEFINED, Value, is_error
-from matchmaker.reduction.atoms import comes_to, host_attribute, tested
+from matchmaker.classad.operators import ascii_fold, logical_and, logical_or
+from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.reduction.atoms import comes_to, host_attribute, outcome, tested
 from matchmaker.reduction.domains import (
     ANY,
     LISTS,
@@ -40,18 +40,20 @@ from matchmaker.reduction.domains import (
     Tag,
     as_one,
     hull,
+    meet_all,
     widened,
 )
 
 MOST_BOXES: Final = 32
 """So many alternatives are told apart; of more, the hull and the condition as it is."""
 
-MOST_STEPS: Final = 50_000
-"""So many pairs of alternatives are looked at for one clause, and twice as many for all."""
+MOST_STEPS: Final = 200_000
+"""So many demands of alternatives are held against each other for one clause, and twice as many
+for all."""
 
 MOST_UNITED: Final = 200_000
-"""So many demands of alternatives of a whole condition are held against each other. Beyond that
-its alternatives are kept as they are found, even where they could be fewer or wider."""
+"""So many demands of alternatives of a whole condition are held against each other. Of clauses
+beyond that, the hull and the clause as it is."""
 
 
 @attrs.frozen(slots=True)
@@ -102,23 +104,24 @@ def bounds(condition: Expr, universe: Callable[[str], Domain] = everything) -> B
     ()
     """
     walk = _Walk(universe)
-    boxes = [Box()]
-    for clause in conjuncts(condition):
-        boxes = walk.both(boxes, walk.true(clause), clause)
-    return Bounds(tuple(boxes), walk.names)
+    found = [(clause, walk.true(clause)) for clause in conjuncts(condition)]
+    # What must be so in any case is met at once, and parts that touch no alternative come last.
+    settled = meet_all([boxes[0] for _, boxes in found if len(boxes) == 1])
+    if settled is None or any(not boxes for _, boxes in found):
+        return Bounds((), walk.names)
+    boxes, rest = walk.all_of([each for each in found if len(each[1]) > 1], settled)
+    whole = meet_all([settled, *rest])
+    met = [] if whole is None else [both for box in boxes if (both := box.meet(whole)) is not None]
+    return Bounds(tuple(met), walk.names)
 
 
 _OUTCOMES: Final[Mapping[str, Value]] = {"T": True, "F": False, "U": UNDEFINED, "E": ERROR}
 _ALL: Final = frozenset(_OUTCOMES)
 
 
-def _outcome(value: Value) -> str:
-    return next(name for name, known in _OUTCOMES.items() if value is known)
-
-
 _TABLES: Final = {
     operator: {
-        (left, right): _outcome(table(_OUTCOMES[left], _OUTCOMES[right]))
+        (left, right): outcome(table(_OUTCOMES[left], _OUTCOMES[right]))
         for left in _OUTCOMES
         for right in _OUTCOMES
     }
@@ -156,17 +159,28 @@ class _Walk:
         finally:
             self._spent += self._steps - before
 
-    def both(self, left: list[Box], right: list[Box], whole: Expr) -> list[Box]:
-        """The boxes where one of each side holds; `whole` is the expression that says the right."""
-        self._steps = 0
-        if len(left) * len(right) > MOST_BOXES and len(right) > 1:
-            around = hull(right)
-            right = [Box(around.domains, around.tags, (whole,))]
-        found = [met for a, b in product(left, right) if (met := a.meet(b)) is not None]
-        if len(found) > 1:
+    def all_of(
+        self, several: Iterable[tuple[Expr, list[Box]]], settled: Box
+    ) -> tuple[list[Box], list[Box]]:
+        """The alternatives of clauses of more than one, met with each other and what is settled.
+
+        With them what holds beside any: of clauses too many to be told apart the hull, and the
+        clause as it is.
+        """
+        several = list(several)
+        met = [settled.on(box for _, boxes in several for box in boxes)]
+        rest: list[Box] = []
+        for clause, boxes in several:
+            if len(met) * len(boxes) > MOST_BOXES or self._held > MOST_UNITED:
+                around = hull(boxes)
+                rest.append(Box(around.domains, around.tags, (clause,)))
+                continue
+            self._steps = 0
+            found = [both for a, b in product(met, boxes) if (both := a.meet(b)) is not None]
             demands = sum(len(box.domains) + len(box.tags) + len(box.others) for box in found)
-            self._held += demands * demands
-        return self._united(found) if self._held <= MOST_UNITED else found
+            self._held += demands * demands if len(found) > 1 else demands
+            met = self._united(found)
+        return met, rest
 
     def _where(self, node: Expr, wanted: _Wanted) -> list[Box]:
         """The boxes where the outcome of an expression, as a condition, is one of those wanted."""
@@ -181,11 +195,9 @@ class _Walk:
 
     def _found(self, node: Expr, wanted: _Wanted) -> list[Box]:
         if isinstance(node, Literal):
-            value = truth(node.value)
-            outcome = "E" if is_error(value) else _outcome(value)
-            return [Box()] if outcome in wanted else []
+            return [Box()] if outcome(node.value) in wanted else []
         if isinstance(node, Unary) and node.operator == "!":
-            return self._where(node.operand, frozenset(_NOT[outcome] for outcome in wanted))
+            return self._where(node.operand, frozenset(_NOT[each] for each in wanted))
         if isinstance(node, Binary) and node.operator in _TABLES:
             return self._connective(node, wanted)
         if isinstance(node, Ternary):
@@ -224,7 +236,7 @@ class _Walk:
         if not first:
             return []
         second = self._where(*right)
-        self._steps += len(first) * len(second)
+        self._steps += len(first) * len(second) * (len(first[0].domains) + 1)
         if self._steps > MOST_STEPS:
             raise _TooMuchError
         return [met for a, b in product(first, second) if (met := a.meet(b)) is not None]
@@ -243,7 +255,7 @@ class _Walk:
             again = True
             while again:
                 again = False
-                self._steps += len(kept)
+                self._steps += len(kept) * (len(new.domains) + 1)
                 if any(new.within(old) for old in kept):
                     break
                 kept = [old for old in kept if not old.within(new)]
@@ -266,8 +278,9 @@ class _Walk:
         for place, box in enumerate(boxes):
             wide = box
             for other in boxes[:place] + boxes[place + 1 :]:
-                self._steps += 1
-                wide = self._plain(widened(wide, other))
+                self._steps += len(wide.domains) + 1
+                wider = widened(wide, other)
+                wide = wide if wider is wide else self._plain(wider)
             boxes[place] = wide
         return [
             box for place, box in enumerate(boxes)
@@ -287,7 +300,7 @@ class _Walk:
             name = self._name(attribute)
 
             def of_domain(wanted: _Wanted) -> list[Box]:
-                known = [domain for outcome, domain in parts.items() if outcome in wanted]
+                known = [domain for name, domain in parts.items() if name in wanted]
                 domain = fold(Domain.__or__, known, NOTHING)
                 return self._boxes(name, domain, () if rest is None else (comes_to(rest, wanted),))
 
@@ -307,7 +320,7 @@ class _Walk:
     def _tagged(self, name: str, text: str, wanted: _Wanted) -> list[Box]:
         # A tag stands with the domain of lists, so that what else an attribute may be rules it out.
         listed = self._boxes(name, LISTS)
-        tags = [Tag(name, text, outcome == "T") for outcome in "TF" if outcome in wanted]
+        tags = [Tag(name, text, each == "T") for each in "TF" if each in wanted]
         kinds = Domain(missing="U" in wanted, other="E" in wanted)
         if "E" in wanted:
             kinds = kinds | NUMBERS | TEXTS

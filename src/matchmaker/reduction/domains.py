@@ -7,8 +7,8 @@ something else: an error, an ad, a time.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce as fold
 from typing import Final, TypeAlias
 
@@ -69,22 +69,13 @@ class Domain:
             return self
         if self is ANY:
             return other
-        if self.but and other.but:
-            texts, but = self.texts | other.texts, True
-        elif self.but:
-            texts, but = other.texts - self.texts, False
-        else:
-            texts, but = self.texts - other.texts if other.but else self.texts & other.texts, False
-        return Domain(
-            _common(self.cuts, other.cuts), self.nan and other.nan, texts, but,
-            self.missing and other.missing, self.lists and other.lists, self.other and other.other,
-        )  # fmt: skip
+        return common((self, other))
 
     def __or__(self, other: Domain) -> Domain:
         return ~(~self & ~other)
 
     def __le__(self, other: Domain) -> bool:
-        return self & other == self
+        return self is other or self & other == self
 
     @property
     def spans(self) -> list[tuple[Cut, Cut]]:
@@ -103,15 +94,40 @@ class Domain:
         return f"Domain({'; '.join(parts)})"
 
 
-def _common(left: tuple[Cut, ...], right: tuple[Cut, ...]) -> tuple[Cut, ...]:
-    cuts: list[Cut] = []
-    inside = False
-    for cut in sorted({*left, *right}):
-        both = all(bisect_right(side, cut) % 2 == 1 for side in (left, right))
-        if both != inside:
-            cuts.append(cut)
-            inside = both
-    return tuple(cuts)
+def common(domains: Sequence[Domain]) -> Domain:
+    """The values that are in all of some domains, at least one, however many they are.
+
+    >>> common([numbers(">", 5), numbers("<=", 9), numbers("!=", 7)])
+    Domain(numbers in (5, 7); numbers in (7, 9])
+    """
+    if len(domains) == 1:
+        return domains[0]
+    nan = missing = lists = other = True
+    listed: list[frozenset[str]] = []
+    ruled_out: list[frozenset[str]] = []
+    for domain in domains:
+        nan, missing = nan and domain.nan, missing and domain.missing
+        lists, other = lists and domain.lists, other and domain.other
+        (ruled_out if domain.but else listed).append(domain.texts)
+    none = frozenset[str]().union(*ruled_out)
+    texts = listed[0].intersection(*listed[1:]) - none if listed else none
+    cuts = _overlap([domain.cuts for domain in domains])
+    return Domain(cuts, nan, texts, not listed, missing, lists, other)
+
+
+def _overlap(several: Sequence[tuple[Cut, ...]]) -> tuple[Cut, ...]:
+    """The cuts between which the runs of all of several overlap."""
+    steps: dict[Cut, int] = {}
+    for cuts in several:
+        for place, cut in enumerate(cuts):
+            steps[cut] = steps.get(cut, 0) + (-1 if place % 2 else 1)
+    found: list[Cut] = []
+    inside = 0
+    for cut in sorted(steps):
+        before, inside = inside, inside + steps[cut]
+        if (before == len(several)) != (inside == len(several)):
+            found.append(cut)
+    return tuple(found)
 
 
 NOTHING: Final = Domain()
@@ -144,6 +160,11 @@ class Tag:
     text: str
     has: bool
 
+    @property
+    def opposite(self) -> Tag:
+        """The same text, had or not the other way round."""
+        return Tag(self.attribute, self.text, not self.has)
+
 
 @attrs.frozen(slots=True)
 class Box:
@@ -170,17 +191,70 @@ class Box:
                 return None
             domains[name] = both
         tags = self.tags | other.tags
-        if any(Tag(tag.attribute, tag.text, not tag.has) in tags for tag in tags):
+        if any(tag.opposite in tags for tag in tags):
             return None
         return Box(domains, tags, tuple(dict.fromkeys((*self.others, *other.others))))
+
+    def by_subject(self) -> dict[str, Box]:
+        """What is demanded of each attribute, by its folded name, as a box of its own."""
+        tags: dict[str, set[Tag]] = {}
+        for tag in self.tags:
+            tags.setdefault(tag.attribute, set()).add(tag)
+        own = self.domains
+        return {
+            name: Box({name: own[name]} if name in own else {}, frozenset(tags.get(name, ())))
+            for name in (*own, *(tags.keys() - own.keys()))
+        }
+
+    def on(self, boxes: Iterable[Box]) -> Box:
+        """What of it other boxes speak of too: domains of the same names, the same tags or not."""
+        names: dict[str, None] = {}
+        tags: set[Tag] = set()
+        for box in boxes:
+            names |= dict.fromkeys(box.domains)
+            tags |= box.tags
+        known = {name: self.domains[name] for name in names if name in self.domains}
+        return Box(
+            known, frozenset(t for tag in tags for t in (tag, tag.opposite) if t in self.tags)
+        )
 
     def within(self, other: Box) -> bool:
         """Whether all that is here is surely in the other box."""
         return (
             other.tags <= self.tags
             and all(part in self.others for part in other.others)
-            and all(self.domains.get(n, ANY) <= domain for n, domain in other.domains.items())
+            and not self.beyond(other)
         )
+
+    def beyond(self, other: Box) -> list[str]:
+        """The names of the domains of another box that values here may lie beyond."""
+        own = self.domains
+        return [n for n, d in other.domains.items() if n not in own or not own[n] <= d]
+
+
+def meet_all(boxes: Iterable[Box]) -> Box | None:
+    """What is in all of some boxes, however many they are; None where nothing can be.
+
+    >>> meet_all([Box({"a": numbers(">", 5)}), Box({"a": numbers("<", 3)})]) is None
+    True
+    """
+    demanded: dict[str, list[Domain]] = {}
+    tags: set[Tag] = set()
+    others: dict[Expr, None] = {}
+    for box in boxes:
+        for name, domain in box.domains.items():
+            demanded.setdefault(name, []).append(domain)
+        tags |= box.tags
+        others |= dict.fromkeys(box.others)
+    domains = {name: common(several) for name, several in demanded.items()}
+    if NOTHING in domains.values() or any(tag.opposite in tags for tag in tags):
+        return None
+    return Box(domains, frozenset(tags), tuple(others))
+
+
+def first_contrary(boxes: Sequence[Box]) -> int:
+    """The place of the first of some boxes that has nothing in common with those before it."""
+    return bisect_left(range(len(boxes)), True, key=lambda n: meet_all(boxes[: n + 1]) is None)
 
 
 def _has(value: Value, text: str) -> bool | None:
@@ -218,15 +292,15 @@ def as_one(left: Box, right: Box) -> Box | None:
 
 def widened(box: Box, other: Box) -> Box:
     """A box with what it lacks of another, where the two differ in one demand alone."""
-    for name, domain in box.domains.items():
-        if name in other.domains:
-            swapped = attrs.evolve(box, domains={**box.domains, name: other.domains[name]})
-            if swapped.within(other):
-                joined = {**box.domains, name: domain | other.domains[name]}
-                return attrs.evolve(box, domains=joined)
-    for tag in box.tags:
-        opposite = Tag(tag.attribute, tag.text, not tag.has)
-        rest = box.tags - {tag}
-        if opposite in other.tags and Box(box.domains, rest | {opposite}, box.others).within(other):
-            return attrs.evolve(box, tags=rest)
+    if not all(part in box.others for part in other.others):
+        return box
+    apart = box.beyond(other)
+    lacking = other.tags - box.tags
+    if len(apart) == 1 and not lacking and apart[0] in box.domains:
+        name = apart[0]
+        joined = {**box.domains, name: box.domains[name] | other.domains[name]}
+        return attrs.evolve(box, domains=joined)
+    if len(lacking) == 1 and not apart:
+        opposites = {tag.opposite for tag in lacking}
+        return attrs.evolve(box, tags=box.tags - opposites) if opposites <= box.tags else box
     return box

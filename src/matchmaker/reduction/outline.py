@@ -64,6 +64,7 @@ class Outline:
     names: tuple[str, ...]
     stated: tuple[tuple[Attr, str, str], ...]
     plain: bool
+    reflective: bool
     small: bool
 
 
@@ -102,13 +103,14 @@ def _read(root: Expr) -> Outline:
         tuple(dict.fromkeys(node.name for node in attributes)),
         tuple((node, text, text.lower()) for node, text in texts),
         all(map(_is_plain, nodes)),
+        any(isinstance(node, Call) and ascii_fold(node.function) in REFLECTIVE for node in nodes),
         len(nodes) <= MOST_PARTS and all(map(_is_short, nodes)),
     )
 
 
 def _part(node: Expr) -> Part:
     if isinstance(node, Attr):
-        word = node.base is None and node.folded in SCOPE_WORDS
+        word = is_scope(node)
         base = None if node.base is None or is_scope(node.base) else node.base
         return Part(node, word or node.folded == NOW, node.name, _variable(base))
     moving = isinstance(node, Call) and ascii_fold(node.function) in _MOVING

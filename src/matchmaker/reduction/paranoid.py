@@ -15,9 +15,9 @@ from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Call, Expr, Literal, literal, postorder
-from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
+from matchmaker.reduction.atoms import outcome
 from matchmaker.reduction.facts import VOLATILE
 from matchmaker.reduction.laws import VALUE, Demand
 from matchmaker.reduction.simplify import watched
@@ -98,14 +98,5 @@ def _seen(value: Value, demand: Demand) -> str:
     """What of a value is demanded, as a text that is equal for equal values."""
     if demand == VALUE:
         return unparse(literal(value))
-    outcome = truth(value)
-    name = (
-        "T"
-        if outcome is True
-        else "F"
-        if outcome is False
-        else "U"
-        if outcome is UNDEFINED
-        else "E"
-    )
+    name = outcome(value)
     return name if name in demand else "none"

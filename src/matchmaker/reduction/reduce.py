@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import reduce as fold
 
 import attrs
 
@@ -28,7 +27,7 @@ from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.alike import alike, names_in
 from matchmaker.reduction.atoms import tested
 from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf
-from matchmaker.reduction.domains import ANY, NOTHING, Domain
+from matchmaker.reduction.domains import NOTHING, common
 from matchmaker.reduction.facts import is_boolean
 from matchmaker.reduction.laws import MATCH, numeric_subject
 from matchmaker.reduction.simplify import simplify, tell, watched, watchers
@@ -189,8 +188,10 @@ def contradict(clauses: Iterable[Expr]) -> bool:
         if isinstance(clause, Binary) and isinstance(clause.right, Literal):
             compared.setdefault(clause.left, []).append(clause)
     for several in compared.values():
-        atoms = [tested(clause) for clause in several] if len(several) > 1 else []
-        if fold(Domain.__and__, (atom[1]["T"] for atom in atoms if atom), ANY) == NOTHING:
+        if len(several) < 2:
+            continue
+        atoms = [atom for clause in several if (atom := tested(clause))]
+        if atoms and common([parts["T"] for _, parts, _ in atoms]) == NOTHING:
             return True
     return False
 
