@@ -288,7 +288,23 @@ def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
     assert bad.err.startswith("classad: a query is")
     listed = classad("ces", "--list-attrs")
     assert listed.status == 0
-    assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs$", listed.out, re.MULTILINE)
+    assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs +integer$", listed.out, re.MULTILINE)
+    assert re.search(r"^MaxCPUTime +GlueCEPolicyMaxCPUTime +integer +minutes$", listed.out, re.M)
+
+
+def test_ces_says_what_is_wrong_with_a_query(classad: Run, examples: Path) -> None:
+    site = ("--ldif", examples / "site.ldif")
+    for option in ("--attrs", "--query"):
+        done = classad("ces", *site, option, "FreeCPU" if option == "--attrs" else "FreeCPU>20")
+        assert (done.status, done.out) == (2, "")
+        assert done.err == "classad: queues have no attribute 'FreeCPU'; did you mean FreeCPUs?\n"
+    assert classad("ces", *site, "--query", "FreeCPUs>>20").status == 2
+    assert "virtual organisation" in classad("ces", *site, "--vo", "").err
+    none = classad("ces", *site, "--query", "FreeCPUs>=2000", "--vo", "cms")
+    assert (none.status, none.out) == (1, "")
+    said = "none of 19 queues is left: FreeCPUs>=2000 leaves 0, --vo cms leaves 2"
+    assert none.err == f"classad: {said}\n"
+    assert classad("ces", *site, "--query", "FreeCPUs>=2000", "--json").out == "[]\n"
 
 
 def test_ces_shows_a_vo_what_the_broker_would_let_it_use(classad: Run, tmp_path: Path) -> None:

@@ -192,3 +192,8 @@ def test_a_subcommand_loads_no_other() -> None:
         "matchmaker.cli.broker_", "matchmaker.cli.flags_", "matchmaker.cli.match_",
     }  # fmt: skip
     assert "ldap3" not in modules
+
+
+def test_words_stay_whole_where_the_terminal_is_narrow(examples: Path) -> None:
+    _, _, shown = with_terminal(["ces", "--ldif", str(examples / "site.ldif")], stdout=True)
+    assert shown.count('"slurm"  "Production"') == 5
