@@ -18,11 +18,12 @@ import attrs
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.values import is_error
 from matchmaker.glue import Glue, expires, unwrap
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import an_ad
+from matchmaker.matching.pair import an_ad, describe
 from matchmaker.matching.ranking import best_first, fuzzy
 from matchmaker.matching.selection import Candidate, Each, Refusal, Selection, refused_by
 
@@ -301,7 +302,26 @@ def _refusal(
         return Refusal(name, ad, "expiry", said)
     if decision.overworked:
         return Refusal(name, ad, "job", f"the job refuses: {decision.error}")
-    return refused_by(by.name.lower(), job, name, ad, conditions)
+    found = refused_by(by.name.lower(), job, name, ad, conditions)
+    clause = found.clause
+    if clause is None or is_error(clause.value):
+        return found
+    meant = _meant().get(clause.definition or clause.expression)
+    if meant is None:
+        return found
+    facts = ", ".join(f"{name} = {describe(value)}" for name, value in clause.facts)
+    return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
+
+
+@cache
+def _meant() -> dict[Expr, str]:
+    """What it means that a condition of the broker's is not true, in words: they are long."""
+    return {
+        _expression(AUTHORISED): "no rule of access covers the job",
+        _expression(authorised("other", RULES)): "no rule of access covers the job",
+        _expression(NOT_DENIED): "a rule of access denies the job",
+        _expression(NOT_FULL): "the queue has as many jobs as it takes",
+    }
 
 
 def _asking(job: ClassAd) -> ClassAd:

@@ -249,7 +249,7 @@ def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) ->
     assert (done.status, done.out.split()[1]) == (1, "WARNING")
     done = classad("ces", "--ldif", tmp_path / "nothing.ldif", "--check", "--nagios")
     assert (done.status, done.err) == (3, "")
-    assert done.out.startswith("GLUE UNKNOWN - ")
+    assert done.out == f"GLUE UNKNOWN - {tmp_path / 'nothing.ldif'}: No such file or directory\n"
     done = classad("ces", "--ce", examples / "atlfarm006.ad", "--nagios")
     assert done.status == 2
     assert "--check" in done.err
@@ -289,7 +289,9 @@ def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
     listed = classad("ces", "--list-attrs")
     assert listed.status == 0
     assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs +integer$", listed.out, re.MULTILINE)
-    assert re.search(r"^MaxCPUTime +GlueCEPolicyMaxCPUTime +integer +minutes$", listed.out, re.M)
+    assert re.search(
+        r"^MaxTime +GlueCEPolicyMaxWall\w+ +integer +minutes$", listed.out, re.MULTILINE
+    )
 
 
 def test_ces_says_what_is_wrong_with_a_query(classad: Run, examples: Path) -> None:
@@ -402,14 +404,15 @@ def test_publish_says_what_it_needs(
     for words, status, said in (
         (TORQUE, 2, "--lrms needs --endpoint HOST:PORT/INTERFACE"),
         ((*TORQUE, "--endpoint", "ce"), 2, "'ce' is no endpoint"),
-        ((*TORQUE, *OFFER, "--vo", "a b\n"), 0, ""),
+        ((*TORQUE, *OFFER, "--vo", "ab\n"), 0, ""),
+        ((*TORQUE, *OFFER, "--vo", "cms,atlas"), 2, "give several one by one"),
         ((*TORQUE, *OFFER, "--vo", "\u00e9"), 2, "names no virtual organisation"),
         ((*TORQUE, *OFFER, "--nodes", "examples/nodes.ad"), 2, "--nodes needs --ce"),
         ((*TORQUE[:4], *OFFER), 1, "nothing is published: torque told of no queues"),
         (("--ldif", "examples/site.ldif", "--nodes", "examples/nodes.ad"), 2, "--nodes needs"),
         (("--ldif", "examples/site.ldif", "--site", "S"), 2, "are about the queues of --lrms"),
         (("--saved", "x"), 2, "--saved needs --lrms"),
-        ((), 2, "no queues to choose from"),
+        ((), 2, "nothing to publish: give --lrms NAME"),
     ):
         path.unlink(missing_ok=True)
         done = classad("publish", *words, "-o", path)

@@ -21,6 +21,7 @@ _ENDPOINT: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _NAMES: Final = ("CEid", "GlueCEUniqueID")
+_VO: Final = re.compile(r"[\w.-]+", re.ASCII)
 _RULES: Final = ("VO:", "VOMS:", "DENY:")
 
 
@@ -82,8 +83,8 @@ def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
         raise ValueError("an ad of a queue has neither a CEid nor a QueueName and an LRMSType")
     if endpoint is None:
         raise ValueError(
-            f"{queue} is a queue of {lrms}; to be published it needs the endpoint that jobs are"
-            " submitted to, such as ce.site.org:8443/cream"
+            f"{queue} is a queue of {lrms}; to be published it needs the endpoint (--endpoint) that"
+            " jobs are submitted to, such as ce.site.org:8443/cream"
         )
     known = _ENDPOINT.fullmatch(endpoint)
     if known is None or not 0 < int(known["port"]) < 1 << 16:
@@ -113,4 +114,9 @@ def rule(vo: str) -> str:
         text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
     if not (text.isascii() and text.isprintable()) or access_rule(RULES, text) is None:
         raise ValueError(f"{vo!r} names no virtual organisation, group, role or subject")
+    kind, _, name = text.partition(":")
+    if kind.upper() == "VO" and not _VO.fullmatch(name):
+        raise ValueError(f"{vo!r} is no name of a virtual organisation; give several one by one")
+    if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
+        raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
     return text
