@@ -50,7 +50,9 @@ __all__ = [
     "pool",
 ]
 
-DEFAULT_RANK: Final = "-other.GlueCEStateEstimatedResponseTime"
+DEFAULT_RANK: Final = "-(other.GlueCEStateEstimatedResponseTime ?: 2146660842)"
+"""What a job without a rank prefers: the shortest response time. A queue that tells none, as batch
+systems do not, comes last: as with the number of seconds that providers publish for not known."""
 DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
 """What a job without requirements asks for: a queue in production, where one says what it is."""
@@ -139,9 +141,9 @@ def choose(
     system (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them, made once
     for the jobs to come. ``at`` is the time by which an ad must not have expired, now if not given.
     A job without Requirements wants a queue in production; without Rank it prefers the shortest
-    estimated response time. Equal ranks go by name, or by chance where ``tie`` is given;
-    ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite WMS, matchmaking; see
-    docs/broker.md.)
+    estimated response time, and last what tells none. Equal ranks go by name, or by chance where
+    ``tie`` is given; ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite WMS,
+    matchmaking; see docs/broker.md.)
 
     Raises ParseError for an admission that is no expression.
 
