@@ -283,7 +283,7 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
     if "update_time" not in queues.view.columns or "expiry_time" not in queues.view.columns:
         return None
     now = (at if at is not None else datetime.now(UTC)).timestamp()
-    ends = queues.values(_expression("other.update_time + other.expiry_time"))
+    ends = queues.values(parse_expr("other.update_time + other.expiry_time"))
     mask = np.zeros(queues.view.size, np.bool_)
     # What is no time expires never, also what is before the first year that there is.
     mask[queues.view.rows()] = [
@@ -319,10 +319,10 @@ def _refusal(
 def _meant() -> dict[Expr, str]:
     """What it means that a condition of the broker's is not true, in words: they are long."""
     return {
-        _expression(AUTHORISED): "no rule of access covers the job",
-        _expression(authorised("other", RULES)): "no rule of access covers the job",
-        _expression(NOT_DENIED): "a rule of access denies the job",
-        _expression(NOT_FULL): "the queue has as many jobs as it takes",
+        parse_expr(AUTHORISED): "no rule of access covers the job",
+        parse_expr(authorised("other", RULES)): "no rule of access covers the job",
+        parse_expr(NOT_DENIED): "a rule of access denies the job",
+        parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
     }
 
 
@@ -335,13 +335,13 @@ def _asking(job: ClassAd) -> ClassAd:
     for name in IDENTITY:
         if name in asking:
             asking[name] = job.eval(name)
-    asking.setdefault(RANK, _expression(DEFAULT_RANK))
-    asking.setdefault(REQUIREMENTS, _expression(DEFAULT_REQUIREMENTS))
+    asking.setdefault(RANK, parse_expr(DEFAULT_RANK))
+    asking.setdefault(REQUIREMENTS, parse_expr(DEFAULT_REQUIREMENTS))
     return asking
 
 
 def _conditions(rules: Rules) -> list[Expr]:
-    return [_expression(text) for text in rules.admission]
+    return [parse_expr(text) for text in rules.admission]
 
 
 def _ranked(
@@ -363,8 +363,3 @@ def _ranked(
         [names[place] for place in order],
         [found[place] for place in order],
     )
-
-
-@cache
-def _expression(text: str) -> Expr:
-    return parse_expr(text)

@@ -319,3 +319,9 @@ def test_variables_that_are_no_bounds_are_an_error() -> None:
 def test_too_many_variables_are_an_error() -> None:
     with pytest.raises(ValueError, match="more than"):
         read_variables("x" * (5 << 20))
+
+
+def test_without_variables_there_is_no_condition() -> None:
+    for text in ("", "\n", "declare", "\0\xff"):
+        assert read_variables(text) == {}
+        assert condition_of(read_variables(text), ["A"]) == (Literal(True), [])

@@ -151,6 +151,8 @@ WORD = encoded(POLICY)
     [
         ("slurm", "scontrol", f"JobId=7 JobName=x Comment={WORD} StdErr=/dev/null"),
         ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD[:9]}\n\t{WORD[9:]}"),
+        ("torque", "qstat", f"Job Id: 7\n    Variable_List = A=b,\n\tC={WORD}\n    etime = Mon"),
+        ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD}\n    comment = x"),
         ("lsf", "bjobs", WORD),
         ("sge", "qstat", f"job_number: 7\ncontext:     classad_policy={WORD}"),
         ("htcondor", "condor_q", WORD),
@@ -167,6 +169,17 @@ def test_a_policy_is_read_back(
     assert of_queued(lrms, "7") is POLICY
     with pytest.raises(NoPolicyError, match="carries no policy"):
         of_queued(lrms, "8")
+
+
+def test_a_command_that_says_too_much_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "qstat"
+    program.write_text("#!/bin/sh\nexec yes\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(ValueError, match="qstat: too much output: more than 4 MiB"):
+        of_queued("sge", "7")
 
 
 @pytest.mark.parametrize("job", ["", "-x", "7; id", "7 8", "7\n", "$(id)"])

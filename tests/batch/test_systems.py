@@ -284,7 +284,7 @@ REQUESTS = "[ RequestMemory = 3000; RequestCpus = 4; RequestDisk = 5000001; MaxW
                     "-l", "nodes=1:ppn=4"], []),
         ("lsf", ["-R", "rusage[mem=3000]", "-R", "span[hosts=1]", "-n", "4",
                  "-R", "rusage[tmp=4883]", "-W", "90"], []),
-        ("sge", ["-l", "h_vmem=750M,h_rt=5400"], ["processors", "disk"]),
+        ("sge", ["-l", "h_vmem=3000M,h_rt=5400"], ["processors", "disk"]),
         ("htcondor", ["-append", "request_memory = 3000", "-append", "request_cpus = 4",
                       "-append", "request_disk = 5000192"], ["wall time"]),
         ("blah", [], ["memory", "processors", "disk", "wall time"]),
@@ -403,6 +403,49 @@ def test_the_certificate_names_what_would_be_selected_wrongly(tmp_path: Path) ->
             told(f"{SI00} < 700", "pbspro", nodes=NODES, want=want, folder=tmp_path)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        # A node that will do has half a MB less than a whole number says, or one that will not has
+        # no number at all: mem= cannot tell them apart.
+        ("5.5", "5"), ("9", '"x"'), ("9", "undefined"),
+    ],
+)  # fmt: skip
+def test_what_flags_select_wrongly_of_an_inventory_is_checked_again(
+    tmp_path: Path, values: tuple[str, str]
+) -> None:
+    nodes = "".join(
+        f'[ Name = "{name}"; GlueHostMainMemoryRAMSize = {value} ]'
+        for name, value in zip(("good", "bad"), values, strict=True)
+    )
+    submission = told(f"{RAM} > 5", "pbspro", nodes=nodes, policy=Policy.LENIENT, folder=tmp_path)
+    assert submission.certificate is not None
+    assert submission.certificate.wrongly_included == ("bad",)
+    assert submission.verdict is Fit.NECESSARY
+    assert [each.reason for each in submission.dropped] == ["bad of the inventory would be wrong"]
+    assert str(submission.recheck) == f"{RAM} > 5"
+
+
+def test_blah_is_asked_for_nothing_that_a_good_node_of_an_inventory_lacks(tmp_path: Path) -> None:
+    nodes = """[ Name = "good"; GlueHostMainMemoryRAMSize = 5.5; GlueHostBenchmarkSI00 = 9 ]
+               [ Name = "bad"; GlueHostMainMemoryRAMSize = 5; GlueHostBenchmarkSI00 = 9 ]"""
+    submission = told(f"{RAM} > 5 && {SI00} > 8", "blah", nodes=nodes, folder=tmp_path)
+    assert submission.directives == ('CERequirements = "other.GlueHostBenchmarkSI00 >= 9"',)
+    assert submission.verdict is Fit.NECESSARY
+    assert submission.certificate is not None
+    assert submission.certificate.wrongly_included == ("bad",)
+    assert submission.certificate.wrongly_excluded == ()
+
+
+def test_blah_keeps_no_unwilling_node_out_and_htcondor_does(tmp_path: Path) -> None:
+    nodes = '[ Name = "good" ] [ Name = "unwilling"; Requirements = false ]'
+    for lrms, verdict, wrong in (("blah", Fit.NECESSARY, ("unwilling",)),
+                                 ("htcondor", Fit.EXACT, ())):  # fmt: skip
+        submission = told("true", lrms, nodes=nodes, folder=tmp_path)
+        assert submission.certificate is not None
+        assert (submission.verdict, submission.certificate.wrongly_included) == (verdict, wrong)
+
+
 def test_equal_nodes_are_one_class_and_a_node_of_its_own_is_none_of_it(tmp_path: Path) -> None:
     nodes = """
     [ Name = "a"; GlueHostMainMemoryRAMSize = 5 ] [ Name = "b"; GlueHostMainMemoryRAMSize = 5 ]
@@ -452,6 +495,18 @@ def text(constraint):
 
 def raises(constraint):
     return {}[constraint.attribute]
+
+def leaves(constraint):
+    raise SystemExit(0)
+
+def script(constraint):
+    return ["script.sh"]
+
+def nothing(constraint):
+    return []
+
+def features(constraint):
+    return ["--mem=1M"]
 """
 
 
@@ -472,14 +527,43 @@ def test_a_python_function_receives_typed_constraints(tmp_path: Path, own_code: 
 
 
 @pytest.mark.parametrize(
-    "call", ["site_flags:text", "site_flags:raises", "site_flags:none", "no_such_module:f"]
-)
+    "call", ["site_flags:text", "site_flags:raises", "site_flags:none", "no_such_module:f",
+             "site_flags:leaves", "site_flags:script", "site_broken:f", "site_leaves:f"]
+)  # fmt: skip
 def test_a_function_that_is_none_or_gives_no_words_is_an_error(
     tmp_path: Path, own_code: str, call: str
 ) -> None:
+    (tmp_path / "site_broken.py").write_text("def (:")
+    (tmp_path / "site_leaves.py").write_text("raise SystemExit(0)")
     site = own_code.replace("site_flags:speed", call)
     with pytest.raises(MappingError, match=call):
         told(f"{SI00} > 500", "slurm", site, folder=tmp_path)
+
+
+def test_a_function_may_have_nothing_to_say_and_says_it_by_the_mappings_names(
+    tmp_path: Path, own_code: str
+) -> None:
+    quiet = own_code.replace("site_flags:speed", "site_flags:nothing")
+    submission = told(f"{SI00} > 500", "slurm", quiet, folder=tmp_path)
+    assert (submission.argv, submission.directives) == ((), ())
+    named = own_code.replace("site_flags:speed", "site_flags:raises")
+    with pytest.raises(MappingError, match="KeyError: 'GlueHostBenchmarkSI00'"):
+        told("other.gluehostBENCHMARKsi00 > 500", "slurm", named, folder=tmp_path)
+
+
+def test_own_code_does_not_undo_a_flag_of_the_mapping(tmp_path: Path, own_code: str) -> None:
+    site = own_code.replace("site_flags:speed", "site_flags:features")
+    with pytest.raises(MappingError, match="--mem in two ways, --mem=9M and --mem=1M"):
+        told(f"{SI00} > 500 && {RAM} >= 9", "slurm", site, folder=tmp_path)
+
+
+def test_bounds_with_no_whole_number_between_them_are_not_told(
+    tmp_path: Path, own_code: str
+) -> None:
+    submission = told(f"{SI00} > 1.5 && {SI00} < 1.6", "slurm", own_code, folder=tmp_path)
+    assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+    written = told(f"{SI00} > 1.5 && {SI00} < 1.6", "blah", folder=tmp_path)
+    assert (written.directives, written.verdict) == ((), Fit.NECESSARY)
 
 
 def program(folder: Path, text: str) -> str:
@@ -501,7 +585,8 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         'echo "#SBATCH --licenses=speed:$GlueHostBenchmarkSI00_Min"\n'
         'echo "#SBATCH --comment=$GlueHostOperatingSystemName"\n',
     )
-    submission = told(f'{SI00} > 500 && {OS} == "SL"', "slurm", site, folder=tmp_path)
+    spelled = "other.gluehostbenchmarksi00"
+    submission = told(f'{spelled} > 500 && {OS} == "SL"', "slurm", site, folder=tmp_path)
     assert submission.argv == ("--licenses=speed:501", "--comment=sl")
     assert submission.verdict is Fit.EXACT
 
@@ -516,6 +601,7 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         ("#!/bin/sh\nexec yes\n", "too much output"),
         ("#!/bin/sh\necho '#SBATCH --x=\"a'\n", "site-flags: it printed .*which is no #SBATCH"),
         ("#!/bin/sh\necho '#SBATCH '\n", "site-flags: it printed .*which is no #SBATCH"),
+        ("#!/bin/sh\necho '#SBATCH script.sh'\n", "site-flags: it printed .*no #SBATCH"),
         ("no program", "site-flags: "),
     ],
 )

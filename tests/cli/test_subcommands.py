@@ -457,10 +457,10 @@ def test_a_source_that_breaks_off_is_told_and_not_published(
     output.write_text("as it was")
     for command in (["ces"], ["broker", examples / "job.jdl"], ["reduce", examples / "job.jdl"]):
         done = classad(*command, "--ldif", path)
-        assert "site.xml: line 1: xml.partial: the document breaks off" in done.err
+        assert "site.xml: line 1: document.partial: the document breaks off" in done.err
     done = classad("publish", "--ldif", path, "-o", output)
     assert (done.status, done.out) == (1, "")
-    assert "xml.partial" in done.err
+    assert "document.partial" in done.err
     assert "nothing is published" in done.err
     assert output.read_text() == "as it was"
 

@@ -36,7 +36,8 @@ def queue(number: int, name: str = "q", **attributes: bytes) -> bytes:
 def done(number: int, code: int = 0, cookie: bytes = b"", extra: bytes = b"") -> bytes:
     page = ber(0x30, ber(0x02, b"\0"), ber(0x04, cookie))
     control = ber(0x30, ber(0x04, b"1.2.840.113556.1.4.319"), ber(0x04, page))
-    result = ber(0x65, ber(0x0A, bytes([code])), ber(0x04), ber(0x04), extra)
+    outcome = code.to_bytes(code.bit_length() // 8 + 1, "big")  # its first bit is the sign
+    result = ber(0x65, ber(0x0A, outcome), ber(0x04), ber(0x04), extra)
     return message(number, result, ber(0xA0, control))
 
 

@@ -105,13 +105,40 @@ def test_limits_have_three_states() -> None:
     assert clean(CPU, "999999999") == (None, ["limit-unknown"])
 
 
-@pytest.mark.parametrize("rule", sorted(DEFAULT_RULES))
-def test_a_rule_that_is_off_is_silent(rule: str) -> None:
-    texts = ["444444", "2146660842", "999999999", "unset", "x.example.org", "amd64", "vo:a", "up"]
-    for name in ("GlueCEStateWaitingJobs", "GlueCEStateWorstResponseTime", CPU, RULE, "GlueCEName"):
-        for text in texts:
-            said = clean(name, text, DEFAULT_RULES - {rule})[1]
-            assert rule.removeprefix("clean.") not in said
+EXAMPLES: dict[str, dict[str, str]] = {
+    "access-rule": {RULE: "EGEE"},
+    "benchmark": {"GlueHostProcessorOtherDescription": "Cores=4,Benchmark=8.2-HEP-SPEC06"},
+    "case": {RULE: "vo:a"},
+    "cpu-time": {"GlueCEPolicyMaxWallClockTime": "100"},
+    "default-number": {"GlueCEStateWaitingJobs": "444444"},
+    "example-host": {"GlueSiteWeb": "http://www.example.org/"},
+    "limit-unknown": {CPU: "999999999"},
+    "limit-unlimited": {CPU: "2147483647"},
+    "memory-size": {"GlueHostMainMemoryRAMSize": "5"},
+    "no-dynamic-information": {"GlueCEStateWaitingJobs": "444444", "GlueCEStateFreeCPUs": "0"},
+    "no-limit": {"GlueCEPolicyMaxTotalJobs": "0"},
+    "placeholder": {"GlueCEName": "unset"},
+    "platform": {"GlueHostArchitecturePlatformType": "amd64"},
+    "response-time": {"GlueCEStateWorstResponseTime": "2146660842"},
+    "slots-per-job": {"GlueCEPolicyMaxSlotsPerJob": "0"},
+    "stale": {"GLUE2EntityCreationTime": "2001-01-01T00:00:00Z"},
+    "status": {"GlueCEStateStatus": "Queuing"},
+    "unit": {CPU: "24"},
+}
+
+
+@pytest.mark.parametrize("rule", sorted(ALL_RULES))
+def test_each_rule_is_switched_by_its_id(rule: str) -> None:
+    entry = Entry("o=grid", Attributes(EXAMPLES[rule.removeprefix("clean.")].items()))
+
+    def said(rules: frozenset[str]) -> set[str]:
+        issues: list[Issue] = []
+        values(entry, issues.append, rules)
+        return {issue.rule for issue in issues}
+
+    assert said(frozenset({rule})) == {rule}
+    assert rule not in said(ALL_RULES - {rule})
+    assert said(frozenset()) == set()
 
 
 def test_unknown_rules_are_refused() -> None:

@@ -193,7 +193,7 @@ def test_ldif_is_told_apart() -> None:
 def test_a_document_that_breaks_off_is_partial() -> None:
     cut = XML.index("<ComputingManager")
     found = read(XML[:cut])
-    assert {"xml.partial", "link.no-cluster"} <= {issue.rule for issue in found.issues}
+    assert {"document.partial", "link.no-cluster"} <= {issue.rule for issue in found.issues}
     assert only(found).eval("GlueCEStateFreeCPUs") == 17
 
 
@@ -330,7 +330,7 @@ def test_links_of_many_with_many_are_limited(monkeypatch: pytest.MonkeyPatch) ->
         return hosts, sum(len(queue.binds) for queue in queues), rules.count("link.too-many")
 
     assert links() == (400, 400, 0)
-    monkeypatch.setattr(glue20, "LINKS_LIMIT", (100, 0))
+    monkeypatch.setattr(glue20, "LINKS", (100, 0))
     hosts, binds, told = links()
     assert hosts + binds == 100
     assert told == 1

@@ -4,7 +4,10 @@ import io
 
 import pytest
 
-from matchmaker import glue, parse_ad
+from matchmaker import broker, glue, parse_ad
+from matchmaker.classad import UNDEFINED
+from matchmaker.glue.schema import attribute
+from tests.glue.sites import GLUE13, GLUE20
 
 SHARE = """dn: GLUE2ServiceID=s,o=glue
 objectClass: GLUE2Service
@@ -19,6 +22,32 @@ GLUE2ComputingShareServingState: production
 GLUE2ShareComputingServiceForeignKey: s
 GLUE2ComputingShareServiceForeignKey: s
 {}
+"""
+
+
+def _counts(name: str) -> bool:
+    known = attribute(name)
+    return known is not None and known.classad in ("integer", "real")
+
+
+HOSTS = """dn: GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingService
+
+dn: GLUE2ManagerID=m,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingManager
+
+dn: GLUE2ResourceID=e,GLUE2ManagerID=m,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ExecutionEnvironment
+GLUE2ExecutionEnvironmentPhysicalCPUs: 9000000000000000000
+GLUE2ExecutionEnvironmentTotalInstances: 9000000000000000000
+
+dn: GLUE2BenchmarkID=b,GLUE2ResourceID=e,GLUE2ManagerID=m,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2Benchmark
+GLUE2BenchmarkType: {}
+GLUE2BenchmarkValue: 1e307
+
+dn: GLUE2ShareID=q,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingShare
 """
 
 
@@ -38,6 +67,46 @@ def test_one_number_beyond_all_measure_spoils_nothing(line: str) -> None:
     for ad in ads:
         for name in ad:
             ad.eval(name)
+
+
+@pytest.mark.parametrize("site", [GLUE13, GLUE20], ids=["1.3", "2.0"])
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, -1, 1e307, -1e307, 5e-324])
+def test_a_site_whose_every_number_is_the_same(site: str, number: float) -> None:
+    """Whatever the number, all is read, gives ads, is decided on and is published."""
+    lines = [
+        f"{name}: {number}" if _counts(name) else line
+        for line in site.split("\n")
+        for name in [line.partition(":")[0]]
+    ]
+    found = glue.read_ldif(lines)
+    ads = found.computing_elements()
+    assert len(ads) == len(glue.read_ldif(site.split("\n")).computing_elements()) > 0
+    for ad in ads:
+        for name in ad:
+            ad.eval(name)
+    broker.choose(parse_ad("[ Rank = other.GlueHostBenchmarkSI00 ]"), found)
+    glue.write_ldif(found, io.StringIO())
+    glue.write_ldif(ads, io.StringIO())
+
+
+@pytest.mark.parametrize("kind", ["specint2000", "hep-spec06"])
+def test_the_hosts_of_one_site_beyond_all_measure(kind: str) -> None:
+    lines = HOSTS.format(kind).split("\n")
+    found = glue.read_ldif(lines)
+    [ad] = found.computing_elements()
+    assert ad.eval("GlueHostBenchmarkSI00") is UNDEFINED
+    assert ad.eval("GlueSubClusterPhysicalCPUs") is UNDEFINED
+    glue.write_ldif(found, io.StringIO())
+
+
+@pytest.mark.parametrize("number", ['real("INF")', 'real("NaN")', "1.0e300", "true", '"x"'])
+def test_a_catalogue_of_the_osg_beyond_all_measure(number: str) -> None:
+    entry = f'[ Name = "w"; Memory = {number}; CPUs = {number}; MaxWallTime = {number} ]'
+    ce = parse_ad(f'[ Name = "ce.t2.edu"; OSG_ResourceCatalog = {{ {entry} }} ]')
+    [ad] = glue.read_osg([ce]).computing_elements()
+    for name in ("GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize"):
+        assert ad.eval(name) is UNDEFINED
+    assert ad.eval("GlueCEPolicyMaxWallClockTime") is UNDEFINED
 
 
 def test_what_looks_like_a_lost_line_is_read_back_as_it_was_written() -> None:

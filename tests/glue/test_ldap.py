@@ -72,7 +72,10 @@ def test_nonsense_is_an_error(answer: Answer, said: str) -> None:
     ("bounds", "said"),
     [
         (Bounds(timeout=2, total=30, answer=50_000), "the answer is too long"),
-        (Bounds(timeout=2, total=30, entries=500), "more than 500 entries"),
+        (
+            Bounds(timeout=2, total=30, entries=500),
+            "500 entries, the rest is not read; a longer base",
+        ),
     ],
 )
 def test_a_page_without_end_is_cut_and_what_came_before_stays(bounds: Bounds, said: str) -> None:
@@ -213,7 +216,8 @@ def test_servers(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "ldap://", "ldap://h:port", "ldap://me:secret@h", "ldap://h:99999", "ldap://h:0", "h,h",
-     "ldap://h#x", "ldap://h/o=grid??sub", "ldap://:2170", "ldap://[::1", "ldap:h"],
+     "ldap://h#x", "ldap://h/o=grid??sub", "ldap://:2170", "ldap://[::1", "ldap:h",
+     "http://h/", "file:///etc/passwd", "ldapi:///", "h:2170"],
 )  # fmt: skip
 def test_what_is_no_server(text: str) -> None:
     with pytest.raises(ValueError, match=r"LDAP|server"):

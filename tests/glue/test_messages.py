@@ -13,10 +13,10 @@ from matchmaker.glue.messages import (
     Elsewhere,
     End,
     Found,
-    MessageError,
     answer,
     search_request,
 )
+from matchmaker.glue.wire import MessageError
 from tests.glue.ldap_server import ber, done, ends_session, message, overrun
 
 BYTES = st.binary(max_size=300)
@@ -65,10 +65,40 @@ def test_a_message_of_changed_bytes_is_read_or_refused(sent: bytes, data: st.Dat
         answer(bytes(changed), 5)
 
 
+SMALL = found(5, b"o=grid", [("o", [b"x"])])
+PAGED = done(5, cookie=b"more")
+
+
+@pytest.mark.parametrize(
+    ("sent", "place"),
+    [
+        *((SMALL, place) for place in (-2, -4, -9, -11, -21)),
+        (PAGED, -5),
+        (PAGED, -10),
+        (PAGED, -12),
+    ],
+    ids=["value", "values", "attribute", "attributes", "entry", "cookie", "page", "control"],
+)
+def test_no_value_goes_beyond_what_holds_it(sent: bytes, place: int) -> None:
+    longer = bytearray(sent)
+    longer[place] += 1
+    with pytest.raises(MessageError, match="longer than what holds it"):
+        answer(bytes(longer), 5)
+
+
+def test_a_value_is_octets_and_nothing_else() -> None:
+    """Whatever its tag, no value is read in a way that its length was not held against."""
+    for tag in {*range(256)} - {0x04}:
+        attribute = ber(0x30, ber(0x04, b"o"), ber(0x31, ber(tag, b"\x04\x7f")))
+        with pytest.raises(MessageError):
+            answer(message(5, ber(0x64, ber(0x04), ber(0x30, attribute))), 5)
+
+
 def test_an_end_and_a_reference() -> None:
     assert answer(SENT[1], 5) == End(0, "", "ldap://h", b"more")
     assert answer(SENT[2], 5) == Elsewhere("ldap://h/o=x")
-    assert answer(message(5, ber(0x79)), 5) is None
+    with pytest.raises(MessageError, match="another kind"):  # none was asked for
+        answer(message(5, ber(0x79)), 5)
     with pytest.raises(MessageError, match="too large"):
         answer(message(5, ber(0x65, ber(0x0A, b"\x01" * 5), ber(0x04), ber(0x04))), 5)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -12,12 +14,13 @@ from hypothesis import strategies as st
 from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.glue.describe import common, host_values
-from matchmaker.glue.gathering import gather
 from matchmaker.glue.ldif import Attributes, Entry, read_entries, write_entries
-from matchmaker.glue.linking import rdns
-from matchmaker.glue.publish import entries13, rdn, text_of
+from matchmaker.glue.linking import rdn, rdns
+from matchmaker.glue.publish13 import entries13
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement
 from matchmaker.glue.schema import ancestry, attribute
+from matchmaker.glue.unflatten import unflatten
+from matchmaker.glue.writer import text_of
 from tests.glue.sites import GLUE13, LONG
 
 QUEUE = '[ CEid = "ce.s.grid:8443/cream-slurm-long"; GlueSiteUniqueID = "S" ]'
@@ -137,7 +140,7 @@ def test_hosts_by_the_names_of_condor() -> None:
 
 def test_ads_go_back_to_what_they_are_made_of() -> None:
     read = glue.read_ldif(GLUE13.split("\n"))
-    made = gather(read.computing_elements())
+    made = unflatten(read.computing_elements())
     assert [ce.id for ce in made.computing_elements] == [
         ce.id for ce in read.snapshot.computing_elements
     ]
@@ -156,6 +159,35 @@ def test_a_queue_needs_an_id(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="versions"):
         glue.write_ldif([], tmp_path / "x.ldif", version="3")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["n_?x", "a#b", "a@b", "[x", "a b", "ce.s.grid"])
+def test_a_queue_keeps_its_id_where_its_host_is_none_of_a_url(host: str) -> None:
+    name = f"{host}:1/cream-pbs-long"
+    [entry] = [e for e in read(published([ClassAd({"CEid": name})], "2.0")[0]) if "Share" in e.dn]
+    assert entry.attributes["GLUE2ShareID"] == (name,)
+    text = io.StringIO(published([ClassAd({"CEid": name})], "2.0")[0])
+    [ad] = glue.read_ldif(text).computing_elements()
+    assert ad.eval("CEid") == name
+
+
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    kept, link, pipe = tmp_path / "kept.ldif", tmp_path / "site.ldif", tmp_path / "pipe"
+    kept.touch(mode=0o640)
+    link.symlink_to(kept)
+    glue.write_ldif([parse_ad(QUEUE)], link)
+    assert link.is_symlink()
+    assert "GlueCEUniqueID: ce.s.grid" in kept.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+    os.mkfifo(pipe)
+    taken = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        glue.write_ldif([parse_ad(QUEUE)], pipe)
+        assert os.read(taken, 1 << 20) == kept.read_bytes()
+    finally:
+        os.close(taken)
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [kept, pipe, link]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.ldif import Entry, read_entries
-from matchmaker.glue.snapshot import Snapshot, build, split_id
+from matchmaker.glue.records import Snapshot, split_id
+from matchmaker.glue.snapshot import build
 
 SITE = "Mds-Vo-name=S,Mds-Vo-name=local,o=grid"
 CE = "ce.s.grid:2119/jobmanager-pbs-long"

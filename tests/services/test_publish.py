@@ -135,7 +135,8 @@ def test_a_site_described_by_its_queues_and_hosts(slapd: Start) -> None:
 QUICK = (Phase.explicit, Phase.generate)
 ODD = ("a b", " a", "#a", "a,b", "a+b=c", 'a"b', "a\\b", "a\\2cb", "a;b<c>", "a\nb", "a\tb",
        "caf\u00e9", "fi", "\ufb01", "\u00ad", "\u65e5\u672c", "a\u00a0b", "a\u2028b", "true",
-       "undefined", "a/b", "(a*)", "a\x7f")  # fmt: skip
+       "undefined", "a/b", "(a*)", "a\x7f",
+       "a?b", "a#b", "a@b", "[a")  # fmt: skip
 
 
 @settings(max_examples=5, deadline=None, phases=QUICK)

@@ -8,13 +8,14 @@ that all must hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.rules import Rule
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
@@ -45,6 +46,16 @@ class Ask:
         known = {"min": self.rule.flag, "max": self.rule.greatest, "count": self.rule.flag}
         return known.get(self.kind, self.rule.term)
 
+    @property
+    def given(self) -> tuple[str, object]:
+        """The option or resource that it gives a value to, if to one, and that value.
+
+        Of several minima with one template the largest counts: they are the same.
+        """
+        if self.kind in ("min", "max"):
+            return assigned(self.template), self.template
+        return assigned(self.template), (self.template, self.number, self.names, self.negated)
+
     def admits(self, value: Value) -> bool | None:
         """Whether a host whose attribute has a value is admitted; None where none can say."""
         rule = self.rule
@@ -61,6 +72,29 @@ class Ask:
 
 
 Group: TypeAlias = tuple[tuple[Ask, ...], ...]
+
+
+_ASSIGNED: Final = re.compile(r"(--[^={<>]*)|([A-Za-z_][\w.]*)=(?!=)")
+
+
+def assigned(template: str) -> str:
+    """What a template gives a value to, so that a second value would undo the first; or nothing.
+
+    >>> assigned("--mem={value}M"), assigned("-l h_vmem={value}G"), assigned("maxmem>={value}")
+    ('--mem', 'h_vmem', '')
+    """
+    found = _ASSIGNED.match(template.removeprefix("-l "))
+    return (found.group(1) or found.group(2)) if found else ""
+
+
+def clash(groups: Iterable[Group], taken: Mapping[str, object]) -> str:
+    """What groups give two values to, or another one than it is ``taken`` for; or nothing."""
+    known = dict(taken)
+    for ask in (ask for group in groups if len(group) == 1 for ask in group[0]):
+        what, value = ask.given
+        if what and known.setdefault(what, value) != value:
+            return what
+    return ""
 
 
 class UnsayableError(Exception):
@@ -110,7 +144,7 @@ class Speaker:
     UnsayableError where a sure speaker can say nothing, or another would say nothing at all.
     """
 
-    table: Mapping
+    table: Table
     sure: bool
 
     def domain(self, rule: Rule, domain: Domain) -> tuple[list[Group], str]:
@@ -132,10 +166,10 @@ class Speaker:
         """The asks for a text that must be in a list, or must not be."""
         if rule is None or rule.kind != "member":
             raise UnsayableError(f"no flag for a text in a list of {tag.attribute}")
-        names = self._names(rule, tag.text)
-        if tag.has:
-            return [((_named(rule, names),),)], ""
-        return [((self._without(rule, names),),)], ""
+        wide = tag.has is not self.sure
+        names, lost = self._apart(rule, self._names(rule, tag.text), {tag.text}, wide=wide)
+        ask = _named(rule, names) if tag.has else self._without(rule, tuple(names))
+        return [((ask,),)], lost
 
     @property
     def _who(self) -> str:
@@ -147,6 +181,26 @@ class Speaker:
             number = "several features" if found else "no feature"
             raise UnsayableError(f"the mapping has {number} for {rule.attribute} {text!r}")
         return tuple(found)
+
+    def _apart(
+        self, rule: Rule, names: Iterable[str], texts: Collection[str], *, wide: bool
+    ) -> tuple[list[str], str]:
+        """The names for texts, and what is lost where one stands for another text, too.
+
+        Such a name is asked for only where more hosts than have the texts are the safe side.
+        """
+        every = list(dict.fromkeys(names))
+        mixed = [
+            name for text, name in rule.features.items()
+            if name in every and ascii_fold(text) not in texts
+        ]  # fmt: skip
+        if not mixed:
+            return every, ""
+        lost = f"feature {mixed[0]} stands for another {rule.attribute}, too"
+        kept = every if wide else [name for name in every if name not in mixed]
+        if not kept:
+            raise UnsayableError(lost)
+        return kept, lost
 
     def _without(self, rule: Rule, names: tuple[str, ...]) -> Ask:
         if not (self.table.terms.not_ or rule.negate):
@@ -239,10 +293,11 @@ class Speaker:
         if domain.but:
             if domain == TEXTS:
                 return [], ""
-            names = [name for text in sorted(domain.texts) for name in self._names(rule, text)]
+            unwanted = [name for text in sorted(domain.texts) for name in self._names(rule, text)]
+            names, lost = self._apart(rule, unwanted, domain.texts, wide=self.sure)
             if rule.negate and rule.join:
-                return [((self._without(rule, tuple(names)),),)], ""
-            return [((self._without(rule, (name,)),),) for name in names], ""
+                return [((self._without(rule, tuple(names)),),)], lost
+            return [((self._without(rule, (name,)),),) for name in names], lost
         found: list[str] = []
         unknown = ""
         for text in sorted(domain.texts):
@@ -252,8 +307,9 @@ class Speaker:
                 unknown = str(error)
         if unknown and not (self.sure and found):
             raise UnsayableError(unknown)
-        groups, lost = self._any(rule, found)
-        return groups, unknown or lost
+        names, mixed = self._apart(rule, found, domain.texts, wide=not self.sure)
+        groups, lost = self._any(rule, names)
+        return groups, unknown or mixed or lost
 
     def _boolean(self, rule: Rule, domain: Domain) -> tuple[list[Group], str]:
         wanted = [value for value in (True, False) if value in domain]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import attrs
@@ -92,6 +93,12 @@ def ce_requirements(condition: Expr) -> Unwound:
             reason = "BLAH reads only comparisons of one attribute with a whole number or a text"
         if reason:
             dropped.append(Dropped(clause, reason))
+    for name in common.domains:
+        told = [clause for clause in conjuncts(condition) if name in bounds(clause).names]
+        whole = constraint(name, name, common).exact or common.domains[name] == NUMBERS
+        if not whole and not any(each.clause in told for each in dropped):
+            reason = f"no whole number of {names.get(name, name)} will do"
+            dropped += [Dropped(clause, reason) for clause in told]
     clauses = [
         clause
         for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})
@@ -198,7 +205,7 @@ def plain_variables(text: str) -> set[str]:
 def _declared(text: str) -> Iterator[tuple[str, str, str]]:
     """Each variable: its flags, its name, and its value as it is printed."""
     starts = [match.start() for match in _START.finditer(text)]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, end in pairwise([*starts, len(text)]):
         match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
         if match is not None:
             flags, name, value = match.groups()

@@ -69,6 +69,9 @@ def constraint(attribute: str, name: str, box: Box) -> Constraint:
     if domain.texts and domain <= TEXTS and not domain.but:
         texts = tuple(sorted(domain.texts))
     least, greatest, whole = _ends(domain)
+    if least is not None and greatest is not None and least > greatest:
+        # Of no whole number: no bounds can say that.
+        least, greatest, whole = None, None, False
     exact = texts is not None or whole or (bool(tags) and domain <= LISTS)
     return Constraint(attribute, least, greatest, texts, has, lacks, exact)
 
@@ -101,15 +104,19 @@ def call(entry: str, demanded: Constraint) -> tuple[str, ...] | None:
         function = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise MappingError(f"{entry}: there is no such function: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise MappingError(f"{entry}: its module fails: {type(error).__name__}: {error}") from error
     try:
         answer = function(demanded)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise MappingError(f"{entry}: it failed: {type(error).__name__}: {error}") from error
     if answer is None:
         return None
     words = tuple(answer) if isinstance(answer, (list, tuple)) else None
     if words is None or not all(isinstance(w, str) and _WORD.fullmatch(w) for w in words):
         raise MappingError(f"{entry}: it must give a list of printable words, not {answer!r}")
+    if words and not words[0].startswith("-"):
+        raise MappingError(f"{entry}: its first word must be an option, not {words[0]!r}")
     return words
 
 
@@ -162,7 +169,8 @@ def run(program: str, demanded: Iterable[Constraint], table: Mapping) -> list[tu
             words = shlex.split(line[len(prefix) :])
         except ValueError:
             words = []
-        if not words or not line.startswith(prefix) or not _WORD.fullmatch(line):
+        option = words[:1] and words[0].startswith("-")
+        if not option or not line.startswith(prefix) or not _WORD.fullmatch(line):
             raise MappingError(f"{program}: it printed {line[:80]!r}, which is no {prefix}line")
         flags.append(tuple(words))
     return flags

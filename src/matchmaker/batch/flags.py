@@ -17,16 +17,18 @@ from enum import StrEnum
 import attrs
 
 from matchmaker.batch import constraints, expression, request
+from matchmaker.batch.asks import assigned
 from matchmaker.batch.blah import ce_requirements, submit_text
-from matchmaker.batch.inventory import Certificate, NodeClass, survey
+from matchmaker.batch.inventory import Certificate, Inventory, is_willing, survey
 from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.request import Resources
 from matchmaker.batch.selection import selected
-from matchmaker.batch.templates import filled
+from matchmaker.batch.templates import MappingError, filled
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
 from matchmaker.batch.words import Flag, TooManyError, directive, options
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, conjunction, conjuncts
+from matchmaker.classad.operators import truth
 from matchmaker.reduction import Reduction, Verdict
 from matchmaker.reduction.bounds import bounds
 from matchmaker.reduction.domains import LISTS
@@ -131,9 +133,8 @@ def flags(
     if table.style == "flags":
         made = _by_flags(reduction, table, inventory, want, asked)
     else:
-        made = _by_expression(reduction, table, want, asked)
-        if inventory is not None:
-            made = _proved(made, reduction, list(inventory))
+        nodes = None if inventory is None else survey(inventory, reduction, ())
+        made = _by_expression(reduction, table, want, asked, nodes)
     if policy is Policy.REJECT_NEVER:
         made = attrs.evolve(made, recheck=None)
     return made
@@ -179,7 +180,11 @@ def _by_flags(
     numbers, lacking = request.numbers(asked, table)
     called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
     sure = want is Fit.SUFFICIENT and inventory is None
-    told = tell(reduction.residual, table, sure=sure, called=called)
+    taken: dict[str, object] = {assigned(template): template for template in numbers}
+    if inventory is not None:
+        by_name = table.exclude or table.include
+        taken[assigned(by_name)] = by_name
+    told = tell(reduction.residual, table, sure=sure, called=called, taken=taken)
     extra, refused = _called(told, reduction, table)
     dropped = [*told.dropped, *refused]
     groups = list(told.groups)
@@ -195,7 +200,7 @@ def _by_flags(
     certificate = None
     if inventory is not None:
         nodes = survey(inventory, reduction, (rule.attribute for rule in table.rules.values()))
-        groups, named, excluded, certificate = selected(groups, nodes, table)
+        groups, named, excluded, certificate = selected(groups, nodes, table, taken)
         extra = [*named] if certificate.exact else [*extra, *named]
         if certificate.exact:
             dropped = []
@@ -217,9 +222,11 @@ def _by_flags(
     _refuse(table, want, dropped)
     said = options(groups, numbers, table)
     said += extra
+    _asked_once(said, table)
     fit = want if dropped else Fit.EXACT
     if certificate is not None and not certificate.exact:
         fit = Fit.NECESSARY
+        dropped.append(_wrong(certificate, reduction))
     return Submission(
         table.lrms,
         table.submit,
@@ -233,6 +240,26 @@ def _by_flags(
     )
 
 
+def _asked_once(said: Iterable[Flag], table: Mapping) -> None:
+    """Raises MappingError where a site's own code gives an option that is given already."""
+    known: dict[str, str] = {}
+    for flag in said:
+        parts = flag[1].split(",") if flag[:1] == ("-l",) and len(flag) == 2 else [" ".join(flag)]
+        for part in parts:
+            what = assigned(part)
+            if what and known.setdefault(what, part) != part:
+                raise MappingError(
+                    f"{table.lrms} would be asked for {what} in two ways, {known[what]} and "
+                    f"{part}; one would undo the other"
+                )
+
+
+def _wrong(certificate: Certificate, reduction: Reduction) -> Dropped:
+    """That flags do not select the right nodes of an inventory, so that all is checked again."""
+    wrong = (certificate.wrongly_included or certificate.wrongly_excluded)[0]
+    return Dropped(reduction.residual, f"{wrong} of the inventory would be wrong")
+
+
 def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag], list[Dropped]]:
     """What the administrator's own code says of the attributes that it sees to."""
     found: list[Flag] = []
@@ -243,13 +270,14 @@ def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag
         rule = table.rules.get(name)
         if rule is None or rule.kind not in ("python", "shell"):
             continue
-        demanded = constraints.constraint(told.names.get(name, name), name, told.common)
+        # By the mapping's spelling: the job's is no variable that the site's code knows.
+        demanded = constraints.constraint(rule.attribute, name, told.common)
         if rule.kind == "python":
             words = constraints.call(rule.call, demanded)
             if words is None:
                 unsaid[name] = f"{rule.call} cannot say it"
             else:
-                found.append(words)
+                found += [words] if words else []
                 if not demanded.exact:
                     unsaid[name] = f"{rule.call} is not told all that is demanded"
             continue
@@ -274,21 +302,42 @@ def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag
 # --- by an expression -----------------------------------------------------------------------------
 
 
-def _by_expression(reduction: Reduction, table: Mapping, want: Fit, asked: Resources) -> Submission:
+def _by_expression(
+    reduction: Reduction, table: Mapping, want: Fit, asked: Resources, nodes: Inventory | None
+) -> Submission:
     if not bounds(reduction.residual).boxes:
         raise NoHostError(
             f"the requirement is true of no host: nothing satisfies {shown(reduction.residual)}"
         )
     if table.style == "blah":
         unwound = ce_requirements(reduction.residual)
-        carried, dropped = unwound.requirements, unwound.dropped
+        dropped = unwound.dropped
+        said = conjuncts(unwound.requirements)
+        kept = [clause for clause in said if nodes is None or _all_have(clause, nodes)]
+        if len(kept) < len(said):
+            reason = "BLAH has whole numbers only, and a node that will do has another"
+            dropped = (*dropped, Dropped(reduction.residual, reason))
+        carried = on_hosts = conjunction(kept)
         lines = [] if carried is TRUE else [submit_text(carried)]
     else:
-        said = expression.expression(reduction.residual, table)
-        carried, dropped = said.carried, said.dropped
+        written = expression.expression(reduction.residual, table)
+        carried, dropped = written.carried, written.dropped
+        lost = {each.clause for each in dropped}
+        on_hosts = conjunction([c for c in conjuncts(reduction.residual) if c not in lost])
         lines = [] if carried is TRUE else [
             table.requirements.replace("{expression}", expression.submit_text(carried))
         ]  # fmt: skip
+    certificate = None
+    if nodes is not None:
+        certificate = nodes.certificate(
+            lambda each: (
+                truth(on_hosts.eval(reduction.job, each.ad)) is True
+                and (table.style == "blah" or is_willing(each.ad, reduction.job))
+            ),
+            lambda _: True,
+        )
+        if not (certificate.exact or dropped):
+            dropped = (_wrong(certificate, reduction),)
     numbers, lacking = request.numbers(asked, table)
     dropped = (*dropped, *lacking)
     if dropped and want is Fit.SUFFICIENT:
@@ -302,16 +351,10 @@ def _by_expression(reduction: Reduction, table: Mapping, want: Fit, asked: Resou
     fit = Fit.NECESSARY if dropped else Fit.EXACT
     return Submission(
         table.lrms, table.submit, argv if table.submit else (), tuple(lines), fit, dropped,
-        recheck=_recheck(reduction, dropped, fit),
+        certificate=certificate, recheck=_recheck(reduction, dropped, fit),
     )  # fmt: skip
 
 
-def _proved(made: Submission, reduction: Reduction, ads: list[ClassAd]) -> Submission:
-    """A submission by expression with its certificate: only what was dropped can be wrong."""
-    nodes = survey(ads, reduction, ())
-    lost = made.recheck
-
-    def admitted(each: NodeClass) -> bool | None:
-        return True if each.accepted else None if lost is not None else False
-
-    return attrs.evolve(made, certificate=nodes.certificate(admitted, lambda _: True))
+def _all_have(clause: Expr, nodes: Inventory) -> bool:
+    """Whether a clause is true of every node that will do."""
+    return all(truth(clause.eval(target=each.ad)) is True for each in nodes.accepted)

@@ -133,5 +133,9 @@ def survey(ads: Iterable[ClassAd], reduction: Reduction, attributes: Iterable[st
 
 def _will_do(ad: ClassAd, reduction: Reduction) -> bool:
     job = reduction.job
-    theirs = ad.eval("Requirements", job) if "Requirements" in ad else True
-    return truth(reduction.residual.eval(job, ad)) is True and truth(theirs) is True
+    return truth(reduction.residual.eval(job, ad)) is True and is_willing(ad, job)
+
+
+def is_willing(ad: ClassAd, job: ClassAd) -> bool:
+    """Whether a node's own requirements, if it has any, are true of a job."""
+    return "Requirements" not in ad or truth(ad.eval("Requirements", job)) is True

@@ -219,7 +219,7 @@ def _metadata(table: MappingType[str, Any], default: str, reader: Templates) -> 
 
 def _shell(table: MappingType[str, Any], default: str, where: str) -> str:
     path = table.get("shell", default)
-    if not isinstance(path, str) or (path and not path.startswith("/")):
+    if not isinstance(path, str) or (path and not (path.startswith("/") and path.isprintable())):
         raise MappingError(f"{where}: shell must be the full path of a program, not {path!r}")
     return path
 

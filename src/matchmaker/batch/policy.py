@@ -11,13 +11,13 @@ import base64
 import math
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from typing import Final
 
 import attrs
 
+from matchmaker.batch import programs
 from matchmaker.batch.flags import Submission
 from matchmaker.batch.mapping import ROOM, Mapping
 from matchmaker.batch.templates import filled
@@ -42,6 +42,7 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 POLICY: Final = "policy"
 
 SECONDS: Final = 30.0
+MOST_OUTPUT: Final = 4 << 20
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
@@ -184,8 +185,8 @@ def decoded(text: str) -> Expr | None:
 
     Raises ValueError for one that is no expression.
     """
-    # Long values are broken across lines, with blanks before the rest.
-    match = _MARK.search(re.sub(r"\r?\n[ \t]+", "", text))
+    # qstat breaks long values across lines, with a tab before the rest; blanks begin another value.
+    match = _MARK.search(re.sub(r"\r?\n\t", "", text))
     if match is None:
         return None
     word = match.group(1)
@@ -237,13 +238,11 @@ def of_queued(lrms: str, job: str) -> Expr:
         raise ValueError(f"{query[0]} is not installed here")
     argv = [program, *(word.replace("{job}", job) for word in query[1:])]
     try:
-        done = subprocess.run(  # noqa: S603 - a command of the batch system, and no shell
-            argv, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{query[0]} did not answer within {SECONDS:g} seconds") from None
-    policy = decoded(done.stdout) if done.returncode == 0 else None
+        ended = programs.run(argv, seconds=SECONDS, most=MOST_OUTPUT)
+    except programs.ProgramError as error:
+        raise ValueError(f"{query[0]}: {error}") from None
+    policy = decoded(ended.output.decode("utf-8", "replace")) if ended.status == 0 else None
     if policy is None:
-        said = done.stderr.strip().splitlines()[:1]
+        said = ended.complaint.decode("utf-8", "replace").strip().splitlines()[:1]
         raise NoPolicyError(f"job {job} carries no policy{': ' + said[0] if said else ''}")
     return policy

@@ -87,7 +87,9 @@ def numbers(asked: Resources, table: Mapping) -> tuple[dict[str, int], list[Drop
             reason = f"{table.lrms} has no flag for {_WORDS[name]}"
             dropped.append(Dropped(Attr(None, attribute, False), reason))
             continue
-        share = -(-amount // max(1, asked.cpus)) if request.per_cpu else amount
+        # A share for each slot is the whole, too, where nothing asks for more slots than one.
+        slots = max(1, asked.cpus) if request.per_cpu and "cpus" in table.requests else 1
+        share = -(-amount // slots)
         number = math.ceil(share / request.unit)
         if number > request.most:
             raise NoFlagsError(

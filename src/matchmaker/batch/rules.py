@@ -160,6 +160,8 @@ def _features(facts: MappingType[str, Any], place: str) -> Rule:
         raise MappingError(f"{place}: features must be a table of texts to plain feature names")
     if facts["kind"] == "bool" and not {"true"} <= set(features) <= {"true", "false"}:
         raise MappingError(f"{place}: features must name true, and may name false")
+    if facts["kind"] == "bool" and len(set(features.values())) < len(features):
+        raise MappingError(f"{place}: one feature cannot stand for both true and false")
     return Rule("", facts["kind"], features=features, **_words(facts, place))
 
 

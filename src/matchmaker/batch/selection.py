@@ -6,8 +6,9 @@ A node is named only where its name is a plain one that means nothing else to th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Mapping as MappingType
 
-from matchmaker.batch.asks import Ask, Group
+from matchmaker.batch.asks import Ask, Group, clash
 from matchmaker.batch.inventory import Certificate, Inventory, NodeClass
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.templates import HOST_SIGNS, safe
@@ -18,10 +19,11 @@ MOST_HOSTS = 60_000
 
 
 def selected(
-    groups: list[Group], nodes: Inventory, table: Mapping
+    groups: list[Group], nodes: Inventory, table: Mapping, taken: MappingType[str, object]
 ) -> tuple[list[Group], list[Flag], tuple[str, ...], Certificate]:
     """What is asked for with an inventory: groups, flags for names, the excluded, and the proof.
 
+    Nothing that is ``taken`` is given another value.
     Raises ValueError for nodes that must be named and cannot be, or not apart from others.
     """
 
@@ -32,7 +34,7 @@ def selected(
     kept = [g for g in groups if all(admits([g], each.value) is True for each in nodes.accepted)]
     verdicts = admitted(kept)
     if not table.exclude and not table.include:
-        kept = _narrowed(kept, nodes, table)
+        kept = _narrowed(kept, nodes, table, taken)
         verdicts = admitted(kept)
     refused = nodes.refused
     named: list[Flag] = []
@@ -56,7 +58,9 @@ def selected(
     return kept, named, names if table.exclude else (), certificate
 
 
-def _narrowed(groups: list[Group], nodes: Inventory, table: Mapping) -> list[Group]:
+def _narrowed(
+    groups: list[Group], nodes: Inventory, table: Mapping, taken: MappingType[str, object]
+) -> list[Group]:
     """Asks for more, so long as every node that will do has it and one that will not has it not."""
     found = list(groups)
     for ask in _shared(nodes.accepted, table):
@@ -64,7 +68,8 @@ def _narrowed(groups: list[Group], nodes: Inventory, table: Mapping) -> list[Gro
         still = [each for each in nodes.refused if admits(found, each.value) is not False]
         if not still:
             break
-        if any(admits([group], each.value) is False for each in still):
+        narrower = any(admits([group], each.value) is False for each in still)
+        if narrower and not clash([*found, group], taken):
             found.append(group)
     return found
 

@@ -9,13 +9,15 @@ hull, or by one alternative, where it cannot.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from collections.abc import Mapping as MappingType
+from contextlib import suppress
 from functools import partial
 from itertools import islice, product
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.asks import Ask, Group, Speaker, UnsayableError, values_of
+from matchmaker.batch.asks import Ask, Group, Speaker, UnsayableError, clash, values_of
 from matchmaker.batch.mapping import Mapping
 from matchmaker.classad.nodes import (
     TRUE,
@@ -34,6 +36,9 @@ MOST_ALTERNATIVES: Final = 16
 """So many alternatives a group may have."""
 
 Called: TypeAlias = Collection[str]
+
+Taken: TypeAlias = MappingType[str, object]
+_NOTHING_TAKEN: Final[Taken] = {}
 
 _Said: TypeAlias = tuple[list[Group], str]
 
@@ -74,11 +79,19 @@ class Told:
     names: dict[str, str]
 
 
-def tell(condition: Expr, table: Mapping, *, sure: bool = False, called: Called = ()) -> Told:
+def tell(
+    condition: Expr,
+    table: Mapping,
+    *,
+    sure: bool = False,
+    called: Called = (),
+    taken: Taken = _NOTHING_TAKEN,
+) -> Told:
     """What a batch system is asked for on account of a condition.
 
     Without ``sure`` all asks follow from the condition; with it the condition follows from the
-    asks. ``called`` are the folded names of attributes that somebody else sees to.
+    asks. ``called`` are the folded names of attributes that somebody else sees to, ``taken`` the
+    options and resources that are given values already.
 
     Raises NoHostError where no host can satisfy the condition, and NoFlagsError where it is to be
     made sure of and cannot be.
@@ -92,7 +105,7 @@ def tell(condition: Expr, table: Mapping, *, sure: bool = False, called: Called 
             names = {**found.names, **names}
             parts.append(_Part(clause, list(found.boxes)))
     common, settled = _settled(parts)
-    teller = _Teller(table, names, Speaker(table, sure), called)
+    teller = _Teller(table, names, Speaker(table, sure), called, taken)
     for part in parts:
         if not part.boxes:
             teller.impossible(part.clause)
@@ -166,6 +179,7 @@ class _Teller:
     names: dict[str, str]
     speaker: Speaker
     called: Called
+    taken: Taken
     groups: list[Group] = attrs.Factory(list)
     dropped: list[Dropped] = attrs.Factory(list)
 
@@ -200,12 +214,15 @@ class _Teller:
         """Asks for a clause of several alternatives."""
         try:
             groups, lost = self._joined(part.boxes)
+            self._add(groups)
         except UnsayableError as error:
             if self.speaker.sure:
                 self._one_alternative(part, str(error))
                 return
-            groups, lost = self._lenient(hull(part.boxes))[0], str(error)
-        self._add(groups)
+            lost = str(error)
+            for group in self._lenient(hull(part.boxes))[0]:
+                with suppress(UnsayableError):
+                    self._add([group])
         if lost:
             self.drop(part.clause, lost)
 
@@ -220,7 +237,11 @@ class _Teller:
         self.dropped.append(Dropped(clause, reason))
 
     def _add(self, groups: Iterable[Group]) -> None:
-        self.groups += [group for group in dict.fromkeys(groups) if group not in self.groups]
+        every = list(dict.fromkeys([*self.groups, *groups]))
+        twice = clash(every, self.taken)
+        if twice:
+            raise UnsayableError(f"{self.table.lrms} can be asked for {twice} in one way only")
+        self.groups = every
 
     def _insist(self, clause: Expr, reason: str) -> None:
         if self.speaker.sure:
@@ -349,10 +370,10 @@ class _Teller:
 
     def _is_sayable(self, boxes: list[Box]) -> bool:
         try:
-            self._joined(boxes)
+            groups, _ = self._joined(boxes)
         except UnsayableError:
             return False
-        return True
+        return not clash([*self.groups, *groups], self.taken)
 
     def _holds(self, alternative: Expr, chosen: list[Box]) -> bool:
         found = bounds(alternative, _universe(self.table)).boxes

@@ -46,7 +46,7 @@ def main() -> None:
 def _refusals() -> tuple[type[Exception], ...]:
     """The errors that mean no. They are looked up when there is one, not at every start."""
     from matchmaker.batch import NoFlagsError
-    from matchmaker.cli.sources import NoMatchError
+    from matchmaker.cli.queues import NoMatchError
 
     return NoFlagsError, NoMatchError
 

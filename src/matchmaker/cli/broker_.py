@@ -8,7 +8,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd, ReductionError, batch, broker, glue, nodes, reduce
-from matchmaker.cli import reports, sources, submission
+from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import count, plain, print_json, show, table
 from matchmaker.cli.output import number as number_of
 from matchmaker.glue.issues import total
@@ -16,7 +16,7 @@ from matchmaker.glue.issues import total
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
-@sources.queue_options
+@queues.options
 @click.option("--one-way", is_flag=True, help="Let the requirements of queues not count.")
 @click.option("--tried", multiple=True, metavar="CE", help="Had this job before: comes last.")
 @click.option("--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
@@ -29,7 +29,7 @@ from matchmaker.glue.issues import total
 def command(
     *,
     job_file: str,
-    places: sources.Sources,
+    places: queues.Sources,
     one_way: bool,
     tried: tuple[str, ...],
     fuzzy: float | None,
@@ -49,14 +49,14 @@ def command(
         raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
-    known = sources.queues(places)
+    known = queues.read(places)
     rules = broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
     tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
     if len(jobs) > 1:
         if nodes_file or lrms:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
-        queues = broker.pool(known.ads)
-        return _bulk(list(broker.choose_many(jobs, queues, tie, rules, places.at)), as_json)
+        pool = broker.pool(known.ads)
+        return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
     job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
     decision = broker.choose(job, known.ads, places.at, tie, rules)
@@ -73,7 +73,7 @@ def command(
         page.say("chosen", "none: no queue matches the job")
         done = False
     else:
-        queue = sources.Queue(decision.chosen.name, decision.chosen.ad)
+        queue = queues.Queue(decision.chosen.name, decision.chosen.ad)
         page.say("chosen", queue.name)
         hosts = _Hosts(inventory, table, batch.Fit(want))
         done = _tell(page, job, queue, hosts)
@@ -112,7 +112,7 @@ class _Hosts:
     want: batch.Fit
 
 
-def _tell(page: reports.Page, job: ClassAd, queue: sources.Queue, hosts: _Hosts) -> bool:
+def _tell(page: reports.Page, job: ClassAd, queue: queues.Queue, hosts: _Hosts) -> bool:
     """The second half, on the hosts of the chosen queue; whether nothing was left undone."""
     data, inventory, table = page.data, hosts.inventory, hosts.table
     try:
@@ -132,7 +132,7 @@ def _tell(page: reports.Page, job: ClassAd, queue: sources.Queue, hosts: _Hosts)
     if table is None:
         return True
     try:
-        sources.check_lrms(queue, table.lrms)
+        queues.check_lrms(queue, table.lrms)
         told = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
     except batch.NoFlagsError as error:
         data["submission"] = {"error": str(error)}

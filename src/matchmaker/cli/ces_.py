@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from matchmaker import ClassAd
-from matchmaker.cli import sources
+from matchmaker.cli import queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table
 from matchmaker.glue.access import RULES, admits
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
@@ -27,7 +27,7 @@ ATTRIBUTES = (
 
 
 @click.command()
-@sources.queue_options
+@queues.options
 @click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
 @click.option(
     "--vo",
@@ -46,7 +46,7 @@ ATTRIBUTES = (
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
-    places: sources.Sources,
+    places: queues.Sources,
     query: str | None,
     vo: str | None,
     attrs: str,
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError(f"--vo takes the name of a virtual organisation: found {vo!r}")
     if nagios:
         return _nagios(places)
-    known = sources.queues(places)
+    known = queues.read(places)
     if check:
         found = _findings(known, places)
         if as_json:
@@ -143,7 +143,7 @@ def _names() -> Iterator[tuple[str, str, str, str]]:
         yield short, name, f"list of {kind}s" if several else kind, unit if unit != "none" else ""
 
 
-def _findings(known: sources.Queues, places: sources.Sources) -> list[tuple[str, Issue]]:
+def _findings(known: queues.Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
     """What is wrong with the data, by source: as it was read, and in ads, which stay so."""
     written = [queue for queue in known.all if queue.source in places.ce_files]
     return [
@@ -152,10 +152,10 @@ def _findings(known: sources.Queues, places: sources.Sources) -> list[tuple[str,
     ]
 
 
-def _nagios(places: sources.Sources) -> int:
+def _nagios(places: queues.Sources) -> int:
     """One line as Nagios reads it, with the counts behind the bar, and its exit status."""
     try:
-        known = sources.queues(places)
+        known = queues.read(places)
     except (OSError, ValueError) as error:
         text = " ".join(printable(complaint(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")

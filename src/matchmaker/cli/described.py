@@ -1,4 +1,4 @@
-"""What ``classad nodes`` prints of a batch system that describes itself, once or many times."""
+"""A batch system that describes itself: asked for the command, printed once or watched."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ import click
 from matchmaker import batch, glue, reduce
 from matchmaker.batch.check import check
 from matchmaker.batch.policy import carry, required_policy
-from matchmaker.cli import reports, sources, submission
+from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, printable
 
 
 @click.command()
 @click.argument("job_file", metavar="JOB", required=False)
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
-@sources.queue_options
+@queues.options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
 @submission.options
 @click.option(
@@ -37,7 +37,7 @@ def command(
     *,
     job_file: str | None,
     lrms: str,
-    places: sources.Sources,
+    places: queues.Sources,
     queue: str | None,
     nodes_file: str | None,
     mapping: str | None,
@@ -62,12 +62,12 @@ def command(
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = sources.queues(places)
+    known = queues.read(places)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    chosen = sources.the_queue(job, known, queue, places.at)
+    chosen = queues.the_queue(job, known, queue, places.at)
     if table.style != "blah":
         # BLAH stands before every batch system.
-        sources.check_lrms(chosen, lrms)
+        queues.check_lrms(chosen, lrms)
     reduction = reduce(job, chosen.ad, glue.scope)
     told = batch.flags(
         reduction, lrms, table, inventory, batch.Fit(want),

@@ -9,7 +9,7 @@ import click
 
 from matchmaker import ClassAd, Expr, glue, nodes, parse_expr, reduce, write_ads
 from matchmaker.classad.nodes import Binary
-from matchmaker.cli import described, reports, sources
+from matchmaker.cli import described, queues, reports, sources
 from matchmaker.cli.output import count, print_json
 
 
@@ -19,7 +19,7 @@ from matchmaker.cli.output import count, print_json
 @click.option("--lrms", metavar="NAME", help="Ask the batch system of this name for its nodes.")
 @click.option("--saved", multiple=True, metavar="FILE",
               help="What its commands printed, in place of asking them.")  # fmt: skip
-@sources.queue_options
+@queues.options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
 @click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
 @click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
@@ -32,7 +32,7 @@ def command(
     nodes_file: str | None,
     lrms: str | None,
     saved: tuple[str, ...],
-    places: sources.Sources,
+    places: queues.Sources,
     queue: str | None,
     of_queues: bool,
     output: str | None,
@@ -97,7 +97,7 @@ def _inventory(nodes_file: str | None, lrms: str | None, saved: tuple[str, ...])
 def _choose(
     job_file: str,
     inventory: list[ClassAd],
-    places: sources.Sources,
+    places: queues.Sources,
     *,
     queue: str | None,
     as_json: bool,
@@ -107,8 +107,8 @@ def _choose(
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if places.any:
-        known = sources.queues(places)
-        chosen = sources.the_queue(job, known, queue, places.at)
+        known = queues.read(places)
+        chosen = queues.the_queue(job, known, queue, places.at)
         reduction = reduce(job, chosen.ad, glue.scope)
         requirements = reduction.residual
         data = {"queue": chosen.name, "residual": str(requirements)}

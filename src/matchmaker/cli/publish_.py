@@ -10,7 +10,7 @@ import click
 
 from matchmaker import ClassAd, glue
 from matchmaker.classad.ad import first_text
-from matchmaker.cli import described, sources
+from matchmaker.cli import described, queues, sources
 from matchmaker.cli.output import printable
 from matchmaker.glue.snapshot import joined
 
@@ -24,7 +24,7 @@ from matchmaker.glue.snapshot import joined
 @click.option("--site", metavar="NAME", help="The site of queues that do not tell theirs.")
 @click.option("--vo", "vos", multiple=True, metavar="VO",
               help="Whom queues admit that do not tell: a VO, or /vo/group/Role=role.")  # fmt: skip
-@sources.queue_options
+@queues.options
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the worker nodes of --ce.")
 @click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
 @click.option(
@@ -43,7 +43,7 @@ def command(
     endpoint: str | None,
     site: str | None,
     vos: tuple[str, ...],
-    places: sources.Sources,
+    places: queues.Sources,
     nodes_file: str | None,
     split: bool,
     version: str,
@@ -84,20 +84,23 @@ def command(
     told = glue.Snapshot((), (), (), ())
     left_out = False
     if places.any:
-        known = sources.queues(places)
+        known = queues.read(places)
         if not known.whole:
             print("classad: nothing is published: the sources are not whole", file=sys.stderr)
             return 1
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
-        hosts = sources.ads(nodes_file) if nodes_file else []
-        told = _both(known.records, offer.describe(_own(known, places.ce_files), hosts), issues)
+        told = known.records
+        if places.ce_files:
+            hosts = sources.ads(nodes_file) if nodes_file else []
+            own = offer.describe(_own(known, places.ce_files), hosts)
+            told = joined(told, own, issues.append)
     if lrms is not None:
         found = described.description(lrms, saved)
         if not found.queues:
             print(f"classad: nothing is published: {described.nothing(lrms)}", file=sys.stderr)
             return 1
         left_out = bool(found.issues)  # and told
-        told = _both(told, offer.describe(found.queues, found.nodes), issues)
+        told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
@@ -119,20 +122,9 @@ class _Offer:
         return glue.describe(placed, hosts, split=self.split)
 
 
-def _own(known: sources.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
+def _own(known: queues.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
     """The ads of files that are of no record: of the OSG's ads records are made."""
     made = {ad.eval("CEid") for ad in glue.Glue(known.records, ()).computing_elements()}
     for queue in known.all:
         if queue.source in ce_files and first_text(queue.ad, ("CEid",)) not in made:
             yield queue.ad
-
-
-def _both(first: glue.Snapshot, second: glue.Snapshot, issues: list[glue.Issue]) -> glue.Snapshot:
-    """The records of both. Of two with one id the first stays, and what is lost is told."""
-    for kind in ("computing_elements", "storage_elements"):
-        known = {record.id.lower() for record in getattr(first, kind)}
-        for record in getattr(second, kind):
-            if record.id.lower() in known:
-                said = "a record of this id came before; this one is left out"
-                issues.append(glue.Issue("source.duplicate", said, raw=record.id))
-    return joined(first, second)

@@ -5,28 +5,28 @@ from __future__ import annotations
 import click
 
 from matchmaker import Verdict, glue, reduce
-from matchmaker.cli import reports, sources
+from matchmaker.cli import queues, reports, sources
 from matchmaker.cli.output import print_json, printable
 
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
-@sources.queue_options
+@queues.options
 @click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
 @click.option("--explain", is_flag=True, help="Every step, too.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,
     job_file: str,
-    places: sources.Sources,
+    places: queues.Sources,
     queue: str | None,
     explain: bool,
     as_json: bool,
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
-    known = sources.queues(places)
-    chosen = sources.the_queue(job, known, queue, places.at)
+    known = queues.read(places)
+    chosen = queues.the_queue(job, known, queue, places.at)
     reduction = reduce(job, chosen.ad, glue.scope)
     if as_json:
         print_json({"queue": chosen.name, **reports.reduction_data(reduction)})

@@ -2,15 +2,15 @@
 
 Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
 and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
-`flatten` (ads); `placing`, `gathering`, `describe`, `publishable`, `publish`, `publish20` and
-`renaming` (the way back); `issues` (findings).
+`flatten` (ads); `place`, `unflatten`, `describe`, `publishable`, `writer`, `publish13`, `publish20`
+and `translate20` (the way back); `issues` (findings).
 """
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
@@ -18,13 +18,14 @@ from typing import IO, TYPE_CHECKING, Literal
 import attrs
 
 from matchmaker.classad import ClassAd
+from matchmaker.classad.formats.files import replacing
 from matchmaker.glue.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Issues, Report, total
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
-from matchmaker.glue.placing import place
+from matchmaker.glue.place import place
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
@@ -281,7 +282,7 @@ def write_ldif(
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
     """
-    from matchmaker.glue.publish import entries13
+    from matchmaker.glue.publish13 import entries13
     from matchmaker.glue.publish20 import entries20
 
     makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
@@ -290,19 +291,9 @@ def write_ldif(
     found = source.snapshot if isinstance(source, Glue) else source
     snapshot = found if isinstance(found, Snapshot) else describe(found)
     issues: list[Issue] = []
-    text = io.StringIO("")
-    for maker in makers[version]:
-        write_entries(maker(snapshot, issues.append), text)
-    if isinstance(file, (str, os.PathLike)):
-        half = Path(f"{os.fspath(file)}.part")
-        try:
-            half.write_text(text.getvalue(), encoding="ascii")
-        except OSError as error:
-            error.filename = os.fspath(file)  # what the caller named
-            raise
-        half.replace(file)
-    else:
-        file.write(text.getvalue())
+    made = [entry for maker in makers[version] for entry in maker(snapshot, issues.append)]
+    with replacing(file) if isinstance(file, (str, os.PathLike)) else nullcontext(file) as opened:
+        write_entries(made, opened)
     return tuple(dict.fromkeys(issues))  # both versions find the same fault in the same thing
 
 

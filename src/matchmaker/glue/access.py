@@ -8,6 +8,7 @@ GlueCEAccessControlBase; GFD.147, basic policy scheme; gLite WMS.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +16,8 @@ from matchmaker.classad import UNDEFINED, Value
 
 RULES: Final = "GlueCEAccessControlBaseRule"
 _ALL: Final = "all"
+_VO: Final = re.compile(r"[\w.-]+", re.ASCII)
+_RULE: Final = re.compile(r"(?:DENY:|VOMS:|VO:).+|/.+CN=.+", re.DOTALL)
 
 
 def authorised(job: str, rules: str) -> str:
@@ -58,6 +61,38 @@ def not_denied(job: str, rules: str) -> str:
         f"{rules} is undefined || {job}.FQAN is undefined"
         f' || FQANmember({job}.FQAN, {rules}, "DENY:") is false'
     )
+
+
+def is_rule(text: str) -> bool:
+    """Whether a text names whom it admits or denies. ``ALL`` is a word of GLUE 2.0 alone.
+
+    >>> is_rule("VO:EGEE"), is_rule("/O=grid/CN=Ada"), is_rule("EGEE")
+    (True, True, False)
+    """
+    return _RULE.fullmatch(text) is not None
+
+
+def rule(vo: str) -> str:
+    """The rule that admits a virtual organisation, or a VOMS group and role; a rule is itself.
+
+    Raises ValueError for what names none of them, and for what GLUE 1.3 cannot publish.
+
+    >>> rule("cms"), rule("/cms/Role=pilot"), rule("DENY:/cms/Role=bad"), rule("/O=grid/CN=Ada")
+    ('VO:cms', 'VOMS:/cms/Role=pilot', 'DENY:/cms/Role=bad', '/O=grid/CN=Ada')
+    """
+    text = vo.strip()
+    if not text.upper().startswith(("VO:", "VOMS:", "DENY:")) and not (
+        text.startswith("/") and "/CN=" in text
+    ):
+        text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
+    if not (text.isascii() and text.isprintable()) or not is_rule(text):
+        raise ValueError(f"{vo!r} names no virtual organisation, group, role or subject")
+    kind, _, name = text.partition(":")
+    if kind.upper() == "VO" and not _VO.fullmatch(name):
+        raise ValueError(f"{vo!r} is no name of a virtual organisation; give several one by one")
+    if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
+        raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
+    return text
 
 
 def vo_of(rule: str) -> str:

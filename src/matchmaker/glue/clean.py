@@ -17,11 +17,11 @@ import attrs
 
 from matchmaker.classad import Value
 from matchmaker.glue.clean_entries import ENTRY_RULES, Case, EntryRule
-from matchmaker.glue.clean_texts import RULES, UNLIMITED, Rule
+from matchmaker.glue.clean_texts import TEXT_RULES, UNLIMITED, TextRule
 
 __all__ = ["ALL_RULES", "DEFAULT_RULES", "UNLIMITED", "check_rules", "clean_entry", "clean_text"]
 
-ALL_RULES: Final = frozenset(rule.id for rule in (*RULES, *ENTRY_RULES))
+ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES))
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 
 
@@ -70,8 +70,8 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
 
 
 @lru_cache(maxsize=1 << 12)
-def _rules_about(name: str, rules: frozenset[str]) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES if rule.id in rules and rule.about(name))
+def _rules_about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
+    return tuple(rule for rule in TEXT_RULES if rule.id in rules and rule.about(name))
 
 
 def clean_entry(

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from matchmaker.glue.access import RULES, is_rule
 from matchmaker.glue.schema import attribute
 
 UNLIMITED: Final = 999_999_999
@@ -22,7 +23,7 @@ So a limit has three states: a number, UNDEFINED (not known), and this (none).
 
 
 @attrs.frozen(slots=True)
-class Rule:
+class TextRule:
     """A rule on one text.
 
     Attributes:
@@ -47,7 +48,6 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _EXAMPLE_HOST = re.compile(r"(?:^|[/@:.])(?:example\.org|[\w-]+\.invalid)(?=$|[:/])", re.IGNORECASE)
-_ACCESS = re.compile(r"(?:DENY:|VOMS:|VO:).+|/.+CN=.+", re.DOTALL)
 _STATUS = {
     "production": "Production",
     "closed": "Closed",
@@ -59,7 +59,7 @@ _AMD64 = re.compile(r"amd64|x64|em64t|intel64|x86-64|Intel\(R\) Xeon\(R\).*", re
 _PLATFORMS = {"GlueHostArchitecturePlatformType", "GLUE2ExecutionEnvironmentPlatform"}
 _STATUSES = {"GlueCEStateStatus"}
 _SERVING = {"GLUE2ComputingShareServingState", "GLUE2EndpointServingState"}
-_RULES_OF_ACCESS = {"GlueCEAccessControlBaseRule", "GLUE2PolicyRule"}
+_RULES_OF_ACCESS = {RULES, "GLUE2PolicyRule"}
 
 
 def default_number(name: str, text: str) -> str | None:
@@ -194,7 +194,7 @@ def access_rule(name: str, text: str) -> str | None:
     """
     if name == "GLUE2PolicyRule" and text.upper() == "ALL":  # GLUE 2.0 has a word for everybody
         return text
-    return None if name in _RULES_OF_ACCESS and not _ACCESS.fullmatch(text) else text
+    return None if name in _RULES_OF_ACCESS and not is_rule(text) else text
 
 
 def _texts(name: str) -> bool:
@@ -216,24 +216,26 @@ def _spelt(name: str) -> bool:
     return name in _RULES_OF_ACCESS | _STATUSES | _SERVING
 
 
-RULES: Final = (
-    Rule("clean.placeholder", "a placeholder, taken as undefined", placeholder, _texts),
-    Rule("clean.example-host", "a placeholder host, taken as undefined", example_host, _texts),
-    Rule(
+TEXT_RULES: Final = (
+    TextRule("clean.placeholder", "a placeholder, taken as undefined", placeholder, _texts),
+    TextRule("clean.example-host", "a placeholder host, taken as undefined", example_host, _texts),
+    TextRule(
         "clean.response-time",
         "a provider's default time, taken as undefined",
         response_time,
         _counts,
     ),
-    Rule(
+    TextRule(
         "clean.limit-unlimited", "a placeholder limit, taken as no limit", limit_unlimited, _limits
     ),
-    Rule("clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown, _limits),
-    Rule(
+    TextRule(
+        "clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown, _limits
+    ),
+    TextRule(
         "clean.default-number", "a provider's default, taken as undefined", default_number, _counts
     ),
-    Rule("clean.platform", "another name of x86_64", platform, _PLATFORMS.__contains__),
-    Rule("clean.case", "another case", case, _spelt),
-    Rule("clean.status", "not a status of a queue as the schema spells it", status, _spelt),
-    Rule("clean.access-rule", "not a rule of access, dropped", access_rule, _spelt),
+    TextRule("clean.platform", "another name of x86_64", platform, _PLATFORMS.__contains__),
+    TextRule("clean.case", "another case", case, _spelt),
+    TextRule("clean.status", "not a status of a queue as the schema spells it", status, _spelt),
+    TextRule("clean.access-rule", "not a rule of access, dropped", access_rule, _spelt),
 )

@@ -1,7 +1,7 @@
 """Describing a site: the hosts behind queues, where they are known one by one.
 
 What all of them have in common is promised, or each class of equal ones is described apart. The
-records of the queues are made of their ads by `gathering`.
+records of the queues are made of their ads by `unflatten`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.gathering import gather
-from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, split_id
+from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, queue_name
 from matchmaker.glue.schema import attribute
+from matchmaker.glue.typed import whole
+from matchmaker.glue.unflatten import unflatten
 
 _OF_HOSTS = "GlueHost"
 _LOCAL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,6 +51,9 @@ def describe(
         split: whether each class of equal nodes is a SubCluster, or all are one that promises what
             every node keeps: the least of each number, what is true of all, tags that all have.
 
+    Raises:
+        ValueError: for a queue without an id.
+
     >>> from matchmaker import parse_ad, parse_ads
     >>> queue = parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')
     >>> hosts = list(parse_ads("[ Memory = 4000; Cpus = 4 ] [ Memory = 2000; Cpus = 8 ]"))
@@ -59,7 +63,7 @@ def describe(
     >>> len(describe([queue], hosts, split=True).clusters[0].subclusters)
     2
     """
-    found = gather(queues)
+    found = unflatten(queues)
     nodes = [_host(ad) for ad in hosts]
     seen: dict[tuple[str, tuple[int, ...]], list[ComputingElement]] = {}
     for ce in found.computing_elements:
@@ -70,7 +74,7 @@ def describe(
     for (ident, behind), queues_there in seen.items():
         cluster = queues_there[0].cluster
         if cluster is not None and behind:
-            name = f"{ident}/{_queue_name(queues_there[0])}" if ident in several else ident
+            name = f"{ident}/{queue_name(queues_there[0].id)}" if ident in several else ident
             subs = _subclusters(name, [nodes[number] for number in behind], split=split)
             cluster = attrs.evolve(cluster, subclusters=subs)
         if cluster is not None:
@@ -113,14 +117,9 @@ def _queues(ad: ClassAd) -> frozenset[str] | None:
     return frozenset(q for q in told if isinstance(q, str)) if isinstance(told, list) else None
 
 
-def _queue_name(ce: ComputingElement) -> str:
-    parts = split_id(ce.id)
-    return parts[2] if parts is not None else ce.id
-
-
 def _behind(ce: ComputingElement, nodes: Sequence[_Host]) -> tuple[int, ...]:
     """The nodes, by their places in a list, that a queue may send jobs to."""
-    name = _queue_name(ce)
+    name = queue_name(ce.id)
     return tuple(n for n, h in enumerate(nodes) if h.queues is None or name in h.queues)
 
 
@@ -170,10 +169,9 @@ def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[
             host.machine or place: host.values.get("GlueHostArchitectureSMPSize")
             for place, host in enumerate(group)
         }
-        if all(isinstance(core, int) for core in cores.values()):
-            values["GlueSubClusterLogicalCPUs"] = sum(
-                core for core in cores.values() if isinstance(core, int)
-            )
+        known = [core for core in cores.values() if isinstance(core, int)]
+        if len(known) == len(cores) and (total := whole(sum(known))) is not None:
+            values["GlueSubClusterLogicalCPUs"] = total
         made.append(SubCluster(name, values))
     return tuple(made)
 

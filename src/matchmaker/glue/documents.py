@@ -17,9 +17,9 @@ import attrs
 
 from matchmaker.glue import glue20
 from matchmaker.glue.blocks import Readable
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry
-from matchmaker.glue.publish import rdn
+from matchmaker.glue.linking import rdn
 from matchmaker.glue.schema import ancestry, attribute, classes
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
         if not walker.found:
             raise ValueError(f"not a GLUE 2.0 document: {error}") from None
         said = f"the document breaks off: {error}"
-        report(Issue("xml.partial", said, getattr(error, "lineno", 0)))
+        report(Issue("document.partial", said, getattr(error, "lineno", 0)))
     yield from _entries(walker.found, _Room(size), report)
 
 
@@ -251,7 +251,7 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
         said = f"ids within ids and links take more than {room.all} characters, the rest is skipped"
         report(Issue("document.partial", said))
     if not known:
-        report(Issue("link.none", "the document holds no object of GLUE 2.0"))
+        report(Issue("document.empty", "the document holds no object of GLUE 2.0"))
 
 
 def _keys(known: Iterable[_Object], room: _Room) -> dict[int, list[Field]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -28,6 +27,7 @@ from matchmaker.glue.records import (
     SubCluster,
     VOView,
     split_id,
+    texts,
 )
 
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
@@ -46,12 +46,23 @@ Choice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None]
 
 
 def first(subclusters: Sequence[SubCluster]) -> SubCluster | None:
-    """The SubCluster with the first id. The gLite broker took the first that a server gave it."""
+    """The SubCluster with the first id, None of none.
+
+    The gLite broker took the first that a server gave it.
+
+    >>> first([SubCluster("a", {}), SubCluster("b", {})]).id
+    'a'
+    """
     return subclusters[0] if subclusters else None
 
 
 def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
-    """The SubCluster with the least RAM (MB), as DIRAC chooses; unknown counts as most."""
+    """The SubCluster with the least RAM (MB), as DIRAC chooses; unknown counts as most.
+
+    >>> large = SubCluster("a", {"GlueHostMainMemoryRAMSize": 64000})
+    >>> lowest_memory([large, SubCluster("b", {"GlueHostMainMemoryRAMSize": 2000})]).id
+    'b'
+    """
 
     def memory(sub: SubCluster) -> float:
         found = sub.values.get("GlueHostMainMemoryRAMSize")
@@ -80,9 +91,9 @@ def _of_queue(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator
     whom the queue denies, each of its views denies too.
     """
     common = _common(ce, choose, shared)
-    own = _texts(ce.values.get(RULES))
+    own = texts(ce.values.get(RULES))
     denied = [rule for rule in own if denies(rule)]
-    views = [(view, rules) for view in ce.views if (rules := _texts(view.values.get(RULES)))]
+    views = [(view, rules) for view in ce.views if (rules := texts(view.values.get(RULES)))]
     taken = {rule.lower() for _, rules in views for rule in rules}
     remaining = [rule for rule in own if not denies(rule) and rule.lower() not in taken]
     if remaining or not views:
@@ -122,8 +133,8 @@ class _Shared:
         """The keys of a cluster or its hosts, but for those to all the queues of a cluster."""
         made = self.keys.setdefault(id(values), {})
         if name not in made:
-            texts = _texts(values.get(name))
-            made[name] = [text for text in texts if not text.lower().startswith(_CE_KEY)]
+            own = texts(values.get(name))
+            made[name] = [text for text in own if not text.lower().startswith(_CE_KEY)]
         return made[name]
 
     def area(self, se: StorageElement, vo: str) -> StorageArea | None:
@@ -163,7 +174,7 @@ def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
         for name, expression in shared.level(level).items():
             found.setdefault(name, expression)
     for name in _KEYS:
-        own = _texts(ce.values.get(name))
+        own = texts(ce.values.get(name))
         merged = [*own, *(key for level in levels for key in shared.keys_of(level, name))]
         if merged:
             found[name] = list(dict.fromkeys(merged))
@@ -185,8 +196,8 @@ def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
     ad = ClassAd(found | _close(ce))
     ad["PurchasedBy"] = PURCHASED_BY
     for name, text in CHECKS.items():
-        ad[name] = _expression(text)
-    ad["requirements"] = _expression(" && ".join(CHECKS))
+        ad[name] = parse_expr(text)
+    ad["requirements"] = parse_expr(" && ".join(CHECKS))
     return ad
 
 
@@ -218,8 +229,8 @@ def _add_view(ad: ClassAd, view: VOView, ce: ComputingElement, shared: _Shared) 
         if name.lower() != "objectclass" and name not in (*_KEYS, "GLUE2"):
             ad[name] = value
     for name in _KEYS:
-        if own := _texts(view.values.get(name)):
-            known = _texts(ad.eval(name)) if name in ad else shared.keys_of(cluster, name)
+        if own := texts(view.values.get(name)):
+            known = texts(ad.eval(name)) if name in ad else shared.keys_of(cluster, name)
             ad[name] = list(dict.fromkeys((*known, *own)))
     _nest(ad, [_nested(ad), view.values])
 
@@ -276,16 +287,6 @@ def _element(bind: Bind, area: StorageArea | None, shared: _Shared) -> ClassAd:
     return element
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else [value]
-    return tuple(item for item in items if isinstance(item, str))
-
-
-@cache
-def _expression(text: str) -> Expr:
-    return parse_expr(text)
-
-
 def unwrap(ad: ClassAd) -> ClassAd:
     """The CE ad inside an information system's ``[id; update_time; expiry_time; info = […]]``.
 
@@ -308,12 +309,21 @@ def unwrap(ad: ClassAd) -> ClassAd:
             ce[name] = ad[name]
     checks = [name for name in CHECKS if name in ce]
     if checks and "requirements" not in ce:
-        ce["requirements"] = _expression(" && ".join(checks))
+        ce["requirements"] = parse_expr(" && ".join(checks))
     return ce
 
 
 def expires(ad: ClassAd) -> datetime | None:
-    """When an ad from an information system goes stale: its update_time plus expiry_time (s)."""
+    """When an ad from an information system goes stale: its update_time plus expiry_time (s).
+
+    None where one of the two is no number, undefined or an error, and for a time that there is not.
+
+    >>> from matchmaker.classad import parse_ad
+    >>> print(expires(parse_ad("[ update_time = 1128351882; expiry_time = 300 ]")))
+    2005-10-03 15:09:42+00:00
+    >>> expires(parse_ad("[ update_time = 1128351882 ]")) is None
+    True
+    """
     updated, lasts = ad.eval("update_time"), ad.eval("expiry_time")
     if not isinstance(updated, int | float) or not isinstance(lasts, int | float):
         return None

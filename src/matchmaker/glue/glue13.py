@@ -71,7 +71,7 @@ def _clusters(
     subclusters = under(kinds["gluesubcluster"], "GlueClusterUniqueID")
     clusters: dict[str, Cluster] = {}
     for record in unique(kinds["gluecluster"], report):
-        keys = key_values(record, "GlueForeignKey", "GlueSiteUniqueID")
+        keys = key_values(record.values, "GlueForeignKey", "GlueSiteUniqueID")
         site_id = first_key(record, keys, report)
         if site_id and site_id.lower() not in sites:
             report(dangling(record, f"GlueSiteUniqueID={site_id}"))
@@ -123,7 +123,7 @@ def _computing_elements(
 
 def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report) -> Cluster | None:
     """By foreign key, else by host name: rule 1 of the gLite broker's flattening."""
-    keys = key_values(record, "GlueForeignKey", "GlueClusterUniqueID")
+    keys = key_values(record.values, "GlueForeignKey", "GlueClusterUniqueID")
     named = first_key(record, keys, report)
     found = clusters.get(named.lower()) if named else None
     if named and found is None:

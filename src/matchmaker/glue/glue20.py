@@ -11,28 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, islice
-from typing import Final, TypeVar
+from typing import Final
 
 import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
 from matchmaker.glue.issues import Report
-from matchmaker.glue.linking import Record, by_id, dangling, finding, grouped, keys_of, unique
+from matchmaker.glue.linking import (
+    Allowance,
+    Record,
+    by_id,
+    dangling,
+    finding,
+    grouped,
+    keys_of,
+    unique,
+)
 from matchmaker.glue.pairs20 import Pair, queues_of, takes_jobs
 from matchmaker.glue.records import (
-    Bind,
     Cluster,
     ComputingElement,
     Site,
     Snapshot,
-    StorageArea,
-    StorageElement,
     SubCluster,
 )
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.translate import CE_ID, marks
+from matchmaker.glue.storage20 import Close, storage_elements
 from matchmaker.glue.typed import Facts
 
 IDS: Final[Mapping[str, str]] = {
@@ -56,7 +61,7 @@ IDS: Final[Mapping[str, str]] = {
 }
 """The classes that are read, and the attribute that names an entry of each."""
 
-LINKS_LIMIT: Final = 10_000, 64
+LINKS: Final = 10_000, 64
 """How many links of one to another a source may have, and how many more for each of its entries."""
 
 QUEUES: Final = 1_000
@@ -70,32 +75,25 @@ thousand entries could else make millions."""
 def link(
     kinds: Mapping[str, list[Record]], report: Report, rules: frozenset[str] = frozenset()
 ) -> Snapshot:
-    """Link records, given by class as in `IDS`; what fails is reported."""
+    """Link records; what fails is reported.
+
+    Args:
+        kinds: the records of each class of `IDS`.
+        report: called with an `Issue` for each key that leads nowhere, and each limit.
+        rules: ids of the cleaning rules that are on; ``clean.benchmark`` is applied here.
+    """
     if not any(kinds[kind] for kind in IDS):
         return Snapshot((), (), (), ())
-    return _Linker({kind: list(unique(kinds[kind], report)) for kind in IDS}, report, rules).all()
+    known = {kind: list(unique(kinds[kind], report)) for kind in IDS}
+    some, each = LINKS
+    most = some + each * sum(map(len, known.values()))
+    return _Linker(known, report, rules, Allowance(most, "links", report)).all()
 
 
 @cache
 def _short(name: str) -> str:
     known = attribute(name)
     return name if known is None else known.name.removeprefix(known.owner) or known.name
-
-
-def nested(record: Record | None) -> Expr:
-    """The values of an entry under their short names: ``MaxCPUTime``, ``ID``, ``OtherInfo``."""
-    made = ClassAd()
-    for name, value in sorted(record.values.items()) if record is not None else ():
-        if name.lower() != "objectclass":
-            made[_short(name)] = value
-    return made.expression()
-
-
-def _service_names(kind: str, service: str = "Computing") -> tuple[str, ...]:
-    return (f"GLUE2{kind}ServiceForeignKey", f"GLUE2{service}{kind}{service}ServiceForeignKey")
-
-
-_T = TypeVar("_T")
 
 
 @attrs.define(slots=True)
@@ -105,43 +103,34 @@ class _Linker:
     kinds: Mapping[str, list[Record]]
     report: Report
     rules: frozenset[str]
-    links_left: int = 0
-    told: bool = False
+    links: Allowance
     _nested: dict[int, Expr] = attrs.Factory(dict)
 
-    def __attrs_post_init__(self) -> None:
-        entries = sum(map(len, self.kinds.values()))
-        some, each = LINKS_LIMIT
-        self.links_left = some + each * entries
-
-    def few(self, linked: Sequence[_T], record: Record) -> Sequence[_T]:
-        """What is linked to a record, as far as the limit of the source goes; reports where not."""
-        kept = linked if len(linked) <= self.links_left else linked[: self.links_left]
-        self.links_left -= len(kept)
-        if len(kept) < len(linked) and not self.told:
-            self.told = True
-            said = "more links than entries can have; the others are left out"
-            self.report(finding(record, "link.too-many", said))
-        return kept
-
     def nested(self, record: Record | None) -> Expr:
-        """The values of an entry, as `nested`, made once for all that it is linked to."""
+        """The values of an entry under their short names: ``MaxCPUTime``, ``ID``, ``OtherInfo``.
+
+        Made once for all that the entry is linked to.
+        """
         made = self._nested.get(id(record))
         if made is None:
-            made = self._nested[id(record)] = nested(record)
+            ad = ClassAd()
+            for name, value in sorted(record.values.items()) if record is not None else ():
+                if name.lower() != "objectclass":
+                    ad[_short(name)] = value
+            made = self._nested[id(record)] = ad.expression()
         return made
 
     def all(self) -> Snapshot:
         sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
-        elements = {e.id.lower(): e for e in self._storage()}
+        elements = {e.id.lower(): e for e in storage_elements(self.kinds, self.links)}
         clusters: dict[tuple[str, ...], Cluster] = {}
         queues: list[ComputingElement] = []
         hosts = self._subclusters()
-        managers = self._by_service("manager", "Manager")
-        endpoints = self._by_service("endpoint", "Endpoint")
-        shares = self._by_service("share", "Share")
+        managers = self._by_service("Manager")
+        endpoints = self._by_service("Endpoint")
+        shares = self._by_service("Share")
         policies = self._policies()
-        close = self._binds(elements)
+        close = Close.of(self.kinds, elements, self.report)
         for service in self.kinds["glue2computingservice"]:
             key = service.id.lower()
             site_id = self._site_of(service, sites)
@@ -150,7 +139,6 @@ class _Linker:
                 said = "several managers of one service; the first was taken"
                 self.report(finding(service, "link.several", said, "; ".join(m.id for m in mine)))
             manager = mine[0] if mine else None
-            pairs: dict[str, list[Pair]] = {}
             jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
             treated = shares.pop(key, [])
             made = (
@@ -159,16 +147,16 @@ class _Linker:
                 for pair in self._pairs(service, manager, jobs, share, policies)
             )
             most = max(QUEUES, EACH * (len(jobs) + len(treated)))
-            for pair in islice(made, most):
+            pairs: dict[str, list[Pair]] = {}
+            for pair in Allowance(most, "queues, shares at endpoints", self.report).few(
+                made, service
+            ):
                 pairs.setdefault(pair.ce_id.lower(), []).append(pair)
-            if next(made, None) is not None:
-                said = f"{len(treated)} shares at {len(jobs)} endpoints are more than {most} queues"
-                self.report(finding(service, "link.too-many", f"{said}; the others are left out"))
             for group in pairs.values():
                 for element, share in queues_of(group):
                     cluster = None
                     if manager is not None:
-                        its = self.few(hosts.get(manager.id.lower(), []), share)
+                        its = self.links.few(hosts.get(manager.id.lower(), []), share)
                         subs = self._hosts_of(share, its)
                         place = (manager.id, *(sub.id for sub in subs))
                         if place not in clusters:
@@ -183,8 +171,8 @@ class _Linker:
                     else:
                         said = "no manager, so nothing is known of its hosts"
                         self.report(finding(share, "link.no-cluster", said))
-                    near = close(service.id, element.id, self.links_left + 1)
-                    binds = tuple(map(close.bind, self.few(near, share)))
+                    near = by_id(self.links.few(close.to(service.id, element.id), share))
+                    binds = tuple(map(close.bind, near))
                     bound = tuple(bind.se_id for bind in binds)
                     queues.append(attrs.evolve(element, cluster=cluster, binds=binds, bound=bound))
         for left in (managers, endpoints, shares):
@@ -211,9 +199,9 @@ class _Linker:
             return known[0] if known else found[0]
         return sites[found[0]].id
 
-    def _by_service(self, kind: str, name: str) -> dict[str, list[Record]]:
-        records = self.kinds[f"glue2computing{kind}"]
-        return grouped(records, _service_names(name), "GLUE2ServiceID")
+    def _by_service(self, kind: str) -> dict[str, list[Record]]:
+        names = (f"GLUE2{kind}ServiceForeignKey", f"GLUE2Computing{kind}ComputingServiceForeignKey")
+        return grouped(self.kinds[f"glue2computing{kind.lower()}"], names, "GLUE2ServiceID")
 
     def _policies(self) -> Mapping[str, dict[str, list[Record]]]:
         return {
@@ -252,25 +240,22 @@ class _Linker:
         for key, records in environments.items():
             manager = managers.get(key)
             tagged = _by_environment(applications.get(key, []))
-            most = left = max(TAGS, EACH * (len(records) + len(applications.get(key, []))))
+            most = max(TAGS, EACH * (len(records) + len(applications.get(key, []))))
+            room = Allowance(most, "applications on the hosts of a manager", self.report)
             for record in records:
                 if manager is None:
                     self.report(dangling(record, f"GLUE2ManagerID={key}"))
                     continue
                 tags = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
-                if len(tags) > left:
-                    said = f"more than {most} applications on its hosts; the others are left out"
-                    self.report(finding(record, "link.too-many", said))
-                    tags = tags[:left]
-                left -= len(tags)
+                tags = room.few(tags, record)
                 its = marks_of.get(record.id.lower()) or general.get(key, [])
-                speeds = self.few(its, record)
+                speeds = self.links.few(its, record)
                 values = translate.subcluster(
                     record, manager, speeds, tags, report=self.report, rules=self.rules
                 )
                 values["GLUE2"] = ClassAd(
                     {
-                        "ExecutionEnvironment": nested(record),
+                        "ExecutionEnvironment": self.nested(record),
                         "Benchmark": [self.nested(speed) for speed in speeds],
                         "ApplicationEnvironment": [self.nested(tag) for tag in tags],
                     }
@@ -323,7 +308,11 @@ class _Linker:
         for endpoint in chosen:
             access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
             values = translate.queue(
-                endpoint, share, manager, self.few(mapping, share), self.few(access, share)
+                endpoint,
+                share,
+                manager,
+                self.links.few(mapping, share),
+                self.links.few(access, share),
             )
             values["GLUE2"] = ClassAd(
                 {
@@ -338,79 +327,6 @@ class _Linker:
                 }
             )
             yield Pair(translate.ce_id(endpoint, share, manager), share, values)
-
-    def _storage(self) -> Iterator[StorageElement]:
-        names = _service_names("Share", "Storage")
-        shares = grouped(self.kinds["glue2storageshare"], names, "GLUE2ServiceID")
-        mapping = grouped(
-            self.kinds["glue2mappingpolicy"],
-            ("GLUE2MappingPolicyShareForeignKey",),
-            "GLUE2ShareID",
-        )
-        sizes = grouped(
-            self.kinds["glue2storagesharecapacity"],
-            ("GLUE2StorageShareCapacityStorageShareForeignKey",),
-            "GLUE2ShareID",
-        )
-        totals = grouped(
-            self.kinds["glue2storageservicecapacity"],
-            ("GLUE2StorageServiceCapacityStorageServiceForeignKey",),
-            "GLUE2ServiceID",
-        )
-        for service in self.kinds["glue2storageservice"]:
-            areas: list[StorageArea] = []
-            for share in self.few(shares.get(service.id.lower(), []), service):
-                key = share.id.lower()
-                found = translate.areas(
-                    share,
-                    self.few(mapping.get(key, []), share),
-                    self.few(sizes.get(key, []), share),
-                )
-                made = [StorageArea(name, its) for name, its in islice(found, self.links_left + 1)]
-                areas += self.few(made, share)
-            values = translate.storage(service, totals.get(service.id.lower(), []))
-            areas.sort(key=lambda area: (area.id.lower(), area.id))
-            yield StorageElement(service.id, values, tuple(areas))
-
-    def _binds(self, elements: Mapping[str, StorageElement]) -> _Close:
-        """The storage that is close to a queue, by the ids of its service and of itself."""
-        names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
-        general: dict[str, list[Record]] = {}
-        of_queues: dict[tuple[str, str], list[Record]] = {}
-        by_service = grouped(self.kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
-        for service, records in by_service.items():
-            for record in records:
-                only = marks(record, CE_ID)
-                if not only:
-                    general.setdefault(service, []).append(record)
-                for ce in only:
-                    of_queues.setdefault((service, ce.lower()), []).append(record)
-        return _Close(general, of_queues, elements, self.report)
-
-
-@attrs.frozen(slots=True)
-class _Close:
-    """Where a queue finds the storage that is close to it."""
-
-    grouped: Mapping[str, list[Record]]
-    of_queues: Mapping[tuple[str, str], list[Record]]
-    elements: Mapping[str, StorageElement]
-    report: Report
-
-    def __call__(self, service_id: str, ce_id: str, most: int) -> list[Record]:
-        """What says that storage is close to a queue of a service, so many at most."""
-        own = self.of_queues.get((service_id.lower(), ce_id.lower()), [])
-        return by_id(islice(chain(self.grouped.get(service_id.lower(), []), own), most))
-
-    def bind(self, record: Record) -> Bind:
-        """The link that a record says there is."""
-        names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
-        se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
-        se = self.elements.get(names[0]) if names else None
-        if se is None:
-            self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
-        mount = record.text("GLUE2ToStorageServiceLocalPath")
-        return Bind(se_id, mount, translate.bind(record), se)
 
 
 def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:

@@ -17,9 +17,8 @@ ERRORS: Final = frozenset(
     for kind, names in {
         "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit url",
         "ldap": "partial value-limit",
-        "xml": "partial",
-        "json": "partial",
-        "document": "partial",
+        "document": "partial empty",
+        "osg": "no-catalog entry",
         "typed": "mismatch",
         "clean": "access-rule stale",
         "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",

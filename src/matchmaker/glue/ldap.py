@@ -38,7 +38,9 @@ ROOTS: Final = (
 )
 """Where GLUE 1.3 and GLUE 2.0 are: of each, the first that a server has is searched."""
 
-ENTRY_LIMIT: Final = 2_000_000
+ENTRY_LIMIT: Final = 500_000
+"""Entries of one server. 300 sites with 5,000 queues have some 50,000."""
+
 VALUE_LIMIT: Final = 1 << 16
 """Bytes of one value; a longer one is left out. Real ones stay below a few kB."""
 
@@ -308,7 +310,10 @@ class _Search:
             if self.progress is not None:
                 self.progress(self.count)
             if end is None:
-                self._partial(f"more than {self.bounds.entries} entries, the rest is not read")
+                self._partial(
+                    f"more than {self.bounds.entries} entries, the rest is not read; a longer base "
+                    f"asks for less: {self.server}/Mds-Vo-name=SITE,Mds-Vo-name=local,o=grid"
+                )
                 return True
             if end.code == _NO_SUCH_OBJECT and not needed and not cookie:
                 return False
@@ -332,8 +337,6 @@ class _Search:
         """The entries of one page, as they come; its end, or None where there are too many."""
         wire.send(request)
         while not isinstance(said := answer(wire.receive(), self.number), End):
-            if said is None:
-                continue
             if self.count + self.elsewhere >= self.bounds.entries:
                 return None
             if isinstance(said, Found):

@@ -1,21 +1,29 @@
 """How entries are linked: the keys that they hold, the names that they have, and what fails.
 
-A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported.
+A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported, and so
+is what goes beyond an `Allowance`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
 import attrs
 
+from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.ldif import Entry
-from matchmaker.glue.records import Values
+from matchmaker.glue.records import Values, texts
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
+_SPECIAL = re.compile(r'([,+"\\<>;=])')
+_CODED = re.compile(r"[^\x20-\x7e]")
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+_T = TypeVar("_T")
 
 
 @attrs.frozen(slots=True)
@@ -32,9 +40,38 @@ class Record:
         return found if isinstance(found, str) else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of an attribute that has a list of them."""
-        found = self.values.get(name, ())
-        return tuple(x for x in found if isinstance(x, str)) if isinstance(found, list) else ()
+        """The texts of an attribute, of which there may be none or several."""
+        return tuple(texts(self.values.get(name)))
+
+
+@attrs.define(slots=True)
+class Allowance:
+    """How many of something a source may make; what is beyond is left out, and told once.
+
+    Attributes:
+        most: so many.
+        what: of what, in the plural.
+        report: called with the `Issue` ``link.too-many``.
+    """
+
+    most: int
+    what: str
+    report: Report
+    _used: int = attrs.field(default=0, init=False)
+    _told: bool = attrs.field(default=False, init=False)
+
+    def few(self, made: Iterable[_T], record: Record) -> list[_T]:
+        """What is made of a record, as far as there is room; no more of it is asked for."""
+        left = self.most - self._used
+        kept = list(islice(made, left + 1))
+        if len(kept) > left:
+            kept.pop()
+            if not self._told:
+                self._told = True
+                said = f"more than {self.most} {self.what}; the others are left out"
+                self.report(finding(record, "link.too-many", said))
+        self._used += len(kept)
+        return kept
 
 
 def _parts(dn: str) -> list[str]:
@@ -70,16 +107,38 @@ def rdns(dn: str) -> dict[str, str]:
     return parts
 
 
+def rdn(name: str, value: str) -> str:
+    r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
+
+    >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
+    'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
+    >>> rdn("o", "caf\u00e9")
+    'o=caf\\c3\\a9'
+    """
+    text = _SPECIAL.sub(r"\\\1", value)
+    # In hexadecimal what is not printable ASCII, so that a file of entries has plain names.
+    text = _CODED.sub(_in_hexadecimal, text)
+    if text[:1] in (" ", "#"):
+        text = f"\\{text}"
+    if text.endswith(" ") and len(text) > 1:
+        text = f"{text[:-1]}\\ "
+    return f"{name}={text}"
+
+
+def _in_hexadecimal(found: re.Match[str]) -> str:
+    return "".join(f"\\{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
 def normal_name(dn: str) -> str:
     """A name as names are compared: without case and without spare space."""
     parts = (part.partition("=") for part in _parts(dn.lower()))
     return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
 
 
-def key_values(record: Record, attribute: str, target: str) -> list[str]:
+def key_values(values: Values, attribute: str, target: str) -> list[str]:
     """The values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
     prefix = f"{target.lower()}="
-    keys = (key.strip() for key in record.texts(attribute))
+    keys = (key.strip() for key in texts(values.get(attribute)))
     return list(
         dict.fromkeys(key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
     )
@@ -87,7 +146,7 @@ def key_values(record: Record, attribute: str, target: str) -> list[str]:
 
 def parent_id(record: Record, target: str) -> str:
     """The id of the target that a chunk key, else the entry's own name, puts a record under."""
-    keys = key_values(record, "GlueChunkKey", target)
+    keys = key_values(record.values, "GlueChunkKey", target)
     return (keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")).lower()
 
 
@@ -139,9 +198,7 @@ def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
     """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
     found: dict[str, None] = {}
     for name in names:
-        value = record.values.get(name)
-        texts = value if isinstance(value, list) else [value]
-        found |= {text.lower(): None for text in texts if isinstance(text, str)}
+        found |= {text.lower(): None for text in record.texts(name)}
     if not found and (placed := rdns(record.entry.dn).get(ancestor.lower(), "")):
         found[placed.lower()] = None
     return list(found)

@@ -1,30 +1,22 @@
 """What is said over LDAP: the requests as bytes, and what the answers say.
 
-`ldap3` makes the requests. The answers come from strangers and are many: they are read here, with
-every length held against what is there, so that no value is cut short or made up. The source is
-RFC 4511, sections 4.1, 4.5 and 4.12, and RFC 2696 for pages.
+`ldap3` makes the requests and reads the answers; what it reads is then matched against the shapes
+of RFC 4511, sections 4.1 and 4.5, and of RFC 2696 for pages. Its own functions for entries are of
+no use here: of two attributes of one name they keep the last, and of a number they make a value of
+as many bytes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import attrs
 
-_INTEGER, _OCTETS, _ENUMERATED, _SEQUENCE, _SET = 0x02, 0x04, 0x0A, 0x30, 0x31
-_ENTRY, _DONE, _ELSEWHERE, _EXTENDED, _INTERMEDIATE = 0x64, 0x65, 0x73, 0x78, 0x79
-_CONTROLS, _REFERRAL = 0xA0, 0xA3
+from matchmaker.glue.wire import MessageError, measure
+
 _PAGES: Final = b"1.2.840.113556.1.4.319"
 _START_TLS: Final = "1.3.6.1.4.1.1466.20037"
 _TEXT_LIMIT: Final = 200
-_NUMBER_SIZE: Final = 4
-
-Part: TypeAlias = tuple[int, int, int]
-"""The tag of a value, and where its content begins and ends."""
-
-
-class MessageError(ValueError):
-    """An answer that is not of LDAP."""
 
 
 @attrs.frozen(slots=True)
@@ -101,8 +93,8 @@ def _request(number: int, kind: str, request: Any, *controls: Any) -> bytes:
     return made
 
 
-def answer(data: bytes, number: int) -> Found | Elsewhere | End | None:
-    """What a message says in answer to the request of a number; None for nothing of interest.
+def answer(data: bytes, number: int) -> Found | Elsewhere | End:
+    """What a message says in answer to the request of a number.
 
     Raises:
         MessageError: for what is no message of LDAP, or one of another number.
@@ -115,116 +107,73 @@ def answer(data: bytes, number: int) -> Found | Elsewhere | End | None:
     """
     try:
         return _answer(data, number)
-    except MessageError:
-        raise
-    except ValueError:
+    except (LookupError, TypeError):  # how ldap3 fails at what it does not know
         raise MessageError("the answer is not of LDAP") from None
 
 
-def _answer(data: bytes, number: int) -> Found | Elsewhere | End | None:
-    [whole] = _parts(data, (0, 0, len(data)))
-    ident, operation, *controls = _parts(data, whole)
-    given = _number(data, ident)
-    tag = operation[0]
-    if tag == _EXTENDED and given == 0:  # RFC 4511, section 4.4
-        raise ConnectionError(f"the server ends the session: {_end(data, operation, [])}")
+def _answer(data: bytes, number: int) -> Found | Elsewhere | End:
+    from ldap3.utils.asn1 import decode_message_fast
+
+    measure(data)
+    read = decode_message_fast(data)  # type: ignore[no-untyped-call]
+    given, kind, operation = read["messageID"], read["protocolOp"], read["payload"]
+    if kind == 24 and given == 0:  # RFC 4511, section 4.4.1
+        raise ConnectionError(f"the server ends the session: {_end(operation, ())}")
     if given != number:
         raise MessageError("an answer to no request of ours")
-    if tag == _ENTRY:
-        return _found(data, operation)
-    if tag == _ELSEWHERE:
-        return Elsewhere(_urls(data, operation))
-    if tag in (_DONE, _EXTENDED):
-        return _end(data, operation, controls)
-    if tag != _INTERMEDIATE:
-        raise MessageError("an answer of another kind than a search has")
-    return None
+    match kind, operation:  # the kinds are those of RFC 4511, appendix B
+        case 4, [(0, False, 4, dn), (0, True, 16, listed), *_]:
+            return Found(dn, [_attribute(part) for part in listed])
+        case 19, _:
+            return Elsewhere(_urls(operation))
+        case ((5 | 24), _):
+            return _end(operation, read["controls"] or ())
+    raise MessageError("an answer of another kind than a search has")
 
 
-def _found(data: bytes, operation: Part) -> Found:
-    name, listed = _typed(data, operation, _OCTETS, _SEQUENCE)
-    attributes = []
-    for attribute in _each(data, listed, _SEQUENCE):
-        kind, values = _typed(data, attribute, _OCTETS, _SET)
-        title = _content(data, kind).decode("utf-8", "backslashreplace")
-        attributes.append((title, [data[a:b] for _, a, b in _each(data, values, _OCTETS)]))
-    return Found(_content(data, name), attributes)
+# To ldap3 a value is its class, whether it is made of values, its type, and what it holds.
 
 
-def _end(data: bytes, operation: Part, controls: list[Part]) -> End:
-    code, _, said, *rest = _parts(data, operation)
-    text = _content(data, said).decode("utf-8", "replace")[:_TEXT_LIMIT]
-    urls = next((_urls(data, part) for part in rest if part[0] == _REFERRAL), "")
-    cookie = next((_cookie(data, part) for part in controls if part[0] == _CONTROLS), b"")
-    return End(_number(data, code, _ENUMERATED), text, urls, cookie)
+def _attribute(part: Any) -> tuple[str, list[bytes]]:
+    match part:
+        case (0, True, 16, [(0, False, 4, name), (0, True, 17, values), *_]):
+            return name.decode("utf-8", "backslashreplace"), _octets(values)
+    raise MessageError("an attribute of LDAP lacks what it must have")
 
 
-def _cookie(data: bytes, controls: Part) -> bytes:
-    """That of the control for pages, among the controls of a message."""
-    for control in _each(data, controls, _SEQUENCE):
-        kind, *_, value = _parts(data, control)
-        if _content(data, kind) == _PAGES:
-            [pair] = _typed(data, value, _SEQUENCE)
-            _, cookie = _typed(data, pair, _INTEGER, _OCTETS)
-            return _content(data, cookie)
-    return b""
+def _end(operation: Any, controls: Any) -> End:
+    match operation:
+        case [(0, False, 10, code), (0, False, 4, _), (0, False, 4, said), *rest]:
+            urls = [_urls(held) for class_, _, kind, held in rest if (class_, kind) == (2, 3)]
+            cookie = next(filter(None, map(_cookie, controls)), b"")
+            text = said.decode("utf-8", "replace")[:_TEXT_LIMIT]
+            return End(code, text, "".join(urls), cookie)
+    raise MessageError("a result of LDAP lacks what it must have")
 
 
-def _urls(data: bytes, part: Part) -> str:
-    found = [_content(data, url).decode("utf-8", "replace") for url in _parts(data, part)]
-    return ", ".join(found)[:_TEXT_LIMIT]
+def _cookie(control: Any) -> bytes:
+    """That of the control for pages, and nothing of another."""
+    from ldap3.utils.asn1 import decode_sequence
+
+    match control:
+        case (0, True, 16, [(0, False, 4, name), *_]) if name != _PAGES:
+            return b""
+        case (0, True, 16, [_, *_, (0, False, 4, value)]):
+            measure(value)
+            match decode_sequence(value, 0, len(value)):
+                case [(0, True, 16, [(0, False, 2, _), (0, False, 4, cookie), *_])]:
+                    return bytes(cookie)
+    raise MessageError("a control of LDAP lacks what it must have")
 
 
-def _content(data: bytes, part: Part) -> bytes:
-    return data[part[1] : part[2]]
+def _urls(values: Any) -> str:
+    return ", ".join(url.decode("utf-8", "replace") for url in _octets(values))[:_TEXT_LIMIT]
 
 
-def _number(data: bytes, part: Part, kind: int = _INTEGER) -> int:
-    tag, start, stop = part
-    if tag != kind or not 1 <= stop - start <= _NUMBER_SIZE:
-        raise MessageError("a number of LDAP is missing or too large")
-    return int.from_bytes(data[start:stop], "big")
-
-
-def _each(data: bytes, part: Part, kind: int) -> list[Part]:
-    """The values within another, all of one tag."""
-    found = _parts(data, part)
-    for tag, _, _ in found:
-        if tag != kind:
-            raise MessageError("a list of LDAP holds what it cannot")
-    return found
-
-
-def _typed(data: bytes, part: Part, *kinds: int) -> list[Part]:
-    """The values within another, which begin with those of the given tags."""
-    found = _parts(data, part)[: len(kinds)]
-    if tuple([tag for tag, _, _ in found]) != kinds:
-        raise MessageError("a record of LDAP lacks what it must have")
-    return found
-
-
-def _parts(data: bytes, part: Part) -> list[Part]:
-    """The values within another, one after the other.
-
-    >>> _parts(bytes([4, 1, 65, 2, 1, 7]), (0x30, 0, 6))
-    [(4, 2, 3), (2, 5, 6)]
-    """
-    _, start, stop = part
+def _octets(values: Any) -> list[bytes]:
     found = []
-    while start < stop:
-        if start + 2 > stop:
-            raise MessageError("a value of LDAP ends half-way")
-        tag, length = data[start], data[start + 1]
-        start += 2
-        if length >= 0x80:
-            count = length & 0x7F
-            if not 1 <= count <= 8 or start + count > stop:
-                raise MessageError("a value of LDAP has no sensible length")
-            length = int.from_bytes(data[start : start + count], "big")
-            start += count
-        end = start + length
-        if end > stop:
-            raise MessageError("a value of LDAP is longer than what holds it")
-        found.append((tag, start, end))
-        start = end
+    for class_, built, kind, held in values:
+        if kind != 4 or built or class_:
+            raise MessageError("a list of LDAP holds what it cannot")
+        found.append(held)
     return found

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from matchmaker.classad import UNDEFINED, ClassAd, Value
+import attrs
+
+from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.records import Cluster, ComputingElement, Site, Snapshot, SubCluster
+from matchmaker.glue.typed import whole
 
 CATALOG: Final = "OSG_ResourceCatalog"
 PORT: Final = 9619
@@ -31,8 +34,8 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> Snapshot:
     clusters: dict[str, Cluster] = {}
     queues: dict[str, ComputingElement] = {}
     for number, ad in enumerate(ads, 1):
-        host = first_text(ad, ("OSG_Resource", "Name", "Machine")) or f"ce{number}"
-        host = (first_text(ad, ("Name", "Machine")) or host).rpartition("@")[2].partition(":")[0]
+        host = first_text(ad, ("Name", "Machine", "OSG_Resource")) or f"ce{number}"
+        host = host.rpartition("@")[2].partition(":")[0]
         listed = ad.eval(CATALOG)
         if not isinstance(listed, list):
             said = f"no {CATALOG}, so nothing is known of what it offers"
@@ -41,16 +44,14 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> Snapshot:
         site_id = first_text(ad, ("OSG_ResourceGroup", "OSG_Resource")) or ""
         if site_id:
             sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
-        for made in _queues(ad, host, listed, report):
-            sub = made[1]
-            cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
-            if made[0].id in queues:
+        for queue, sub in _queues(ad, host, listed, report):
+            if queue.id in queues:
                 said = "a queue of this id came before, skipped"
-                report(Issue("link.duplicate", said, raw=made[0].id))
+                report(Issue("link.duplicate", said, raw=queue.id))
                 continue
+            cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster
-            queue = made[0]
-            queues[queue.id] = ComputingElement(queue.id, queue.values, cluster)
+            queues[queue.id] = attrs.evolve(queue, cluster=cluster)
     return Snapshot(tuple(sites.values()), tuple(clusters.values()), tuple(queues.values()), ())
 
 
@@ -72,15 +73,22 @@ def _queues(
             "GlueCEInfoLRMSType": lrms,
             "GlueCEStateStatus": "Production",
         }
-        if isinstance(wall := entry.eval("MaxWallTime"), (int, float)) and wall is not True:
-            values["GlueCEPolicyMaxWallClockTime"] = int(wall)
+        if (wall := _number(entry, "MaxWallTime")) is not None:
+            values["GlueCEPolicyMaxWallClockTime"] = wall
         vos = entry.eval("AllowedVOs")
         if isinstance(vos, list):
             values[RULES] = [f"VO:{vo}" for vo in vos if isinstance(vo, str)]
         hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
         for theirs, ours in _NAMES.items():
-            if (value := entry.eval(theirs)) is not UNDEFINED and isinstance(value, (int, float)):
-                hosts[ours] = int(value)
+            if (value := _number(entry, theirs)) is not None:
+                hosts[ours] = value
         safe = lrms.replace("-", "_") or "condor"
         ident = f"{host}:{PORT}/condorce-{safe}-{name}"
         yield ComputingElement(ident, values), SubCluster(name, hosts)
+
+
+def _number(entry: ClassAd, name: str) -> int | None:
+    value = entry.eval(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return whole(value)

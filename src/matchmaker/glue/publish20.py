@@ -2,8 +2,8 @@
 
 A cluster is a service with a manager, its SubClusters are execution environments, and each queue
 with each of its views is a share at the queue's endpoint. What came from GLUE 2.0 is published as
-it was; what came from GLUE 1.3 gets the names and units of GLUE 2.0 (`renaming`), with the marks by
-which `glue20` finds its way back. Storage is in `publish20_storage`.
+it was; what came from GLUE 1.3 gets the names and units of GLUE 2.0 (`translate20`), with the marks
+by which `glue20` finds its way back. Storage is in `publish20_storage`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import attrs
 
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry
-from matchmaker.glue.publish import Pairs, Writer, rdn
+from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish20_storage import close, policy, storage
-from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable, texts, whole
+from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable, whole
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
@@ -29,18 +29,20 @@ from matchmaker.glue.records import (
     SubCluster,
     Values,
     split_id,
+    texts,
 )
-from matchmaker.glue.renaming import (
+from matchmaker.glue.schema import attributes
+from matchmaker.glue.translate import CE_ID, VO_VIEW
+from matchmaker.glue.translate20 import (
     applications,
     benchmarks,
     family,
     left,
-    named,
     nested,
+    renamed,
     state,
 )
-from matchmaker.glue.schema import attributes
-from matchmaker.glue.translate import CE_ID, VO_VIEW
+from matchmaker.glue.writer import Pairs, Writer
 
 BASE: Final = "GLUE2GroupID=grid,o=glue"
 _ENDPOINT: Final = "GLUE2ComputingEndpoint"
@@ -114,7 +116,7 @@ def _group(dn: str, name: str) -> Entry:
 
 def _site(writer: Writer, dn: str, site_id: str, site: Site | None) -> Entry:
     known = site.values if site is not None else {}
-    values = named(known, "GLUE2Domain", "GLUE2AdminDomain")
+    values = renamed(known, "GLUE2Domain", "GLUE2AdminDomain")
     if "GlueSiteName" in known:
         values["GLUE2EntityName"] = known["GlueSiteName"]
     return writer.entry(dn, "GLUE2AdminDomain", values, [("GLUE2DomainID", site_id)])
@@ -182,8 +184,8 @@ def _manager(
     other: Values = {}
     if not values:
         owners = ("GLUE2ComputingManager", "GLUE2Manager")
-        values = named(cluster.values, *owners)
-        told = [named(ce.values, *owners) for ce in queues]
+        values = renamed(cluster.values, *owners)
+        told = [renamed(ce.values, *owners) for ce in queues]
         for name, value in told[0].items() if told else ():
             if all(other.get(name) == value for other in told):
                 values.setdefault(name, value)
@@ -211,7 +213,7 @@ def _hosts(writer: Writer, sub: SubCluster, place: _Place) -> Iterator[Entry]:
     ]
     other: Values = {}
     if not values:
-        values = named(sub.values, "GLUE2ExecutionEnvironment")
+        values = renamed(sub.values, "GLUE2ExecutionEnvironment")
         if system := family(sub.values.get("GlueHostOperatingSystemName")):
             values["GLUE2ExecutionEnvironmentOSFamily"] = system
         hosts = [a.owner for a in attributes().values() if a.owner.startswith("GlueHost")]
@@ -287,13 +289,15 @@ def _endpoint(ce: ComputingElement, place: _Place) -> dict[str, Value]:
     """The endpoint that a queue's id begins with: ``host:port/interface``."""
     host, _, rest = ce.id.partition("/")
     interface = rest.partition("-")[0]
-    listed = texts(ce.values.get("GlueCEInfoContactString"))
-    url = next((text for text in listed if _is_at(text, host)), f"https://{host}/{interface}")
+    listed = [*texts(ce.values.get("GlueCEInfoContactString")), f"https://{host}/{interface}"]
     found: dict[str, Value] = {
-        "GLUE2EndpointID": f"{host or place.service_id}_{interface or 'jobs'}",
-        "GLUE2EndpointURL": url,
+        "GLUE2EndpointID": f"{host or place.service_id}_{interface or 'jobs'}"
     }
-    return found | ({"GLUE2EndpointInterfaceName": interface} if interface else {})
+    if (url := next((text for text in listed if _is_at(text, host)), None)) is not None:
+        found["GLUE2EndpointURL"] = url
+    if interface:
+        found["GLUE2EndpointInterfaceName"] = interface
+    return found
 
 
 def _is_at(url: str, address: str) -> bool:
@@ -316,7 +320,7 @@ def _share(
     ]
     other: Values = {}
     if not shown:
-        shown = named(values, "GLUE2ComputingShare", "GLUE2Share")
+        shown = renamed(values, "GLUE2ComputingShare", "GLUE2Share")
         parts = split_id(ce.id)
         if parts is not None:
             shown["GLUE2ComputingShareMappingQueue"] = parts[2]

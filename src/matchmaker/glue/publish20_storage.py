@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from matchmaker.glue.ldif import Entry
-from matchmaker.glue.publish import Pairs, Writer, rdn
-from matchmaker.glue.publishable import texts
-from matchmaker.glue.records import ComputingElement, StorageElement
-from matchmaker.glue.renaming import left, named, serving
+from matchmaker.glue.entries import Entry
+from matchmaker.glue.linking import rdn
+from matchmaker.glue.records import ComputingElement, StorageElement, texts
 from matchmaker.glue.translate import CE_ID
+from matchmaker.glue.translate20 import left, renamed, serving
+from matchmaker.glue.writer import Pairs, Writer
 
 
 def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> Iterator[Entry]:
     """The entries of a storage element, under a name, with the pairs that say its site."""
     dn = f"{rdn('GLUE2ServiceID', element.id)},{home}"
-    values = named(element.values, "GLUE2Service", "GLUE2Entity")
+    values = renamed(element.values, "GLUE2Service", "GLUE2Entity")
     more = [
         ("GLUE2ServiceID", element.id),
         ("GLUE2ServiceType", "org.ogf.glue.StorageService"),
@@ -26,7 +26,7 @@ def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> 
     for area in element.areas:
         ident = f"{element.id}/{area.id}"
         below = f"{rdn('GLUE2ShareID', ident)},{dn}"
-        shown = named(area.values, "GLUE2StorageShare", "GLUE2Share", "GLUE2Entity")
+        shown = renamed(area.values, "GLUE2StorageShare", "GLUE2Share", "GLUE2Entity")
         more = [
             ("GLUE2ShareID", ident),
             ("GLUE2ShareServiceForeignKey", element.id),

@@ -13,32 +13,20 @@ from unicodedata import category, normalize
 
 import attrs
 
-from matchmaker.classad import Value
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.linking import key_values
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
     Snapshot,
-    Values,
-    split_id,
+    queue_name,
 )
 
 NOWHERE: Final = "resource"
 """What stands for the site of things that belong to none, as a single resource publishes itself."""
 
 _T = TypeVar("_T")
-_SHOWN: Final = 200
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
-
-
-def texts(value: Value | None) -> list[str]:
-    """The texts of a value: of a list those in it, of a text itself.
-
-    >>> texts("VO:cms"), texts(["VO:cms", 7]), texts(None)
-    (['VO:cms'], ['VO:cms'], [])
-    """
-    items = value if isinstance(value, list) else [value]
-    return [item for item in items if isinstance(item, str)]
 
 
 def key(ident: str) -> str:
@@ -105,18 +93,11 @@ def homes_of_storage(snapshot: Snapshot) -> Mapping[str, str]:
         if ce.cluster is not None and ce.cluster.site_id:
             for bind in ce.binds:
                 close.setdefault(key(bind.se_id), ce.cluster.site_id)
-    return {
-        element.id: _own_site(element.values) or close.get(key(element.id), "")
-        for element in snapshot.storage_elements
-    }
-
-
-def _own_site(values: Values) -> str:
-    for text in texts(values.get("GlueForeignKey")):
-        name, _, ident = text.partition("=")
-        if name.strip().lower() == "gluesiteuniqueid":
-            return ident.strip()
-    return ""
+    homes: dict[str, str] = {}
+    for element in snapshot.storage_elements:
+        own = key_values(element.values, "GlueForeignKey", "GlueSiteUniqueID")
+        homes[element.id] = own[0] if own else close.get(key(element.id), "")
+    return homes
 
 
 @attrs.frozen(slots=True)
@@ -144,10 +125,10 @@ class _Check:
             ident = ident_of(record).strip()
             if why := self.wrong(ident):
                 said = f"{why}: this {kind} is left out"
-                self.report(Issue("publish.id", said, raw=ident[:_SHOWN]))
+                self.report(Issue("publish.id", said, raw=excerpt(ident)))
             elif key(ident) in seen:
                 said = f"this {kind} has the id of another but for case and space; it is left out"
-                self.report(Issue("publish.duplicate", said, raw=ident[:_SHOWN]))
+                self.report(Issue("publish.duplicate", said, raw=excerpt(ident)))
             else:
                 seen.add(key(ident))
                 same = ident == ident_of(record)
@@ -159,7 +140,7 @@ class _Check:
             f"no site is told for this {kind}, by --site or its ad; it is published apart,"
             f" as {NOWHERE!r}"
         )
-        self.report(Issue("publish.no-site", said, raw=ident[:_SHOWN]))
+        self.report(Issue("publish.no-site", said, raw=excerpt(ident)))
 
     def clusters(self, snapshot: Snapshot) -> dict[tuple[str, ...], Cluster]:
         """The clusters by what queues see of them, those too that only a queue knows.
@@ -182,10 +163,10 @@ class _Check:
                 continue
             if why := self.wrong(ident):
                 said = f"{why}: this cluster is left out"
-                self.report(Issue("publish.id", said, raw=ident[:_SHOWN]))
+                self.report(Issue("publish.id", said, raw=excerpt(ident)))
                 continue
             if self.version == "1.3" and key(ident) in names:
-                ident += f"/{_queue(queues[place]) if place in queues else len(found)}"
+                ident += f"/{queue_name(queues[place].id) if place in queues else len(found)}"
             names.add(key(ident))
             found[place] = attrs.evolve(
                 cluster,
@@ -198,11 +179,6 @@ class _Check:
 
 def _place(cluster: Cluster) -> tuple[str, ...]:
     return (key(cluster.id), *(key(sub.id) for sub in cluster.subclusters))
-
-
-def _queue(ce: ComputingElement) -> str:
-    parts = split_id(ce.id)
-    return parts[2] if parts else ce.id
 
 
 def whole(clusters: Iterable[Cluster]) -> Iterator[Cluster]:

@@ -2,7 +2,7 @@
 
 Sites, clusters, sets of like hosts, queues and their views, storage: the model of GLUE 1.3, into
 which every source is read. Here is only what they are; `snapshot` makes them of GLUE 1.3 entries,
-`translate` of GLUE 2.0, `flatten` makes ads of them and `publish` entries.
+`translate` of GLUE 2.0, `flatten` makes ads of them, and `publish13` and `publish20` entries.
 """
 
 from __future__ import annotations
@@ -121,6 +121,16 @@ class Snapshot:
         return f"<Snapshot: {self.summary}>"
 
 
+def texts(value: Value | None) -> list[str]:
+    """The texts of a value: of a list those in it, of a text itself.
+
+    >>> texts("VO:cms"), texts(["VO:cms", 7]), texts(None)
+    (['VO:cms'], ['VO:cms'], [])
+    """
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, str)]
+
+
 def split_id(ce_id: str) -> tuple[str, str, str] | None:
     """The contact string, batch system and queue that a CE's id is made of; None if it is not.
 
@@ -133,3 +143,13 @@ def split_id(ce_id: str) -> tuple[str, str, str] | None:
     """
     found = _ID.match(ce_id)
     return (found["contact"], found["lrms"], found["queue"]) if found else None
+
+
+def queue_name(ce_id: str) -> str:
+    """The queue of a batch system that a CE's id ends in; the id itself where it names none.
+
+    >>> queue_name("ce01.cnaf.grid:8443/cream-slurm-egee"), queue_name("ce01.cnaf.grid")
+    ('egee', 'ce01.cnaf.grid')
+    """
+    parts = split_id(ce_id)
+    return parts[2] if parts is not None else ce_id

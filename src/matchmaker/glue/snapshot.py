@@ -14,13 +14,11 @@ from typing import Protocol, TypeVar
 from matchmaker.classad import Value
 from matchmaker.glue import glue13, glue20
 from matchmaker.glue.clean import DEFAULT_RULES, check_rules
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.linking import Record, normal_name, rdns
-from matchmaker.glue.records import Snapshot, split_id
+from matchmaker.glue.records import Snapshot
 from matchmaker.glue.typed import values
-
-__all__ = ["Snapshot", "build", "joined", "split_id"]
 
 _IDS = {**glue13.IDS, **glue20.IDS}
 _NO_TEXTS = Attributes()
@@ -64,13 +62,26 @@ def build(
     return joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
 
 
-def joined(first: Snapshot, second: Snapshot) -> Snapshot:
-    """The records of two snapshots; where both have one of a kind and id, that of the first."""
+def joined(first: Snapshot, second: Snapshot, report: Report | None = None) -> Snapshot:
+    """The records of two snapshots; where both have one of a kind and id, that of the first.
+
+    Args:
+        first: whose records stay.
+        second: whose records are added.
+        report: called with ``source.duplicate`` for each queue and storage element left out.
+
+    >>> from matchmaker.glue.records import StorageElement
+    >>> one = Snapshot((), (), (), (StorageElement("se.S.grid", {}),))
+    >>> other = Snapshot((), (), (), (StorageElement("se.s.grid", {}),))
+    >>> issues = []
+    >>> [se.id for se in joined(one, other, issues.append).storage_elements], len(issues)
+    (['se.S.grid'], 1)
+    """
     return Snapshot(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
-        _both(first.computing_elements, second.computing_elements),
-        _both(first.storage_elements, second.storage_elements),
+        _both(first.computing_elements, second.computing_elements, report),
+        _both(first.storage_elements, second.storage_elements, report),
     )
 
 
@@ -82,9 +93,15 @@ class _Named(Protocol):
 _T = TypeVar("_T", bound=_Named)
 
 
-def _both(old: Sequence[_T], new: Sequence[_T]) -> tuple[_T, ...]:
+def _both(old: Sequence[_T], new: Sequence[_T], report: Report | None = None) -> tuple[_T, ...]:
     known = {record.id.lower() for record in old}
-    return (*old, *(record for record in new if record.id.lower() not in known))
+    added = [record for record in new if record.id.lower() not in known]
+    if report is not None and len(added) < len(new):
+        said = "a record of this id came before; this one is left out"
+        for record in new:
+            if record.id.lower() in known:
+                report(Issue("source.duplicate", said, raw=record.id))
+    return (*old, *added)
 
 
 def _ident(entry: Entry, published: Value | None, kind: str) -> str:

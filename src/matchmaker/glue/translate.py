@@ -14,7 +14,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.access import RULES, both, denies, vo_of
 from matchmaker.glue.clean_entries import HS06, moment
 from matchmaker.glue.clean_texts import UNLIMITED
@@ -22,7 +21,7 @@ from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import Attribute, attribute, attributes, convert
-from matchmaker.glue.typed import Facts, typed
+from matchmaker.glue.typed import Facts, typed, whole
 
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
@@ -61,7 +60,7 @@ _BENCHMARKS = {"specint2000": "GlueHostBenchmarkSI00", "specfp2000": "GlueHostBe
 def marks(record: Record, name: str) -> tuple[str, ...]:
     """The values of ``name=value`` among a record's OtherInfo; for ``CEid`` also CREAM's spelling.
 
-    >>> from matchmaker.glue.ldif import Attributes, Entry
+    >>> from matchmaker.glue.entries import Attributes, Entry
     >>> entry = Entry("GLUE2ShareID=s", Attributes())
     >>> record = Record(entry, "s", {"GLUE2EntityOtherInfo": ["CREAMCEId=h:8443/cream-pbs-q"]})
     >>> marks(record, "CEid")
@@ -112,11 +111,9 @@ def _as(known: Attribute, source: Attribute | None, value: Value) -> Value | Non
         return value if known.classad in ("boolean", "string") else int(value)
     if isinstance(value, (int, float)) and source is not None and value != UNLIMITED:
         converted = convert(value, source.unit, known.unit)
-        if converted is None:
+        if converted is None or (rounded := whole(converted)) is None:
             return None
-        if not abs(converted) < MAX_INT:
-            return None
-        value = round(converted) if known.classad == "integer" else converted
+        value = rounded if known.classad == "integer" else converted
     return [value] if known.multi and not isinstance(value, list) else value
 
 
@@ -177,7 +174,7 @@ def subcluster(
         each = environment.values.get(f"GLUE2ExecutionEnvironment{kind}CPUs")
         total = manager.values.get(f"GLUE2ComputingManagerTotal{kind}CPUs")
         if isinstance(each, int) and isinstance(instances, int):
-            total = each * instances
+            total = whole(each * instances)
         if total is not None:
             made[f"GlueSubCluster{kind}CPUs"] = total
     made.update(_benchmarks(speeds, report, rules))
@@ -198,14 +195,16 @@ def _benchmarks(
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             continue
         if (name := _BENCHMARKS.get(kind)) is not None:
-            made[name] = round(value)
+            if (score := whole(value)) is not None:
+                made[name] = score
         elif kind == "hepspec06":
             others.append((speed, value))
     for speed, value in others:
-        if "clean.benchmark" in rules and "GlueHostBenchmarkSI00" not in made:
+        score = whole(value * HS06)
+        if "clean.benchmark" in rules and "GlueHostBenchmarkSI00" not in made and score is not None:
             said = f"SI00 taken as {HS06} times HEP-SPEC06"
             report(finding(speed, "clean.benchmark", said, str(value)))
-            made["GlueHostBenchmarkSI00"] = round(value * HS06)
+            made["GlueHostBenchmarkSI00"] = score
     return made
 
 

@@ -15,9 +15,10 @@ from functools import lru_cache
 from typing import Any
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.schema import Attribute, attribute
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -57,12 +58,20 @@ def typed(known: Attribute | None, text: str) -> Value | None:
 
 def _number(text: str, kind: str) -> int | float | None:
     if kind == "integer" and _INTEGER.match(text):
-        number = int(text)
-        return number if -(2**63) <= number < 2**63 else None
+        return whole(int(text))
     if not _REAL.match(text):
         return None
     real = float(text)
     return real if abs(real) != float("inf") else None
+
+
+def whole(number: float) -> int | None:
+    """A number as an integer of an ad, rounded; None for one beyond 64 bits, and for no number.
+
+    >>> whole(2.6), whole(9 * 10**18 * 9), whole(float("inf")), whole(float("nan"))
+    (3, None, None, None)
+    """
+    return round(number) if abs(number) <= MAX_INT else None
 
 
 class Facts(dict[str, Value]):
@@ -95,7 +104,7 @@ def values(
     A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry (the CE
     under a VOView) says of the same attribute, as the published value would.
 
-    >>> from matchmaker.glue.ldif import Attributes, Entry
+    >>> from matchmaker.glue.entries import Attributes, Entry
     >>> issues = []
     >>> entry = Entry("o=grid", Attributes([("gluecestatewaitingjobs", "444444"),
     ...                                     ("GlueForeignKey", "GlueClusterUniqueID=h")]))

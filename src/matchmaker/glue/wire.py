@@ -1,8 +1,9 @@
 """A connection to a server that may be slow or hostile: whole messages, each within its bounds.
 
 LDAP is a stream of BER messages, each with its length in front. That is read first, so that a
-message that is too large, an answer that is too long and one that takes too long break off.
-What goes wrong is a `ConnectionError` that says so in a sentence.
+message that is too large, an answer that is too long and one that takes too long break off; and
+`measure` holds the lengths within a message against it. What goes wrong is a `ConnectionError` or a
+`MessageError` that says so in a sentence. The source is RFC 4511, section 5.1.
 """
 
 from __future__ import annotations
@@ -14,9 +15,18 @@ from typing import Final
 
 import attrs
 
-_HEAD: Final = 10  # bytes that hold any sensible length
+_LONGEST: Final = 8  # bytes that hold any sensible length
+_NUMBERS: Final = (0x02, 0x0A)
+_NUMBER_SIZE: Final = 4
+_FLAT: Final = frozenset((*_NUMBERS, 0x01, 0x04, 0x8A, 0x8B))  # those that ldap3 does not go into
+_BUILT: Final = 0x20  # the bit of a tag whose value is made of values
+_DEEPEST: Final = 8  # values within values; a value of an entry is the sixth
 _CHUNK: Final = 1 << 16
 _OTHER_HOST: Final = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+
+
+class MessageError(ValueError):
+    """An answer that is not of LDAP."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -75,14 +85,14 @@ class Wire:
     def receive(self) -> bytes:
         """The next message, whole."""
         while True:
-            head = self._held[self._place : self._place + _HEAD]
-            if (measured := _length(head)) is not None:
-                before, length = measured
-                if length > self.message_limit:
+            if self._place < len(self._held) and self._held[self._place] != 0x30:
+                raise MessageError("the answer is not of LDAP")
+            if (found := _content(self._held, self._place)) is not None:
+                start, end = found
+                if end - start > self.message_limit:
                     raise ConnectionError(
-                        f"a message of {length} bytes; at most {self.message_limit} are read"
+                        f"a message of {end - start} bytes; at most {self.message_limit} are read"
                     )
-                end = self._place + before + length
                 if end <= len(self._held):
                     message = bytes(self._held[self._place : end])
                     self._place = end
@@ -136,21 +146,54 @@ def _said(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def _length(head: bytes | bytearray) -> tuple[int, int] | None:
-    """How many bytes stand before a message's content, and how long that is; None: not all there.
+def _content(data: bytes | bytearray, place: int) -> tuple[int, int] | None:
+    """Where the content of the value at a place begins and ends; None: its length is not all there.
 
-    >>> _length(bytes([0x30, 5])), _length(bytes([0x30, 0x82, 1, 0])), _length(bytes([0x30]))
-    ((2, 5), (4, 256), None)
+    >>> _content(bytes([0x30, 5]), 0), _content(bytes([0x30, 0x82, 1, 0]), 0), _content(b"0", 0)
+    ((2, 7), (4, 260), None)
     """
-    if head[:1] not in (b"", b"\x30"):
-        raise ConnectionError("the answer is not of LDAP")
-    if len(head) < 2:
+    start = place + 2
+    if start > len(data):
         return None
-    count = head[1] & 0x7F
-    if head[1] < 0x80:
-        return 2, head[1]
-    if not 1 <= count <= 8:
-        raise ConnectionError("the answer is not of LDAP")
-    if len(head) < 2 + count:
+    length = data[place + 1]
+    if length < 0x80:
+        return start, start + length
+    count = length - 0x80
+    if not 1 <= count <= _LONGEST:
+        raise MessageError("the answer is not of LDAP")
+    place, start = start, start + count
+    if start > len(data):
         return None
-    return 2 + count, int.from_bytes(head[2 : 2 + count], "big")
+    return start, start + int.from_bytes(data[place:start], "big")
+
+
+def measure(data: bytes) -> None:
+    """Raises MessageError unless a list and all values within it fit into what holds them.
+
+    Reading with `ldap3` is safe after this alone: it holds no length against what is there, so that
+    it cuts a value short and makes up the next, and it takes minutes for a number of a megabyte.
+
+    >>> measure(bytes([0x30, 3, 4, 1, 65]))
+    >>> measure(bytes([0x30, 3, 4, 2, 65]))
+    Traceback (most recent call last):
+    matchmaker.glue.wire.MessageError: a value of LDAP is longer than what holds it
+    """
+    place, ends = 0, [len(data)]
+    while ends:
+        if place == ends[-1]:
+            ends.pop()
+            continue
+        tag, found = data[place], _content(data, place)
+        if found is None:
+            raise MessageError("a value of LDAP ends half-way")
+        place, end = found
+        if end > ends[-1]:
+            raise MessageError("a value of LDAP is longer than what holds it")
+        if tag in _NUMBERS and not 1 <= end - place <= _NUMBER_SIZE:
+            raise MessageError("a number of LDAP is missing or too large")
+        if tag in _FLAT and len(ends) > 1:
+            place = end
+        elif tag & _BUILT and len(ends) <= _DEEPEST:
+            ends.append(end)
+        else:
+            raise MessageError("the answer is not of LDAP")

@@ -52,6 +52,14 @@ def test_pbs() -> None:
     assert queues["special"].eval("GlueCEStateFreeCPUs") == 0
 
 
+def test_what_is_in_use_and_no_number_leaves_nothing_known_to_be_free() -> None:
+    node = {"state": "free", "resources_available": {"ncpus": 8, "mem": "16gb"},
+            "resources_assigned": {"ncpus": "many", "mem": "some"}}  # fmt: skip
+    [ad] = described("pbspro", json.dumps({"nodes": {"wn1": node}})).nodes
+    assert facts(ad, "Cpus", "Memory") == [8, 16384]
+    assert facts(ad, "FreeCpus", "FreeMemory") == [UNDEFINED, UNDEFINED]
+
+
 def test_torque() -> None:
     found = described("torque", outputs.TORQUE_NODES, outputs.TORQUE_QUEUES)
     one, two = found.nodes
@@ -238,7 +246,7 @@ def test_numbers_beyond_all_measure_are_not_known(lrms: str, text: str) -> None:
 
 
 def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = description.ask
+    ask = asking.ask
     assert ask(["printf", "%s", "$(id); `id`"]) == "$(id); `id`"
     with pytest.raises(DescriptionError, match="no-such-command-here: no such command here"):
         ask(["no-such-command-here"])

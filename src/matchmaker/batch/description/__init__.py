@@ -14,7 +14,7 @@ import attrs
 
 from matchmaker.batch.description import gridengine, htcondor, lsf, pbs, slurm, torque
 from matchmaker.batch.description.asking import ask
-from matchmaker.batch.description.records import NATIVE, Node, Queue, of_queue
+from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import MOST, DescriptionError, Text
 from matchmaker.classad import ClassAd
 
@@ -145,16 +145,11 @@ def _system(lrms: str) -> _System:
 
 
 __all__ = [
-    "NATIVE",
     "Description",
     "DescriptionError",
-    "Node",
-    "Queue",
-    "ask",
     "commands",
     "describable",
     "describe",
-    "of_queue",
     "read_description",
     "spoken",
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from matchmaker.batch.description.records import Node, Queue, status
 from matchmaker.batch.description.texts import Text, as_xml
-from matchmaker.batch.description.units import megabytes, real, seconds, whole, words
+from matchmaker.batch.description.units import known, megabytes, real, seconds, whole, words
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -100,13 +100,13 @@ def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]
         memory=megabytes(told.get("mem_total")),
         free_memory=megabytes(told.get("mem_free")),
         gpus=_count(told.get("gpu", told.get("ngpus"))),
-        arch=_known(told.get("arch_string")),
+        arch=known(told.get("arch_string")),
         load=real(told.get("load_avg")),
         features=tuple(
             name for name in sorted(booleans) if any(_count(part.get(name)) for part in parts)
         ),
         queues=tuple(queues),
-        native={name: text for name, text in told.items() if _known(text) is not None},
+        native={name: text for name, text in told.items() if known(text) is not None},
     )
 
 
@@ -116,10 +116,6 @@ def _count(text: str | None) -> int | None:
         return int(text.lower() == "true")
     number = real(text)
     return None if number is None else int(number)
-
-
-def _known(text: str | None) -> str | None:
-    return None if text in (None, "", "-") else text
 
 
 def _configured(text: Text) -> dict[str, dict[str, str]]:

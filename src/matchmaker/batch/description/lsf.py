@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from matchmaker.batch.description.records import Node, Queue, status
+from matchmaker.batch.description.records import Node, Queue, cpus, status
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
-from matchmaker.batch.description.units import megabytes, real, whole, words
+from matchmaker.batch.description.units import known, less, megabytes, real, whole, words
 
 LRMS: Final = "lsf"
 
@@ -54,8 +54,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 
 
 def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]]) -> Node:
-    cpus, slots, used = (whole(told.get(each)) for each in ("ncpus", "max", "njobs"))
-    total = slots if slots is not None else cpus
+    cores, slots, used = (whole(told.get(each)) for each in ("ncpus", "max", "njobs"))
+    total = slots if slots is not None else cores
     resources = words((told.get("resources") or "").strip("()").replace(" ", ","))
     state = told.get("status", "unknown")
     return Node(
@@ -63,11 +63,11 @@ def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]
         lrms=LRMS,
         state=state,
         available=state.lower() in _OPEN,
-        cpus=cpus if cpus is not None else slots,
-        free_cpus=None if total is None or used is None else max(0, total - used),
+        cpus=cores if cores is not None else slots,
+        free_cpus=less(total, used),
         memory=megabytes(told.get("maxmem"), "m"),
         disk=megabytes(told.get("maxtmp"), "m"),
-        arch=_known(told.get("type")),
+        arch=known(told.get("type")),
         load=real(told.get("r1m")),
         # A resource that a host gives to one job at a time has a mark of exclamation.
         features=tuple(each.lstrip("!") for each in resources),
@@ -86,20 +86,16 @@ def _has(hosts: str | None, name: str) -> bool:
     return name in listed_ or bool({"all", "none", "-"}.intersection(listed_))
 
 
-def _known(text: str | None) -> str | None:
-    return None if text in (None, "", "-", "UNKNOWN") else text
-
-
 def _queue(told: Mapping[str, str], nodes: Iterable[Node]) -> Queue:
     name = told.get("queue_name", "")
     opened, _, active = told.get("status", "Open:Active").partition(":")
-    mine = [node for node in nodes if name in node.queues]
+    total, free = cpus(nodes, name)
     return Queue(
         name=name,
         lrms=LRMS,
         status=status(opened.lower() == "open", active.lower() == "active"),
-        total_cpus=sum(node.cpus or 0 for node in mine) if mine else None,
-        free_cpus=sum(n.free_cpus or 0 for n in mine if n.available) if mine else None,
+        total_cpus=total,
+        free_cpus=free,
         running=whole(told.get("run")),
         waiting=whole(told.get("pend")),
         max_wall=_seconds(told.get("runlimit")),

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from matchmaker.batch.description.records import Node, Queue, status
+from matchmaker.batch.description.records import Node, Queue, cpus, status
 from matchmaker.batch.description.texts import Text, as_object, flat
-from matchmaker.batch.description.units import megabytes, seconds, whole, words
+from matchmaker.batch.description.units import less, megabytes, seconds, whole, words
 
 LRMS: Final = "pbspro"
 
@@ -45,9 +45,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         nodes.update(_named(text, data, "nodes"))
         queues.update(_named(text, data, "Queue"))
     bound = {told["queue"] for told in nodes.values() if "queue" in told}
-    executing = [
-        name for name, told in queues.items() if told.get("queue_type", "Execution")[:1] in "Ee"
-    ]
+    executing = [name for name, told in queues.items() if executes(told)]
     free = tuple(name for name in executing if name not in bound)
     found = [_node(name, told, free) for name, told in nodes.items()]
     return found, [queue(name, queues[name], LRMS, found) for name in executing]
@@ -70,25 +68,30 @@ def _node(name: str, told: Mapping[str, str], free_queues: tuple[str, ...]) -> N
     has = _part(told, _AVAILABLE)
     used = _part(told, _ASSIGNED)
     states = words(told.get("state"))
-    cpus, gpus = whole(has.get("ncpus", told.get("pcpus"))), whole(has.get("ngpus"))
+    cores, gpus = whole(has.get("ncpus", told.get("pcpus"))), whole(has.get("ngpus"))
     memory = megabytes(has.get("mem"))
     return Node(
         name=name,
         lrms=LRMS,
         state=told.get("state", "unknown"),
         available=bool(states) and AVAILABLE.issuperset(states),
-        cpus=cpus,
-        free_cpus=_less(cpus, whole(used.get("ncpus", "0"))),
+        cpus=cores,
+        free_cpus=less(cores, whole(used.get("ncpus", "0"))),
         memory=memory,
-        free_memory=_less(memory, megabytes(used.get("mem", "0"))),
+        free_memory=less(memory, megabytes(used.get("mem", "0"))),
         gpus=gpus,
-        free_gpus=_less(gpus, whole(used.get("ngpus", "0"))),
+        free_gpus=less(gpus, whole(used.get("ngpus", "0"))),
         arch=has.get("arch"),
         # Booleans of the site's own are asked for like features: `:bigmem=True`.
         features=tuple(each for each, value in has.items() if value.lower() == "true"),
         queues=(told["queue"],) if "queue" in told else words(has.get("Qlist")) or free_queues,
         native=told,
     )
+
+
+def executes(told: Mapping[str, str]) -> bool:
+    """Whether a queue of PBS or Torque runs jobs; one that routes hands them to others."""
+    return told.get("queue_type", "Execution")[:1] in "Ee"
 
 
 def queue(name: str, told: Mapping[str, str], lrms: str, nodes: Iterable[Node]) -> Queue:
@@ -99,13 +102,13 @@ def queue(name: str, told: Mapping[str, str], lrms: str, nodes: Iterable[Node]) 
             part.partition(":") for part in words(told.get("state_count"), " ")
         )
     }
-    mine = [node for node in nodes if name in node.queues]
+    total, free = cpus(nodes, name)
     return Queue(
         name=name,
         lrms=lrms,
         status=status(_is_true(told.get("enabled")), _is_true(told.get("started"))),
-        total_cpus=sum(node.cpus or 0 for node in mine) if mine else None,
-        free_cpus=sum(n.free_cpus or 0 for n in mine if n.available) if mine else None,
+        total_cpus=total,
+        free_cpus=free,
         running=counts.get("Running"),
         waiting=counts.get("Queued"),
         max_wall=seconds(told.get("resources_max.walltime")),
@@ -129,7 +132,3 @@ def _limit(text: str | None) -> int | None:
 
 def _is_true(text: str | None) -> bool:
     return (text or "").lower() == "true"
-
-
-def _less(total: int | None, used: int | None) -> int | None:
-    return None if total is None else max(0, total - (used or 0))

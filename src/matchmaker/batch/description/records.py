@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import UNDEFINED, ClassAd
+from matchmaker.classad import ClassAd
 
 NATIVE: Final = "Native"
 """The attribute that holds an ad of all that the batch system said, in its own names."""
@@ -149,6 +149,23 @@ class Queue:
         )
 
 
+def cpus(nodes: Iterable[Node], queue: str) -> tuple[int | None, int | None]:
+    """The CPUs of a queue's nodes: all, and the free ones of those that take jobs.
+
+    None where it has no nodes.
+
+    >>> nodes = [Node(name=n, lrms="x", state="", available=n == "p", cpus=4, free_cpus=3,
+    ...               queues=("a",)) for n in "pq"]
+    >>> cpus(nodes, "a"), cpus(nodes, "b")
+    ((8, 3), (None, None))
+    """
+    mine = [node for node in nodes if queue in node.queues]
+    if not mine:
+        return None, None
+    free = sum(node.free_cpus or 0 for node in mine if node.available)
+    return sum(node.cpus or 0 for node in mine), free
+
+
 def status(takes: bool, runs: bool) -> str:
     """GLUE's word for a queue that takes jobs or not, and runs them or not.
 
@@ -179,17 +196,3 @@ def attribute_name(text: str) -> str:
     """
     name = "".join(char if char.lower() in _ORDINARY else "_" for char in text)
     return name if name and not name[0].isdigit() else f"_{name}"
-
-
-def of_queue(nodes: Iterable[ClassAd], queue: str) -> list[ClassAd]:
-    """The nodes that a queue may send jobs to.
-
-    >>> nodes = [Node(name=n, lrms="x", state="", available=True, queues=("a",)).ad() for n in "pq"]
-    >>> len(of_queue(nodes, "a")), of_queue(nodes, "b")
-    (2, [])
-    """
-    return [ad for ad in nodes if queue in _texts(ad.eval("Queues"))]
-
-
-def _texts(value: object) -> list[object]:
-    return [] if value is UNDEFINED or not isinstance(value, list) else value

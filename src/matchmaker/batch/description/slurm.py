@@ -10,9 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from matchmaker.batch.description.records import CLOSED, DRAINING, PRODUCTION, QUEUEING, Node, Queue
+from matchmaker.batch.description.records import (
+    CLOSED,
+    DRAINING,
+    PRODUCTION,
+    QUEUEING,
+    Node,
+    Queue,
+    cpus,
+)
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
-from matchmaker.batch.description.units import real, seconds, whole, words
+from matchmaker.batch.description.units import less, real, seconds, whole, words
 
 LRMS: Final = "slurm"
 
@@ -97,7 +105,7 @@ def _pairs(line: str) -> dict[str, str]:
 
 def _node(told: Mapping[str, str]) -> Node:
     states = [state.strip("*~#!%$@^-") for state in told.get("State", "UNKNOWN").split("+")]
-    cpus, used = whole(told.get("CPUTot")), whole(told.get("CPUAlloc"))
+    cores, used = whole(told.get("CPUTot")), whole(told.get("CPUAlloc"))
     memory, taken = whole(told.get("RealMemory")), whole(told.get("AllocMem"))
     gpus = _gpus(told.get("Gres"))
     used_gpus = _gpus_of_tres(told.get("AllocTRES"))
@@ -106,13 +114,13 @@ def _node(told: Mapping[str, str]) -> Node:
         lrms=LRMS,
         state=told.get("State", "UNKNOWN"),
         available=_available(states) and not told.get("State", "").endswith("*"),
-        cpus=cpus,
-        free_cpus=_less(cpus, used),
+        cpus=cores,
+        free_cpus=less(cores, used),
         memory=memory,
-        free_memory=_less(memory, taken),
+        free_memory=less(memory, taken),
         disk=whole(told.get("TmpDisk")),
         gpus=gpus,
-        free_gpus=_less(gpus, used_gpus),
+        free_gpus=less(gpus, used_gpus),
         arch=told.get("Arch") or None,
         system=_first_word(told.get("OS")),
         load=real(told.get("CPULoad")),
@@ -132,7 +140,7 @@ def _node_of_json(entry: Mapping[str, Any]) -> Node:
     states = _states(entry.get("state")) + _states(entry.get("state_flags"))
     memory, gpus = whole(told.get("real_memory")), _gpus(told.get("gres"))
     load = _number(entry.get("cpu_load"))
-    cpus = whole(told.get("cpus"))
+    cores = whole(told.get("cpus"))
     idle = whole(told.get("idle_cpus", told.get("alloc_idle_cpus")))
     used = whole(told.get("alloc_cpus"))
     return Node(
@@ -140,13 +148,13 @@ def _node_of_json(entry: Mapping[str, Any]) -> Node:
         lrms=LRMS,
         state="+".join(states) or "UNKNOWN",
         available=_available(states),
-        cpus=cpus,
-        free_cpus=_less(cpus, used) if used is not None else idle,
+        cpus=cores,
+        free_cpus=less(cores, used) if used is not None else idle,
         memory=memory,
-        free_memory=_less(memory, whole(told.get("alloc_memory"))),
+        free_memory=less(memory, whole(told.get("alloc_memory"))),
         disk=whole(told.get("temporary_disk")),
         gpus=gpus,
-        free_gpus=_less(gpus, _gpus(told.get("gres_used"))),
+        free_gpus=less(gpus, _gpus(told.get("gres_used"))),
         arch=told.get("architecture") or None,
         system=_first_word(told.get("operating_system")),
         # Hundredths; an unset number is 2**32 - 2.
@@ -206,15 +214,14 @@ def _queue(
     told: Mapping[str, str], nodes: Iterable[Node], jobs: Iterable[Mapping[str, str]] | None
 ) -> Queue:
     name = told["PartitionName"]
-    mine = [node for node in nodes if name in node.queues]
-    free = [node.free_cpus or 0 for node in mine if node.available]
+    _, free = cpus(nodes, name)
     states = [job.get("State", "") for job in jobs or () if name in words(job.get("Partition"))]
     return Queue(
         name=name,
         lrms=LRMS,
         status=_STATUS.get(told.get("State", "UP"), CLOSED),
         total_cpus=whole(told.get("TotalCPUs")),
-        free_cpus=sum(free) if mine else None,
+        free_cpus=free,
         running=None if jobs is None else sum(state in _RUNS for state in states),
         waiting=None if jobs is None else states.count("PENDING"),
         max_wall=seconds(told.get("MaxTime"), 60),
@@ -247,10 +254,6 @@ def _gpus_of_tres(tres: str | None) -> int | None:
         if name == "gres/gpu":
             return whole(number)
     return 0
-
-
-def _less(total: int | None, used: int | None) -> int | None:
-    return None if total is None or used is None else max(0, total - used)
 
 
 def _first_word(text: str | None) -> str | None:

@@ -14,7 +14,7 @@ import attrs
 from matchmaker.batch.description import pbs
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import Text, as_xml
-from matchmaker.batch.description.units import megabytes, real, whole, words
+from matchmaker.batch.description.units import less, megabytes, real, whole, words
 
 LRMS: Final = "torque"
 
@@ -42,11 +42,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             )
         else:
             queues.update(_queues(text))
-    executing = {
-        name: told
-        for name, told in queues.items()
-        if told.get("queue_type", "Execution")[:1] in "Ee"
-    }
+    executing = {name: told for name, told in queues.items() if pbs.executes(told)}
     bound = [
         attrs.evolve(
             node,
@@ -77,7 +73,7 @@ def _node(told: Mapping[str, str]) -> Node:
         state=told.get("state", "unknown"),
         available=bool(states) and pbs.AVAILABLE.issuperset(states),
         cpus=cpus,
-        free_cpus=None if cpus is None else max(0, cpus - used),
+        free_cpus=less(cpus, used),
         memory=megabytes(status.get("physmem")),
         free_memory=megabytes(status.get("availmem")),
         gpus=gpus,

@@ -88,3 +88,21 @@ def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
     if text is None or text in ("(null)", "NONE", "-"):
         return ()
     return tuple(part.strip() for part in text.split(separator) if part.strip())
+
+
+def known(text: str | None) -> str | None:
+    """A text that says something.
+
+    >>> known("lx-amd64"), known("-"), known("UNKNOWN"), known(None)
+    ('lx-amd64', None, None, None)
+    """
+    return None if text in (None, "", "-", "UNKNOWN") else text
+
+
+def less(total: int | None, used: int | None) -> int | None:
+    """What is left of a number of something, and never less than nothing.
+
+    >>> less(8, 2), less(8, 9), less(8, None), less(None, 2)
+    (6, 0, None, None)
+    """
+    return None if total is None or used is None else max(0, total - used)

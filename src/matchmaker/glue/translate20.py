@@ -13,14 +13,13 @@ from functools import cache
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue import translate
 from matchmaker.glue.access import RULES
 from matchmaker.glue.clean_entries import HS06
 from matchmaker.glue.clean_texts import UNLIMITED
-from matchmaker.glue.publish import text_of
-from matchmaker.glue.publishable import texts
-from matchmaker.glue.records import Values
+from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import ancestry, attribute, attributes, convert
-from matchmaker.glue.translate import renamed
+from matchmaker.glue.writer import text_of
 
 _STATES: Final = ("production", "queueing", "draining", "closed")
 _SPECIAL: Final = {"GlueCEStateStatus", "GlueCEInfoLRMSType", "GlueCEInfoContactString"}
@@ -56,7 +55,7 @@ _FAMILIES: Final = (
 )
 
 
-def named(values: Values, *owners: str) -> dict[str, Value]:
+def renamed(values: Values, *owners: str) -> dict[str, Value]:
     """Values of GLUE 1.3 under the names and in the units of classes of GLUE 2.0."""
     made: dict[str, Value] = {}
     for name, value in values.items():
@@ -84,7 +83,7 @@ def left(values: Values, shown: Values, *owners: str) -> dict[str, Value]:
         shown: what was made of them.
         owners: the classes of GLUE 1.3 whose attributes are wanted.
     """
-    back = renamed(shown, *owners)
+    back = translate.renamed(shown, *owners)
     found: dict[str, Value] = {}
     for name, value in values.items():
         known = attribute(name)

@@ -12,6 +12,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.glue.access import RULES
 from matchmaker.glue.flatten import unwrap
 from matchmaker.glue.records import (
     Bind,
@@ -27,7 +28,7 @@ from matchmaker.glue.records import (
 from matchmaker.glue.schema import attribute
 
 
-def gather(queues: Iterable[ClassAd]) -> Snapshot:
+def unflatten(queues: Iterable[ClassAd]) -> Snapshot:
     """The records that ads of computing elements were made of, as far as the ads tell of them."""
     made = _Gathered()
     for wrapped in queues:
@@ -80,9 +81,8 @@ class _Gathered:
         own = next((ad for view, ad in ads if not view), None)
         shown = own if own is not None else ads[0][1]
         values = _of(shown, lambda owner: owner.startswith("GlueCE"), "GlueInformationService")
-        rules = "GlueCEAccessControlBaseRule"
         if own is None:
-            values.pop(rules, None)
+            values.pop(RULES, None)
         values["GlueCEUniqueID"] = name
         _nest(values, shown, ("Computing",))
         binds = {b.se_id: b for _, ad in ads for b in self._binds(ad)}

@@ -12,8 +12,7 @@ from typing import Final
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.access import RULES
-from matchmaker.glue.clean_texts import access_rule
+from matchmaker.glue.access import RULES, rule
 from matchmaker.glue.flatten import unwrap
 
 _ENDPOINT: Final = re.compile(
@@ -21,8 +20,6 @@ _ENDPOINT: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _NAMES: Final = ("CEid", "GlueCEUniqueID")
-_VO: Final = re.compile(r"[\w.-]+", re.ASCII)
-_RULES: Final = ("VO:", "VOMS:", "DENY:")
 
 
 def place(
@@ -101,22 +98,3 @@ def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
         "GlueCEInfoGatekeeperPort": int(known["port"]),
         "GlueCEInfoJobManager": known["kind"],
     }
-
-
-def rule(vo: str) -> str:
-    """The rule of access that admits a virtual organisation, or a VOMS group and role.
-
-    >>> rule("cms"), rule("/cms/Role=pilot"), rule("DENY:/cms/Role=bad"), rule("/O=grid/CN=Ada")
-    ('VO:cms', 'VOMS:/cms/Role=pilot', 'DENY:/cms/Role=bad', '/O=grid/CN=Ada')
-    """
-    text = vo.strip()
-    if not text.upper().startswith(_RULES) and not (text.startswith("/") and "/CN=" in text):
-        text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
-    if not (text.isascii() and text.isprintable()) or access_rule(RULES, text) is None:
-        raise ValueError(f"{vo!r} names no virtual organisation, group, role or subject")
-    kind, _, name = text.partition(":")
-    if kind.upper() == "VO" and not _VO.fullmatch(name):
-        raise ValueError(f"{vo!r} is no name of a virtual organisation; give several one by one")
-    if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
-        raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
-    return text

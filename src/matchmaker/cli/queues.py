@@ -1,0 +1,249 @@
+"""The queues that subcommands choose from: where they are described, and what is read there.
+
+What reads them is imported only when they are asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from matchmaker import ClassAd
+from matchmaker.cli.output import printable
+from matchmaker.cli.sources import ads, opened
+
+if TYPE_CHECKING:
+    from matchmaker.glue import Glue, Issue, Snapshot
+
+
+class NoMatchError(Exception):
+    """No queue matches the job, where a subcommand needs one; exit status 1."""
+
+
+@attrs.frozen(slots=True)
+class Queue:
+    """A computing element under the name that it goes by, and where its ad was read."""
+
+    name: str
+    ad: ClassAd
+    source: str = ""
+
+
+@attrs.frozen(slots=True)
+class Queues:
+    """Computing elements from all sources together, and what was mended on the way, by source.
+
+    ``records`` are those of the sources that are not ads, each once.
+    """
+
+    all: tuple[Queue, ...]
+    issues: tuple[tuple[str, Issue], ...]
+    records: Snapshot
+
+    @property
+    def ads(self) -> list[ClassAd]:
+        """The ads alone, for the broker."""
+        return [queue.ad for queue in self.all]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all sources were read to their ends."""
+        return not any(issue.partial for _, issue in self.issues)
+
+
+@attrs.frozen(slots=True)
+class Sources:
+    """Where computing elements are described, as the options of `options` name it.
+
+    Attributes:
+        ldifs: files of dumps.
+        ce_files: files of ads.
+        ldaps: URLs of servers; `ENVIRONMENT` stands for those that it names.
+        at: the time by which what they say is fresh or stale; None for now.
+        start_tls: whether to ask ``ldap://`` servers for TLS first.
+        ca_file: certificates to trust in place of the system's.
+        timeout: seconds to wait for a server to connect, and for each piece of its answer.
+    """
+
+    ldifs: tuple[str, ...]
+    ce_files: tuple[str, ...]
+    ldaps: tuple[str, ...]
+    at: datetime | None
+    start_tls: bool
+    ca_file: str | None
+    timeout: float
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a source at all."""
+        return bool(self.ldifs or self.ce_files or self.ldaps)
+
+
+def _read_ldap(places: Sources, url: str) -> Glue:
+    from matchmaker.glue import read_ldap
+    from matchmaker.glue.ldap import ENVIRONMENT
+
+    with _counting(f"reading {url}") as count:
+        return read_ldap(
+            None if url == ENVIRONMENT else url,
+            timeout=places.timeout,
+            start_tls=places.start_tls,
+            ca_file=places.ca_file,
+            at=places.at,
+            progress=count,
+        )
+
+
+@contextmanager
+def _counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal that something takes its time, and how many entries it has brought."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda entries: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda entries: status.update(Text(f"{what}, entries so far: {entries}"))
+
+
+def options(command: Callable[..., int]) -> Callable[..., int]:
+    """The options that say where computing elements are described: one `Sources`, ``places``."""
+    names = [field.name for field in attrs.fields(Sources)]
+
+    @wraps(command)
+    def gathered(**values: Any) -> int:
+        places = Sources(**{name: values.pop(name) for name in names})
+        return command(places=places, **values)
+
+    for option in (
+        click.option(
+            "--at", metavar="TIME", callback=_moment,
+            help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
+        ),
+        click.option(
+            "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+            default=30.0, show_default=True,
+            help="How long to wait for a server of --ldap, and for each piece of its answer.",
+        ),
+        click.option("--start-tls", is_flag=True, help="Ask ldap:// servers for TLS first."),
+        click.option(
+            "--ldap-ca", "ca_file", metavar="FILE",
+            help="Certificates to trust in place of the system's.",
+        ),
+        click.option(
+            "--ldap", "ldaps", multiple=True, metavar="URL",
+            help="A server, or several between commas, or LCG_GFAL_INFOSYS for those it names.",
+        ),
+        click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
+        click.option(
+            "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
+            help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
+        ),
+    ):  # fmt: skip
+        gathered = option(gathered)
+    return gathered
+
+
+def _moment(_context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    """A time of the command line; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(
+            f"{option.opts[0]} {text}: not a time such as 2005-10-03T15:05:00Z"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def read(places: Sources) -> Queues:
+    """Reads the computing elements of all sources; of several with one name the first is kept.
+
+    Standard error is told of each source that was not read to its end.
+
+    Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
+    """
+    from matchmaker import broker, glue
+    from matchmaker.glue.snapshot import joined
+
+    if not places.any:
+        raise click.UsageError(
+            "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
+        )
+    found: list[tuple[str, ClassAd]] = []
+    issues: list[tuple[str, Issue]] = []
+    records = glue.Snapshot((), (), (), ())
+
+    def take(source: str, snapshot: Glue) -> None:
+        nonlocal records
+        parts = snapshot.snapshot
+        if not (parts.sites or parts.clusters or parts.computing_elements):
+            raise ValueError(f"{source}: no entry of a GLUE information system was found")
+        records = joined(records, parts)
+        issues.extend((source, issue) for issue in snapshot.issues)
+        for issue in snapshot.issues:
+            if issue.partial:
+                print(printable(f"classad: {source}: {issue}"), file=sys.stderr)
+        found.extend((source, ad) for ad in snapshot.computing_elements())
+
+    for path in places.ldifs:
+        with opened(path) as file:
+            try:
+                found_there = glue.read(file, at=places.at)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        take(path, found_there)
+    for url in places.ldaps:
+        take(url, _read_ldap(places, url))
+    for path in places.ce_files:
+        given = ads(path)
+        catalogs = [ad for ad in given if "OSG_ResourceCatalog" in ad]
+        if catalogs:
+            take(path, glue.read_osg(catalogs))
+        found += ((path, ad) for ad in given if "OSG_ResourceCatalog" not in ad)
+    kept: dict[str, Queue] = {}
+    for (source, _), (name, ad) in zip(found, broker.named(ad for _, ad in found), strict=True):
+        if name in kept:
+            said = "a queue of this name came before; this one is left out"
+            issues.append((source, glue.Issue("source.duplicate", said, raw=name)))
+        else:
+            kept[name] = Queue(name, ad, source)
+    return Queues(tuple(kept.values()), tuple(issues), records)
+
+
+def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None) -> Queue:
+    """The queue of a name, or without one the broker's choice.
+
+    Raises UsageError for an unknown name and NoMatchError where the broker chooses none.
+    """
+    if name is None:
+        from matchmaker import broker
+
+        chosen = broker.choose(job, found.ads, at=at).chosen
+        if chosen is None:
+            raise NoMatchError("no queue matches the job; classad broker says why")
+        return Queue(chosen.name, chosen.ad)
+    for queue in found.all:
+        if queue.name == name:
+            return queue
+    raise click.UsageError(f"no queue is named {name}; classad ces lists them")
+
+
+def check_lrms(queue: Queue, lrms: str) -> None:
+    """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
+    runs = queue.ad.eval("LRMSType")
+    if isinstance(runs, str):
+        from matchmaker.batch import NoFlagsError, same_system
+
+        if same_system(runs, lrms):
+            return
+        raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")

@@ -1,0 +1,145 @@
+"""Publishing records as entries of GLUE 1.3: sites, clusters, queues and storage, parents first.
+
+What a snapshot can be published as is settled by `publishable`, what each entry holds by `writer`.
+GLUE 2.0 is in `publish20`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from matchmaker.classad import UNDEFINED, Value
+from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.issues import Report
+from matchmaker.glue.linking import rdn
+from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable
+from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
+from matchmaker.glue.schema import attribute
+from matchmaker.glue.writer import Writer
+
+BASE: Final = "Mds-Vo-name=local,o=grid"
+_VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]
+
+
+def entries13(snapshot: Snapshot, report: Report, base: str = BASE) -> Iterator[Entry]:
+    """The entries of GLUE 1.3 for a snapshot, parents first.
+
+    Args:
+        snapshot: linked records.
+        report: called with an `Issue` for each value that cannot be published.
+        base: the name that each site is put under, as ``Mds-Vo-name=SITE``.
+    """
+    snapshot = publishable(snapshot, "1.3", report)
+    writer = Writer(report)
+    yield from _parents(base)
+    places: dict[str, str] = {}
+
+    def place(site_id: str) -> Iterator[Entry]:
+        name = site_id or NOWHERE
+        if key(name) not in places:
+            dn = places[key(name)] = f"{rdn('Mds-Vo-name', name)},{base}"
+            yield Entry(dn, Attributes([("objectClass", "Mds"), ("Mds-Vo-name", name)]))
+
+    def home(site_id: str) -> str:
+        return places[key(site_id or NOWHERE)]
+
+    for site in snapshot.sites:
+        yield from place(site.id)
+        more = [
+            ("GlueSiteUniqueID", site.id),
+            ("GlueForeignKey", f"GlueSiteUniqueID={site.id}"),
+            *_VERSION,
+        ]
+        dn = f"{rdn('GlueSiteUniqueID', site.id)},{home(site.id)}"
+        yield writer.entry(dn, "GlueSite", site.values, more)
+    queues: dict[str, list[ComputingElement]] = {}
+    for ce in snapshot.computing_elements:
+        if ce.cluster is not None:
+            queues.setdefault(ce.cluster.id, []).append(ce)
+    for cluster in snapshot.clusters:
+        yield from place(cluster.site_id)
+        yield from _cluster(writer, cluster, queues.get(cluster.id, ()), home(cluster.site_id))
+    homes = homes_of_storage(snapshot)
+    for element in snapshot.storage_elements:
+        yield from place(homes[element.id])
+        yield from _element(writer, element, home(homes[element.id]))
+    for ce in snapshot.computing_elements:
+        site_id = ce.cluster.site_id if ce.cluster is not None else ""
+        yield from place(site_id)
+        yield from _queue(writer, ce, home(site_id))
+
+
+def _parents(base: str) -> Iterator[Entry]:
+    """The entries above the sites: ``o=grid`` and what is between."""
+    parts = base.split(",")
+    for number in range(len(parts) - 1, -1, -1):
+        name, _, value = parts[number].partition("=")
+        kind = "organization" if name.strip().lower() == "o" else "Mds"
+        pairs = [("objectClass", kind), (name.strip(), value.strip())]
+        yield Entry(",".join(parts[number:]), Attributes(pairs))
+
+
+def _cluster(
+    writer: Writer, cluster: Cluster, queues: Iterable[ComputingElement], home: str
+) -> Iterator[Entry]:
+    dn = f"{rdn('GlueClusterUniqueID', cluster.id)},{home}"
+    keys = [f"GlueSiteUniqueID={cluster.site_id}"] if cluster.site_id else []
+    keys += [f"GlueCEUniqueID={ce.id}" for ce in queues]
+    more = [("GlueClusterUniqueID", cluster.id), *(("GlueForeignKey", each) for each in keys)]
+    yield writer.entry(dn, "GlueCluster", cluster.values, [*more, *_VERSION])
+    for sub in cluster.subclusters:
+        more = [
+            ("GlueSubClusterUniqueID", sub.id),
+            ("GlueChunkKey", f"GlueClusterUniqueID={cluster.id}"),
+            *_VERSION,
+        ]
+        below = f"{rdn('GlueSubClusterUniqueID', sub.id)},{dn}"
+        yield writer.entry(below, "GlueSubCluster", sub.values, more)
+
+
+def _queue(writer: Writer, ce: ComputingElement, home: str) -> Iterator[Entry]:
+    dn = f"{rdn('GlueCEUniqueID', ce.id)},{home}"
+    more = [("GlueCEUniqueID", ce.id)]
+    if ce.cluster is not None:
+        more.append(("GlueForeignKey", f"GlueClusterUniqueID={ce.cluster.id}"))
+    yield writer.entry(dn, "GlueCE", ce.values, [*more, *_VERSION])
+    for view in ce.views:
+        more = [("GlueVOViewLocalID", view.id), ("GlueChunkKey", f"GlueCEUniqueID={ce.id}")]
+        below = f"{rdn('GlueVOViewLocalID', view.id)},{dn}"
+        yield writer.entry(below, "GlueVOView", _differing(view.values, ce.values), more)
+    if not ce.binds and not ce.bound:
+        return
+    group = f"{rdn('GlueCESEBindGroupCEUniqueID', ce.id)},{home}"
+    close = dict.fromkeys((*ce.bound, *(bind.se_id for bind in ce.binds)))
+    more = [
+        ("GlueCESEBindGroupCEUniqueID", ce.id),
+        *(("GlueCESEBindGroupSEUniqueID", se) for se in close),
+    ]
+    yield writer.entry(group, "GlueCESEBindGroup", {}, [*more, *_VERSION])
+    for bind in ce.binds:
+        more = [("GlueCESEBindCEUniqueID", ce.id), ("GlueCESEBindSEUniqueID", bind.se_id)]
+        mount = {"GlueCESEBindCEAccesspoint": bind.mount} if bind.mount else {}
+        below = f"{rdn('GlueCESEBindSEUniqueID', bind.se_id)},{group}"
+        yield writer.entry(below, "GlueCESEBind", {**bind.values, **mount}, [*more, *_VERSION])
+
+
+def _differing(view: Values, queue: Values) -> dict[str, Value]:
+    """What a view says otherwise than its queue; "not known" too, by the number that means it."""
+    found: dict[str, Value] = {}
+    for name, value in view.items():
+        if name in queue and queue[name] == value and not name.endswith("BaseRule"):
+            continue
+        known = attribute(name)
+        hides = value is UNDEFINED and queue.get(name, UNDEFINED) is not UNDEFINED
+        found[name] = known.sentinel[0] if hides and known and known.sentinel else value
+    return found
+
+
+def _element(writer: Writer, element: StorageElement, home: str) -> Iterator[Entry]:
+    dn = f"{rdn('GlueSEUniqueID', element.id)},{home}"
+    yield writer.entry(dn, "GlueSE", element.values, [("GlueSEUniqueID", element.id), *_VERSION])
+    for area in element.areas:
+        more = [("GlueSALocalID", area.id), ("GlueChunkKey", f"GlueSEUniqueID={element.id}")]
+        below = f"{rdn('GlueSALocalID', area.id)},{dn}"
+        yield writer.entry(below, "GlueSA", area.values, [*more, *_VERSION])

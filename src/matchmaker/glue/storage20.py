@@ -1,0 +1,99 @@
+"""From entries of GLUE 2.0 to storage elements, and to which queues they are close.
+
+`glue20` links the queues; `translate` gives the values their names of GLUE 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from matchmaker.glue import translate
+from matchmaker.glue.issues import Report
+from matchmaker.glue.linking import Allowance, Record, dangling, grouped, keys_of
+from matchmaker.glue.records import Bind, StorageArea, StorageElement
+from matchmaker.glue.translate import CE_ID, marks
+
+Kinds: TypeAlias = Mapping[str, list[Record]]
+
+
+def storage_elements(kinds: Kinds, links: Allowance) -> Iterator[StorageElement]:
+    """The storage elements of a source: services of storage, with an area for each VO of a share.
+
+    Args:
+        kinds: records by class, as `glue20.link` takes them.
+        links: how many links there may be of one record to another.
+    """
+    names = ("GLUE2ShareServiceForeignKey", "GLUE2StorageShareStorageServiceForeignKey")
+    shares = grouped(kinds["glue2storageshare"], names, "GLUE2ServiceID")
+    mapping = grouped(
+        kinds["glue2mappingpolicy"],
+        ("GLUE2MappingPolicyShareForeignKey",),
+        "GLUE2ShareID",
+    )
+    sizes = grouped(
+        kinds["glue2storagesharecapacity"],
+        ("GLUE2StorageShareCapacityStorageShareForeignKey",),
+        "GLUE2ShareID",
+    )
+    totals = grouped(
+        kinds["glue2storageservicecapacity"],
+        ("GLUE2StorageServiceCapacityStorageServiceForeignKey",),
+        "GLUE2ServiceID",
+    )
+    for service in kinds["glue2storageservice"]:
+        areas: list[StorageArea] = []
+        for share in links.few(shares.get(service.id.lower(), []), service):
+            key = share.id.lower()
+            found = translate.areas(
+                share,
+                links.few(mapping.get(key, []), share),
+                links.few(sizes.get(key, []), share),
+            )
+            areas += links.few((StorageArea(name, its) for name, its in found), share)
+        values = translate.storage(service, totals.get(service.id.lower(), []))
+        areas.sort(key=lambda area: (area.id.lower(), area.id))
+        yield StorageElement(service.id, values, tuple(areas))
+
+
+@attrs.frozen(slots=True)
+class Close:
+    """Where a queue finds the storage that is close to it."""
+
+    of_services: Mapping[str, list[Record]]
+    of_queues: Mapping[tuple[str, str], list[Record]]
+    elements: Mapping[str, StorageElement]
+    report: Report
+
+    @classmethod
+    def of(cls, kinds: Kinds, elements: Mapping[str, StorageElement], report: Report) -> Close:
+        """From records by class, and storage elements by id."""
+        names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
+        general: dict[str, list[Record]] = {}
+        of_queues: dict[tuple[str, str], list[Record]] = {}
+        by_service = grouped(kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
+        for service, records in by_service.items():
+            for record in records:
+                only = marks(record, CE_ID)
+                if not only:
+                    general.setdefault(service, []).append(record)
+                for ce in only:
+                    of_queues.setdefault((service, ce.lower()), []).append(record)
+        return cls(general, of_queues, elements, report)
+
+    def to(self, service_id: str, ce_id: str) -> Iterator[Record]:
+        """What says that storage is close to a queue of a service."""
+        yield from self.of_services.get(service_id.lower(), [])
+        yield from self.of_queues.get((service_id.lower(), ce_id.lower()), [])
+
+    def bind(self, record: Record) -> Bind:
+        """The link that a record says there is."""
+        names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
+        se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
+        se = self.elements.get(names[0]) if names else None
+        if se is None:
+            self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
+        mount = record.text("GLUE2ToStorageServiceLocalPath")
+        return Bind(se_id, mount, translate.bind(record), se)

@@ -1,0 +1,159 @@
+"""An entry of a directory made of a record's values, as a server with the schema takes it.
+
+It names all the classes that its attributes need and has what these must have. Values that the
+schema has no room for are left out and reported. Which entries there are is for `publish13` and
+`publish20`, LDIF for `entries`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.values import MAX_INT
+from matchmaker.glue.access import RULES
+from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.records import Values
+from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
+
+_KEYS = {"GlueForeignKey", "GlueChunkKey"}  # of which an entry may have more than are made here
+_OTHER: Final = "GLUE2EntityOtherInfo"
+_NONE: Final[Values] = {}
+_NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
+_UNKNOWN: Final = "undefined"
+_UNKNOWN_NUMBER: Final = "444444"
+_USUAL: Final = {
+    "GLUE2ServiceType": "org.ogf.glue.Service",
+    "GLUE2ServiceQualityLevel": "production",
+    "GLUE2EndpointQualityLevel": "production",
+    "GLUE2EndpointHealthState": "unknown",
+    "GLUE2PolicyScheme": "org.glite.standard",
+    "GLUE2StorageShareSharingID": "dedicated",
+}
+"""What stands where the schema wants a word, none is told, and it has a better one than unknown."""
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def text_of(name: str, value: Value) -> str | None:
+    """A value as a directory holds it; None where it has no room for it.
+
+    >>> text_of("GlueHostNetworkAdapterOutboundIP", True), text_of("GlueCEStateFreeCPUs", 7)
+    ('TRUE', '7')
+    >>> text_of("GlueCEStateFreeCPUs", "many") is None
+    True
+    """
+    known = attribute(name)
+    if known is None or isinstance(value, ClassAd):
+        return None
+    if isinstance(value, bool):
+        # GLUE 2.0 has its booleans as text, in small letters.
+        return str(value).upper() if known.ldap == "boolean" else str(value).lower()
+    if known.classad in ("integer", "real"):
+        return _number(name, known.ldap, value)
+    if known.ldap == "boolean" or not isinstance(value, str):
+        return None
+    text = value.strip()
+    if not text or (known.version == "1.3" and not text.isascii()) or not text.isprintable():
+        return None
+    return text
+
+
+def _number(name: str, ldap: str, value: Value) -> str | None:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    if abs(value) > MAX_INT:  # no reader takes it for a number
+        return None
+    if value == UNLIMITED and name in _NO_LIMIT:
+        return "0"
+    return str(round(value)) if ldap == "integer" else f"{value:.15g}"
+
+
+@attrs.frozen(slots=True)
+class Writer:
+    """Makes entries of one snapshot, and tells what they cannot hold."""
+
+    report: Report
+
+    def entry(
+        self, dn: str, kind: str, values: Values, more: Pairs = (), other: Values = _NONE
+    ) -> Entry:
+        """An entry of a class: the values that it may have, and pairs that it is to have besides.
+
+        Args:
+            dn: its name.
+            kind: its structural class.
+            values: by attribute; what is UNDEFINED, or of no class that can join, is not published.
+            more: names and texts, before the values.
+            other: values of GLUE 1.3 that an entry of GLUE 2.0 has in its OtherInfo.
+        """
+        pairs: dict[str, list[str]] = {}
+        for name, text in more:
+            pairs.setdefault(name, []).append(text)
+        for name, value in other.items():
+            for text in self._texts(dn, name, value):
+                pairs.setdefault(_OTHER, []).append(f"{name}={text}")
+        for name, value in values.items():
+            if attribute(name) is None or (name in pairs and name not in {*_KEYS, _OTHER}):
+                continue
+            if name == RULES:
+                self.access(dn, value)
+            if texts := self._texts(dn, name, value):
+                pairs[name] = list(dict.fromkeys([*pairs.get(name, ()), *texts]))
+        self._complete(kind, pairs)
+        named = object_classes(kind, pairs)
+        room = {n.lower() for known in named for n in _room(known)}
+        kept = {name: texts for name, texts in pairs.items() if name.lower() in room}
+        for name in pairs.keys() - kept.keys():
+            said = f"an entry of class {kind} has no room for it, left out"
+            self.report(Issue("publish.class", said, dn=dn, attribute=name))
+        found = [("objectClass", n) for n in named if n != "Mds" or kind == "Mds"]
+        found += [(name, text) for name, texts in kept.items() for text in texts]
+        return Entry(dn, Attributes(found))
+
+    def access(self, dn: str, rules: Value) -> None:
+        """Tells of rules of access that no rule can say, so that a reader will take none."""
+        if rules == []:
+            said = "it admits nobody, which no rule says: published as open to all"
+        elif rules is UNDEFINED:
+            said = "whom it admits is not known: published as open to all"
+        else:
+            return
+        self.report(Issue("publish.access", said, dn=dn, attribute=RULES))
+
+    def _complete(self, kind: str, pairs: dict[str, list[str]]) -> None:
+        """What the schema wants and nobody has told: the schema's word for "not known"."""
+        for known in ancestry(kind):
+            for name in known.must:
+                if name not in pairs:
+                    made = attribute(name)
+                    number = made is not None and made.ldap == "integer"
+                    pairs[name] = [_USUAL.get(name, _UNKNOWN_NUMBER if number else _UNKNOWN)]
+
+    def _texts(self, dn: str, name: str, value: Value) -> list[str]:
+        known = attribute(name)
+        items = value if isinstance(value, list) else [value]
+        texts: dict[str, str] = {}
+        for item in items:
+            text = None if item is UNDEFINED else text_of(name, item)
+            if text is not None:
+                # Strings of GLUE 1.3 are equal whatever their case.
+                texts.setdefault(text.lower() if known and known.version == "1.3" else text, text)
+            elif item is not UNDEFINED and item != "":
+                said = "no value of the schema's type, left out"
+                self.report(
+                    Issue("publish.value", said, dn=dn, attribute=name, raw=excerpt(str(item)))
+                )
+        found = list(texts.values())
+        return found if known is not None and known.multi else found[:1]
+
+
+def _room(name: str) -> tuple[str, ...]:
+    known = classes()[name.lower()]
+    return (*known.must, *known.may)
