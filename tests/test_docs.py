@@ -12,6 +12,7 @@ import doctest
 import functools
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 from matchmaker import parse_expr
+from matchmaker.batch import description
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import literal
 from tests.oracle.differences import DIFFERENCES
@@ -222,6 +224,16 @@ def test_the_readme_tells_what_the_makefile_does() -> None:
 def test_every_document_is_linked_from_the_readme() -> None:
     linked = set(re.findall(r"\((docs/\w+\.md)\)", text_of("README.md")))
     assert linked == {name_of(path) for path in DOCUMENTS} - {"README.md"}
+
+
+def test_what_a_batch_system_is_asked_is_told_to_the_letter() -> None:
+    text = (ROOT / "docs/nodes.md").read_text()
+    asked = [
+        shlex.join(argv)
+        for lrms in description.describable()
+        for argv in description.commands(lrms)
+    ]
+    assert [line for line in asked if f"`{line}`" not in text] == []
 
 
 def test_language_lists_every_function() -> None:

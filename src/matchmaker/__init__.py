@@ -30,7 +30,7 @@ from matchmaker.classad import (
     write_ads,
 )
 from matchmaker.matching import Clause, Match, clauses, match, refusal
-from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce
+from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
 
 if TYPE_CHECKING:
     import matchmaker.batch as batch  # noqa: PLR0402 - so that type checkers see the modules
@@ -93,6 +93,7 @@ __all__ = [
     "parse_expr",
     "read_ads",
     "reduce",
+    "reduce_many",
     "refusal",
     "trace",
     "write_ads",

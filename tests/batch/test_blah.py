@@ -245,7 +245,17 @@ def test_what_cannot_be_carried_is_said_and_with_strict_refused(tmp_path: Path) 
     assert "GlueHostMainMemoryRAMSize <= 2000" in done.stderr
     assert "GlueHostBenchmarkSI00_Min" in done.stderr
     strict = as_blah(tmp_path, lines, "--strict")
-    assert (strict.stdout, strict.returncode) == ("", 1)
+    # BLAH looks at what is printed alone: Slurm itself must say no.
+    assert (strict.stdout, strict.returncode) == ("#SBATCH --refused-by-classad\n", 1)
+
+
+def test_a_job_that_no_host_will_do_for_is_refused_by_what_is_printed(tmp_path: Path) -> None:
+    lines = "GlueHostMainMemoryRAMSize_Min='2000'\nGlueHostOperatingSystemName='\"SL\"'\n"
+    both = lines + "GlueHostMainMemoryRAMSize_Max='1000'\n"
+    done = as_blah(tmp_path, both)
+    assert (done.stdout, done.returncode) == ("#SBATCH --refused-by-classad\n", 1)
+    no_file = as_blah(tmp_path, lines, "--mapping nosuch.toml")
+    assert (no_file.stdout, no_file.returncode) == ("#SBATCH --refused-by-classad\n", 2)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +277,7 @@ def test_hostile_values_run_nothing_and_reach_no_directive(tmp_path: Path, lines
     assert "owned" not in done.stdout
     assert not (tmp_path / "owned").exists()
     assert all(
-        re.fullmatch(r"#SBATCH --(mem=\d+M|constraint=[a-z0-9&]+)", line)
+        re.fullmatch(r"#SBATCH --(mem=\d+M|constraint=[a-z0-9&]+|refused-by-classad)", line)
         for line in done.stdout.splitlines()
     )
 

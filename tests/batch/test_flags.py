@@ -316,9 +316,9 @@ def test_a_node_that_refuses_the_job_is_excluded() -> None:
 
 
 def test_where_no_node_is_left_there_is_nothing_to_submit() -> None:
-    with pytest.raises(NoHostError, match="none of the 4 nodes"):
+    with pytest.raises(NoHostError, match=r"is not true of [1-4] of 4"):
         told(f"{RAM} >= 9000", NODES)
-    with pytest.raises(NoHostError):
+    with pytest.raises(NoHostError, match="the inventory has no nodes"):
         told(f"{RAM} >= 9000", "")
 
 

@@ -90,21 +90,24 @@ def test_the_path_may_be_text(site: Path) -> None:
         ("[attributes.X]\nflag = '--mem={value}'", "kind must be one of"),
         ("[attributes.X]\nkind = 'maximum'\nflag = '--mem={value}'", "kind must be one of"),
         ("[attributes.X]\nkind = ['min']", "kind must be one of"),
-        ("[attributes.X]\nkind = 'min'", "flag must be like"),
-        ("[attributes.X]\nkind = 'min'\nflag = '--mem'", "flag must be like"),
-        ("[attributes.X]\nkind = 'min'\nflag = 5", "flag must be like"),
-        ("[attributes.X]\nkind = 'min'\nflag = 'mem={value}'", "flag must be like"),
-        ("[attributes.X]\nkind = 'min'\nflag = '--mem={value};id'", "flag must be like"),
-        ("[attributes.X]\nkind = 'min'\nflag = '--mem={value}\\n'", "flag must be like"),
+        ("[attributes.X]\nkind = 'min'", "expected flag, an option"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--mem'", "expected flag, an option"),
+        ("[attributes.X]\nkind = 'min'\nflag = 5", "expected flag, an option"),
+        ("[attributes.X]\nkind = 'min'\nflag = 'mem={value}'", "expected flag, an option"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--mem={value};id'", "expected flag, an option"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--mem={value}\\n'", "expected flag, an option"),
         ("[attributes.X]\nkind = 'min'\nflag = '--m={value}'\nunits = 1", "unknown entry units"),
         ("[attributes.X]\nkind = 'min'\nfeatures = {}\nflag = '--m={value}'", "unknown entry"),
         ("[attributes.X]\nkind = 'eq'", "features must be a table"),
         ("[attributes.X]\nkind = 'eq'\nfeatures = ['a']", "features must be a table"),
-        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 1 }", "features must be a table"),
-        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 'b|c' }", "plain feature names"),
-        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = '' }", "plain feature names"),
-        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = '-b' }", "plain feature names"),
-        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = '''b\n''' }", "plain feature names"),
+        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 1 }", "1 is no plain name of a feature"),
+        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 'b|c' }", "is no plain name of a feature"),
+        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = '' }", "is no plain name of a feature"),
+        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = '-b' }", "is no plain name of a feature"),
+        (
+            "[attributes.X]\nkind = 'eq'\nfeatures = { a = '''b\n''' }",
+            "is no plain name of a feature",
+        ),
         # What a flag or a list would lose without a word.
         ("directive = 5", "directive"),
         ("directive = '#SBATCH'", "directive"),
@@ -115,7 +118,7 @@ def test_the_path_may_be_text(site: Path) -> None:
         # Words that the shell or the batch system would take for several.
         ("exclude = '-x {hosts} --wrap=id'", "exclude"),
         ('directive = "#SBATCH {flag}\\n#SBATCH -A other"', "directive"),
-        ("[attributes.X]\nkind = 'min'\nflag = '--mem {value}M'", "flag must be like"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--mem {value}M'", "expected flag, an option"),
     ],
 )
 def test_a_bad_file_is_an_error_that_names_file_and_entry(
@@ -125,6 +128,13 @@ def test_a_bad_file_is_an_error_that_names_file_and_entry(
     with pytest.raises(MappingError, match=words) as caught:
         load_mapping("slurm", site)
     assert str(caught.value).startswith(f"{site}: ")
+
+
+@pytest.mark.parametrize(("lrms", "words"), [("htcondor", "kind must be name"), ("blah", "BLAH")])
+def test_a_rule_that_would_not_be_used_is_an_error(site: Path, lrms: str, words: str) -> None:
+    site.write_text('[attributes.X]\nkind = "eq"\nfeatures = { "8.10" = "el8" }')
+    with pytest.raises(MappingError, match=rf"\[attributes.X\]: .*{words}"):
+        load_mapping(lrms, site)
 
 
 @pytest.mark.parametrize("name", ["missing.toml", "."])

@@ -163,12 +163,16 @@ def test_a_policy_is_read_back(
 ) -> None:
     (tmp_path / "answer").write_text(answer)
     program = tmp_path / command
-    program.write_text(f'#!/bin/sh\ncase "$*" in *7*) cat {tmp_path}/answer;; *) exit 1;; esac\n')
+    answer_of_7 = f'case "$*" in *7*) cat {tmp_path}/answer; exit;; esac'
+    program.write_text(f"#!/bin/sh\n{answer_of_7}\necho no such job >&2; exit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert of_queued(lrms, "7") is POLICY
-    with pytest.raises(NoPolicyError, match="carries no policy"):
+    with pytest.raises(NoPolicyError, match=f"{command} tells nothing of job 8: no such job"):
         of_queued(lrms, "8")
+    (tmp_path / "answer").write_text("nothing of ours\n")
+    with pytest.raises(NoPolicyError, match="job 7 carries no policy; classad flags --forward"):
+        of_queued(lrms, "7")
 
 
 def test_a_command_that_says_too_much_is_an_error(
@@ -186,6 +190,12 @@ def test_a_command_that_says_too_much_is_an_error(
 def test_a_job_of_a_strange_name_is_not_asked_for(job: str) -> None:
     with pytest.raises(ValueError, match="no name of a job"):
         of_queued("slurm", job)
+
+
+@pytest.mark.parametrize("lrms", ["slurm", "pbspro", "lsf", "sge"])
+def test_the_name_that_an_owner_gives_a_job_is_not_its_own(lrms: str) -> None:
+    with pytest.raises(ValueError, match="no name of a job"):
+        of_queued(lrms, "simulation")
 
 
 @pytest.mark.parametrize("job", ["ada", "7.x", "7.0.1", "-7"])

@@ -17,6 +17,7 @@ from matchmaker.batch import (
     Submission,
 )
 from matchmaker.batch.expression import submit_text
+from matchmaker.classad.nodes import conjuncts
 from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 
 FEATURES = """
@@ -562,8 +563,12 @@ def test_bounds_with_no_whole_number_between_them_are_not_told(
 ) -> None:
     submission = told(f"{SI00} > 1.5 && {SI00} < 1.6", "slurm", own_code, folder=tmp_path)
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
-    written = told(f"{SI00} > 1.5 && {SI00} < 1.6", "blah", folder=tmp_path)
-    assert (written.directives, written.verdict) == ((), Fit.NECESSARY)
+    for more in ("", f" && ({SI00} < 3 || {RAM} > 5)"):
+        wanted = f"{SI00} > 1.5 && {SI00} < 1.6{more}"
+        written = told(wanted, "blah", folder=tmp_path)
+        assert (written.directives, written.verdict) == ((), Fit.NECESSARY)
+        assert written.recheck is not None
+        assert set(conjuncts(written.recheck)) == set(conjuncts(parse_expr(wanted)))
 
 
 def program(folder: Path, text: str) -> str:

@@ -49,6 +49,34 @@ def test_policies(classad: Run, policy: str, status: int) -> None:
         assert (json.loads(done.out)["recheck"] is None) == (policy == "reject-never")
 
 
+def test_a_lenient_site_is_shown_what_the_job_checks_again(classad: Run) -> None:
+    queue = ("--queue", "ce.lyon.grid:2119/jobmanager-sge-long", "--lrms", "sge")
+    done = classad("flags", JOB, *queue, *SITE, "--policy", "lenient")
+    assert re.search(
+        r"^recheck +.*isInteger\(other.GlueHostBenchmarkSI00\)", done.out, re.MULTILINE
+    )
+    # What is read by people alone is in words.
+    assert re.search(r"^dropped +other.GlueHostBenchmarkSI00 is a number: ", done.out, re.MULTILINE)
+    plain = classad("flags", JOB, *queue, *SITE, "--policy", "reject-never")
+    assert "recheck" not in plain.out
+
+
+def test_what_an_inventory_says_is_not_said_to_be_in_a_flag(classad: Run) -> None:
+    nodes = ("--nodes", str(EXAMPLES / "nodes.ad"))
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, *nodes, "--explain")
+    assert re.search(r"SI00 > 500 +in the flags, or by the nodes that are left out", done.out)
+
+
+def test_the_policy_that_travels_is_shown(classad: Run) -> None:
+    argv = ("flags", JOB, "--lrms", "slurm", *SITE, "--forward-policy")
+    shown = classad(*argv)
+    assert re.search(r"^policy +other.GlueCEPolicyMaxCPUTime > 1000", shown.out, re.MULTILINE)
+    assert json.loads(classad(*argv, "--json").out)["policy"].startswith("other.GlueCEPolicyMax")
+    queue = ("--queue", "ce01.cnaf.grid:8443/cream-slurm-egee")
+    anywhere = ("flags", "-", *argv[2:], *queue)
+    assert "policy       nothing to forward" in classad(*anywhere, stdin="[ ]").out
+
+
 def test_the_certificate_is_data(classad: Run) -> None:
     nodes = ("--nodes", str(EXAMPLES / "nodes.ad"))
     data = json.loads(classad("flags", JOB, "--lrms", "slurm", *SITE, *nodes, "--json").out)
@@ -86,6 +114,7 @@ SYSTEM = "[attributes.GlueHostOperatingSystemName]\n"
     [
         ('[attributes.Nonesuch]\nkind = "min"\nflag = "--x={value}"', "no attribute of hosts"),
         (f'{SPEED}kind = "bucket"\nbuckets = {{ a = [1, 5], b = [5, 9] }}', "a and b overlap"),
+        (f'{SPEED}kind = "bucket"\nbuckets = {{ a = [1, 9], b = 3, c = 5 }}', "a and c overlap"),
         (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", sl = "b" }}', "has two features"),
         (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", Deb = "a" }}', "stands for several"),
         (f'{SYSTEM}kind = "eq"\nvalues = ["a"]\n{SPEED}kind = "bucket"\nbuckets = {{ a = 1 }}',
@@ -109,12 +138,12 @@ def test_mistakes_in_a_mapping_are_found(
     ("nodes", "message"),
     [
         ('[ Name = "n1"; GlueHostOperatingSystemName = "SL"; Features = { } ]',
-         "n1 has a value for feature sl without carrying it"),
+         "n1 has a value that feature sl stands for, but not the feature in Features"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = "Debian"; Features = { "sl" } ]',
-         "n1 has feature sl without a value that it stands for"),
+         "n1 has feature sl in Features, but no value that it stands for"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = "Debian" ]', "no node has a value for"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = 5 ]',
-         "n1 has a value that the rule does not foresee"),
+         "n1 has a value that the rule does not foresee, such as 5"),
         ('[ Name = "n1"; GlueHostOperatingSystemName = "SL" ] [ Name = "n2" ]',
          "n2 has no such attribute"),
     ],
@@ -219,3 +248,19 @@ def test_a_local_submit_script_reads_its_variables_from_standard_input(classad: 
     text = 'declare -- GlueHostMainMemoryRAMSize_Min="2000"\n'
     done = classad("blah-local-submit-attributes", "--lrms", "slurm", stdin=text)
     assert (done.status, done.out) == (0, "#SBATCH --mem=2000M\n")
+
+
+@pytest.mark.parametrize(
+    ("lrms", "text", "message"),
+    [
+        ("blah", 'declare -- A="1"\n', "behind BLAH"),
+        ("slurm", "A=1\n", "declare -p"),
+        ("x", "", "'x'"),
+    ],
+)
+def test_a_local_submit_script_says_what_it_needs(
+    classad: Run, lrms: str, text: str, message: str
+) -> None:
+    done = classad("blah-local-submit-attributes", "--lrms", lrms, stdin=text)
+    assert done.status == 2
+    assert message in done.err

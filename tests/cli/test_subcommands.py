@@ -546,7 +546,15 @@ def test_flags_of_what_is_never_true_are_status_one(
     queue = "ce01.cnaf.grid:8443/cream-slurm-egee"
     done = classad("flags", "-", "--lrms", "slurm", *site, "--queue", queue, stdin=job)
     assert (done.status, done.out) == (1, "")
-    assert done.err == "classad: the requirement is true of no host of this queue\n"
+    assert done.err == (
+        "classad: the requirement is true of no host of this queue: other.GlueCEPolicyMaxCPUTime > "
+        "1000000 is never true (other.GlueCEPolicyMaxCPUTime = 1440)\n"
+    )
+    job = "[ Requirements = other.Memory > 1000 ]"
+    done = classad("flags", "-", "--lrms", "slurm", *site, "--queue", queue, stdin=job)
+    assert done.err.endswith(
+        "(other.Memory: the queue has none, and it is no attribute of hosts)\n"
+    )
 
 
 def test_standard_input_may_be_the_queues_too(classad: Run, examples: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from matchmaker import ClassAd, batch, parse_ad, parse_expr, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
+from matchmaker.batch.words import refusal
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse_value
@@ -239,6 +240,11 @@ def test_a_backslash_of_new_classads_is_two_in_a_submit_file(oracle: Pool, site:
 def test_two_macros_for_a_dollar_are_none(oracle: Pool) -> None:
     ad = oracle.job(["-append", 'requirements = TARGET.A == "$(DOLLAR)$(DOLLAR)(x)"'])
     assert '"$$(DOLLAR)(x)"' in ad
+
+
+def test_a_refusal_is_a_line_that_no_job_is_taken_with(oracle: Pool) -> None:
+    with pytest.raises(RefusedError, match="Failed to parse"):
+        oracle.job([], refusal(batch.load_mapping("htcondor")))
 
 
 def test_a_line_that_is_no_expression_is_refused(oracle: Pool) -> None:

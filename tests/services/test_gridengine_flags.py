@@ -11,7 +11,7 @@ import pytest
 from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
-from matchmaker.batch.words import directive
+from matchmaker.batch.words import directive, refusal
 from matchmaker.classad.operators import truth
 from tests.batch.farm import CPUS, OS, RAM, SI00, TAGS, random_nodes
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
@@ -285,6 +285,11 @@ def test_false_does_not_match_what_is_not_there_and_so_is_never_asked_for(
     submission = told(f'!member("APP1", {TAGS})', site)
     assert submission is not None
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
+
+
+def test_a_refusal_is_a_line_that_no_job_is_taken_with(oracle: GridEngine) -> None:
+    with pytest.raises(RefusedError, match="refused-by-classad"):
+        oracle.submitted([], [refusal(batch.load_mapping("sge"))])
 
 
 def test_an_unknown_complex_is_a_usage_error(oracle: GridEngine) -> None:

@@ -11,7 +11,7 @@ import pytest
 from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit
 from matchmaker.batch.policy import carry, decoded, of_queued
-from matchmaker.batch.words import directive
+from matchmaker.batch.words import directive, refusal
 from matchmaker.classad.operators import truth
 from tests.batch.farm import CPUS, OS, RAM
 from tests.services.daemons import ServiceUnavailable
@@ -107,6 +107,11 @@ def test_the_policy_is_read_back_from_a_queued_job(
         monkeypatch.setenv(name, value)
     assert of_queued("slurm", job) is policy
     assert decoded(str(cluster.queued([], made.directives))) is policy
+
+
+def test_a_refusal_is_a_line_that_no_job_is_taken_with(cluster: Farm) -> None:
+    with pytest.raises(UsageError, match="refused-by-classad"):
+        cluster.queued([], [refusal(batch.load_mapping("slurm"))])
 
 
 def test_a_policy_that_slurm_would_not_take_is_refused(cluster: Farm) -> None:

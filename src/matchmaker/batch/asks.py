@@ -242,7 +242,9 @@ class Speaker:
         """The asks for a number of at least and at most so much."""
         if rule.kind == "eq":
             if low != high:
-                raise UnsayableError(f"{self._who} can only be asked for one {rule.attribute}")
+                raise UnsayableError(
+                    f"{self._who} can only be asked for exactly so much {rule.attribute}"
+                )
             return (Ask(rule, "count", low),), ""
         asks: list[Ask] = []
         lost: list[str] = []

@@ -94,11 +94,15 @@ def ce_requirements(condition: Expr) -> Unwound:
         if reason:
             dropped.append(Dropped(clause, reason))
     for name in common.domains:
-        told = [clause for clause in conjuncts(condition) if name in bounds(clause).names]
-        whole = constraint(name, name, common).exact or common.domains[name] == NUMBERS
-        if not whole and not any(each.clause in told for each in dropped):
+        each = constraint(name, name, common)
+        if not list(_clauses(each, {})):
+            # Clauses with a whole number each may leave none together.
             reason = f"no whole number of {names.get(name, name)} will do"
-            dropped += [Dropped(clause, reason) for clause in told]
+            lost = {known.clause for known in dropped}
+            dropped += [
+                Dropped(clause, reason) for clause in conjuncts(condition)
+                if clause not in lost and name in bounds(clause).names
+            ]  # fmt: skip
     clauses = [
         clause
         for name in sorted({*common.domains, *(tag.attribute for tag in common.tags)})
@@ -178,6 +182,7 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
     r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
 
     Values with control characters are told as unread: no bound that can be carried has any.
+    Raises ValueError for a text that is too long.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}

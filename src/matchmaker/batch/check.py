@@ -7,7 +7,7 @@ nodes list what they carry in ``Features``, names are held against that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from itertools import combinations
 from typing import Final
 
 import attrs
@@ -18,12 +18,17 @@ from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.classad import ClassAd
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.values import UNDEFINED
+from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.reduction.domains import MISSING
 
 CARRIED: Final = "Features"
 
+UNFORESEEN: Final = "a value that the rule does not foresee"
+
 MOST_NAMES: Final = 5
+
+MOST_SHOWN: Final = 60
 
 
 @attrs.frozen(slots=True)
@@ -75,14 +80,20 @@ def _alone(
     if rule.kind == "eq" and len(set(rule.features.values())) < len(folded):
         yield "one feature stands for several texts"
     runs = sorted(rule.buckets.items(), key=lambda item: item[1])
-    for (one, (_, end)), (other, (start, _)) in pairwise(runs):
+    for (one, (_, end)), (other, (start, _)) in combinations(runs, 2):
         if start <= end:
             yield f"buckets {one} and {other} overlap"
+
+
+def _short(value: Value) -> str:
+    text = unparse_value(value)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + " ..."
 
 
 def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str]:
     wrong: dict[str, list[str]] = {}
     seen: set[str] = set()
+    example = ""
     known = values_of(rule)
     stands = mapping.terms.or_ or mapping.terms.and_ == "&"
     for number, ad in enumerate(nodes, 1):
@@ -93,7 +104,8 @@ def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str
                 wrong.setdefault("no such attribute", []).append(node)
             continue
         if value not in known:
-            wrong.setdefault("a value that the rule does not foresee", []).append(node)
+            wrong.setdefault(UNFORESEEN, []).append(node)
+            example = example or f", such as {_short(value)}"
             continue
         names = names_of(rule, value) if rule.features or rule.buckets else None
         if names is None:
@@ -104,13 +116,14 @@ def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str
             continue
         for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
             if (name in names) != (name in carried):
-                what = f"a value for feature {name} without carrying it"
-                other = f"feature {name} without a value that it stands for"
+                what = f"a value that feature {name} stands for, but not the feature in {CARRIED}"
+                other = f"feature {name} in {CARRIED}, but no value that it stands for"
                 wrong.setdefault(what if name in names else other, []).append(node)
     for what, who in wrong.items():
         several = f" and {len(who) - MOST_NAMES} more" if len(who) > MOST_NAMES else ""
         verb = "has" if len(who) == 1 else "have"
-        yield f"{', '.join(who[:MOST_NAMES])}{several} {verb} {what}"
+        such = example if what == UNFORESEEN else ""
+        yield f"{', '.join(who[:MOST_NAMES])}{several} {verb} {what}{such}"
     for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
         if name not in seen:
             yield f"no node has a value for feature {name}"

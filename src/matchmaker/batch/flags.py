@@ -27,9 +27,11 @@ from matchmaker.batch.templates import MappingError, filled
 from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
 from matchmaker.batch.words import Flag, TooManyError, directive, options
 from matchmaker.classad import ClassAd, Expr
-from matchmaker.classad.nodes import TRUE, conjunction, conjuncts
+from matchmaker.classad.nodes import TRUE, Attr, conjunction, conjuncts, postorder
 from matchmaker.classad.operators import truth
+from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction import Reduction, Verdict
+from matchmaker.reduction.bind import HOST
 from matchmaker.reduction.bounds import bounds
 from matchmaker.reduction.domains import LISTS
 
@@ -128,7 +130,7 @@ def flags(
     if table.lrms != lrms:
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
-        raise NoHostError("the requirement is true of no host of this queue")
+        raise NoHostError(f"the requirement is true of no host of this queue: {_why(reduction)}")
     asked = resources if resources is not None else Resources.of(reduction.job)
     if table.style == "flags":
         made = _by_flags(reduction, table, inventory, want, asked)
@@ -145,6 +147,25 @@ _WANTED = {
     Policy.LENIENT: Fit.NECESSARY,
     Policy.REJECT_NEVER: Fit.NECESSARY,
 }
+
+
+def _why(reduction: Reduction) -> str:
+    """Which clause can never be true, and by which facts."""
+    clause = next((f.clause for f in reduction.fates if f.verdict is Verdict.NEVER), None)
+    if clause is None:
+        return "its clauses contradict each other"
+    named = {unparse(node) for node in postorder(clause) if isinstance(node, Attr)}
+    facts = [
+        f"{binding.name}: the queue has none, and it is no attribute of hosts"
+        if binding.kind == "absent"
+        else f"{binding.name} = {unparse_value(binding.value)}"
+        for binding in reduction.bindings
+        if binding.kind != HOST
+        and binding.name in named
+        and not isinstance(binding.value, (list, ClassAd))
+    ]
+    with_facts = f" ({'; '.join(facts)})" if facts else ""
+    return f"{shown(clause)} is never true{with_facts}"
 
 
 def _refuse(table: Mapping, want: Fit, dropped: Iterable[Dropped]) -> None:

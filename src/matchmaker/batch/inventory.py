@@ -6,13 +6,15 @@ of fifty kinds cost fifty evaluations.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import attrs
 
-from matchmaker.batch.told import NoHostError
-from matchmaker.classad import ClassAd
+from matchmaker.batch.told import NoHostError, shown
+from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
+from matchmaker.classad.nodes import conjuncts
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import Value
 from matchmaker.reduction import Reduction
@@ -127,8 +129,23 @@ def survey(ads: Iterable[ClassAd], reduction: Reduction, attributes: Iterable[st
     ]
     found = Inventory(every, [node_name(ad) for ad in every], classes)
     if not found.accepted:
-        raise NoHostError(f"none of the {len(every)} nodes satisfies what is left to the host")
+        raise NoHostError(_why(found, reduction))
     return found
+
+
+def _why(found: Inventory, reduction: Reduction) -> str:
+    """Why no node will do, by the clause that most of them fail."""
+    if not found.ads:
+        return "the inventory has no nodes"
+    failed: Counter[Expr | None] = Counter()
+    for each in found.classes:
+        clauses = conjuncts(reduction.residual)
+        untrue = (c for c in clauses if truth(c.eval(reduction.job, each.ad)) is not True)
+        failed[next(untrue, None)] += len(each.numbers)
+    clause, many = failed.most_common(1)[0]
+    what = "what they require of the job" if clause is None else shown(clause)
+    total = len(found.ads)
+    return f"no node of the inventory will do: {what} is not true of {many} of {total}"
 
 
 def _will_do(ad: ClassAd, reduction: Reduction) -> bool:

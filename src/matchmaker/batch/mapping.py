@@ -148,6 +148,11 @@ def _packaged(lrms: str) -> Mapping:
 
 # --- reading --------------------------------------------------------------------------------------
 
+_NO_RULE: Final = {
+    "classad": "HTCondor is told expressions: kind must be name, with the pool's name of it",
+    "blah": "BLAH is told all attributes under their own names; a mapping is for behind it",
+}
+
 _EMPTY: Final = Mapping("", "", "", "", "", {})
 
 _PLAIN_ENTRIES: Final = ("lrms", "submit", "directive", "exclude", "features")
@@ -180,6 +185,9 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
     check_names(rules.values(), where, lrms, signs, no_names)
     submit = table.get("submit", before.submit)
     style = one_of(table, "style", STYLES, before.style, where)
+    for name in attributes if style != "flags" else ():
+        if style == "blah" or rules[name.lower()].kind != "name":
+            raise MappingError(f"{where}: [attributes.{name}]: {_NO_RULE[style]}")
     if not isinstance(submit, str) or not (safe(submit) or (style == "blah" and not submit)):
         raise MappingError(f"{where}: submit must be the name of a command, not {submit!r}")
     reader = Templates(table, where, complete=style == "flags")

@@ -45,7 +45,8 @@ SECONDS: Final = 30.0
 MOST_OUTPUT: Final = 4 << 20
 
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
-_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]@-]*")
+# To qstat -j any other word is the name that its owner gave a job, and others theirs.
+_JOB: Final = re.compile(r"[0-9][A-Za-z0-9_.\[\]@-]*")
 # To condor_q any other word is an owner, who may have many jobs.
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
@@ -241,8 +242,13 @@ def of_queued(lrms: str, job: str) -> Expr:
         ended = programs.run(argv, seconds=SECONDS, most=MOST_OUTPUT)
     except programs.ProgramError as error:
         raise ValueError(f"{query[0]}: {error}") from None
-    policy = decoded(ended.output.decode("utf-8", "replace")) if ended.status == 0 else None
+    if ended.status != 0:
+        lines = ended.complaint.decode("utf-8", "replace").strip().splitlines()[:3]
+        said = "; ".join(lines) or f"status {ended.status}"
+        raise NoPolicyError(f"{query[0]} tells nothing of job {job}: {said}")
+    policy = decoded(ended.output.decode("utf-8", "replace"))
     if policy is None:
-        said = ended.complaint.decode("utf-8", "replace").strip().splitlines()[:1]
-        raise NoPolicyError(f"job {job} carries no policy{': ' + said[0] if said else ''}")
+        raise NoPolicyError(
+            f"job {job} carries no policy; classad flags --forward-policy is what gives it one"
+        )
     return policy

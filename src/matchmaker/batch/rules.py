@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.batch.templates import MappingError, safe, template
+from matchmaker.batch.templates import NAME_SIGNS, MappingError, safe, template
 from matchmaker.classad.values import MAX_INT
 
 KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
@@ -113,8 +113,16 @@ def value_template(facts: MappingType[str, Any], names: tuple[str, ...], place: 
     found = template(raw)
     option = "flag" in names and given == ["flag"]
     if not found or "{value}" not in found or (option and not found.startswith("-")):
-        raise MappingError(f"{place}: {names[0]} must be like --mem={{value}}M, not {raw!r}")
+        said = ", ".join(f"{name} = {facts[name]!r}" for name in given) or "nothing"
+        raise MappingError(f"{place}: expected {_EXPECTED[names]}, found {said}")
     return found
+
+
+_EXPECTED: Final = {
+    ("flag", "term"): "flag, an option like '--mem={value}M', or term, a word like 'mem>={value}'",
+    ("min",): "min, an option or a word like 'mem>={value}'",
+    ("max",): "max, an option or a word like 'mem<={value}'",
+}
 
 
 def read_rule(name: str, facts: Any, where: str, term: str = "{value}") -> Rule:
@@ -156,8 +164,13 @@ def _features(facts: MappingType[str, Any], place: str) -> Rule:
         features = {v: v for v in values} if _texts(values) else None
     elif facts["kind"] == "eq" and features is None and ("flag" in facts or "term" in facts):
         return Rule("", "eq", value_template(facts, ("flag", "term"), place))
-    if not isinstance(features, dict) or not _texts(list(features.values())):
-        raise MappingError(f"{place}: features must be a table of texts to plain feature names")
+    if not isinstance(features, dict):
+        raise MappingError(f'{place}: features must be a table like {{ "SL" = "sl" }}')
+    for name in features.values():
+        if not _texts([name]):
+            raise MappingError(
+                f"{place}: {name!r} is no plain name of a feature: letters, digits and {NAME_SIGNS}"
+            )
     if facts["kind"] == "bool" and not {"true"} <= set(features) <= {"true", "false"}:
         raise MappingError(f"{place}: features must name true, and may name false")
     if facts["kind"] == "bool" and len(set(features.values())) < len(features):

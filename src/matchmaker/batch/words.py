@@ -118,6 +118,18 @@ def directive(flag: Flag, table: Mapping) -> str:
     return table.directive.replace("{flag}", " ".join(words))
 
 
+def refusal(table: Mapping) -> str:
+    """A line of a job script that makes the batch system refuse the job: an option it has not.
+
+    For a reader that looks at what is printed alone, and not at an exit status.
+
+    >>> from matchmaker.batch import load_mapping
+    >>> refusal(load_mapping("slurm"))
+    '#SBATCH --refused-by-classad'
+    """
+    return table.directive.replace("{flag}", "--refused-by-classad")
+
+
 _UNREADABLE: Final = "\"'\\`$#"
 """What readers of job scripts take for quotes, comments or variables, each in its own way."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
 from matchmaker import ClassAd, batch, reduce
 from matchmaker.batch.blah import MOST_INPUT, condition_of, plain_variables, read_variables
+from matchmaker.batch.words import refusal
 from matchmaker.cli.output import printable
 
 
@@ -22,13 +24,35 @@ def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
     LRMS_local_submit_attributes.sh is this one line:
 
         declare -p | classad blah-local-submit-attributes --lrms LRMS
+
+    A job that is refused gets a directive that the batch system refuses, and exit status 1: BLAH
+    looks at neither the exit status nor standard error.
     """
-    table = batch.load_mapping(lrms, mapping)
+    own = batch.load_mapping(lrms)
+    if own.style == "blah":
+        raise click.UsageError("--lrms names the batch system behind BLAH, such as slurm")
+    # BLAH looks at neither the exit status nor standard error: without a line that says no, a
+    # refused job would be submitted with no flags at all.
+    try:
+        lines = _directives(batch.load_mapping(lrms, mapping), strict=strict)
+    except (ValueError, OSError, click.UsageError):
+        print(refusal(own))
+        raise
+    for line in lines if lines is not None else [refusal(own)]:
+        print(line)
+    return 1 if lines is None else 0
+
+
+def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
+    """The lines for what is on standard input; None where not all is carried and all must be."""
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")
     text = sys.stdin.buffer.read(MOST_INPUT + 1).decode("utf-8", "replace")
     names = [rule.attribute for rule in table.rules.values()]
-    condition, foreign = condition_of(read_variables(text), names, plain_variables(text))
+    variables = read_variables(text)
+    if not variables:
+        raise ValueError("no variables to read: what bash's declare -p prints is expected")
+    condition, foreign = condition_of(variables, names, plain_variables(text))
     reduction = reduce(ClassAd({"Requirements": condition}), ClassAd(), lambda name: "host")
     want = batch.Fit.EXACT if strict else batch.Fit.NECESSARY
     submission = batch.flags(reduction, table.lrms, table, want=want)
@@ -36,8 +60,4 @@ def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
     lost += [f"{name}: no flag for it, or no value that can be read" for name in foreign]
     for line in lost:
         print(f"classad: not carried: {printable(line)}", file=sys.stderr)
-    if strict and lost:
-        return 1
-    for line in submission.directives:
-        print(line)
-    return 0
+    return None if strict and lost else submission.directives

@@ -11,6 +11,7 @@ import click
 from matchmaker import batch, glue, reduce
 from matchmaker.batch.check import check
 from matchmaker.batch.policy import carry, required_policy
+from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, printable
 
@@ -73,14 +74,17 @@ def command(
         reduction, lrms, table, inventory, batch.Fit(want),
         policy=batch.Policy(policy) if policy else None,
     )  # fmt: skip
-    if forward_policy:
-        told = carry(told, required_policy(job, glue.scope), table)
+    forwarded = required_policy(job, glue.scope) if forward_policy else None
+    if forwarded is not None:
+        told = carry(told, forwarded, table)
     if as_json:
         data = {
             "queue": chosen.name,
             "residual": str(reduction.residual),
             **reports.submission_data(told),
         }
+        if forwarded is not None:
+            data["policy"] = str(forwarded)
         done = _submit(program, told, script, captured=True) if script else None
         print_json(data if done is None else {**data, "submitted": _answer(done)})
     else:
@@ -91,6 +95,11 @@ def command(
         else:
             page.reduction(reduction)
         page.submission(told)
+        if policy == batch.Policy.LENIENT and told.recheck is not None:
+            page.say("recheck", f"{told.recheck}, by the job, on the node")
+        if forwarded is not None:
+            nothing = "nothing to forward: any queue policy will do"
+            page.say("policy", nothing if forwarded is TRUE else f"{forwarded}, with the job")
         page.print()
         sys.stdout.flush()
         done = _submit(program, told, script) if script else None

@@ -230,7 +230,9 @@ def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None
 
         chosen = broker.choose(job, found.ads, at=at).chosen
         if chosen is None:
-            raise NoMatchError("no queue matches the job; classad broker says why")
+            raise NoMatchError(
+                "no queue matches the job; classad broker says why, --queue NAME takes one as it is"
+            )
         return Queue(chosen.name, chosen.ad)
     for queue in found.all:
         if queue.name == name:
@@ -246,4 +248,6 @@ def check_lrms(queue: Queue, lrms: str) -> None:
 
         if same_system(runs, lrms):
             return
-        raise NoFlagsError(f"{queue.name} is run by {runs}, not by {lrms}")
+        raise NoFlagsError(
+            f"{queue.name} is run by {runs}, not by {lrms}; --queue NAME takes another queue"
+        )

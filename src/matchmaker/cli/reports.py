@@ -154,7 +154,7 @@ class Page:
         if not submission.dropped:
             self.say("dropped", "nothing")
         for dropped in submission.dropped:
-            self.say("dropped", f"{dropped.clause}: {dropped.reason}")
+            self.say("dropped", f"{phrase(dropped.clause)}: {dropped.reason}")
 
     def lines(self, lines: Sequence[str]) -> None:
         """Several lines as a part of their own."""
@@ -165,10 +165,9 @@ class Page:
         """What became of each clause of the residual on the way to the flags."""
         reasons = {dropped.clause: dropped.reason for dropped in submission.dropped}
         clauses = [] if reduction.verdict is not Verdict.RESIDUAL else conjuncts(reduction.residual)
-        rows = [
-            [shorten(phrase(clause), 200), reasons.get(clause, "in the flags")]
-            for clause in clauses
-        ]
+        told = "in the flags, or by the nodes that are left out"
+        kept = told if submission.excluded else "in the flags"
+        rows = [[shorten(phrase(clause), 200), reasons.get(clause, kept)] for clause in clauses]
         if rows:
             self.show(table(["clause of the residual", "what became of it"], rows))
 

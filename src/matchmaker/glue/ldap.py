@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from matchmaker.glue import glue13, glue20
+from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.ldif import Attributes, Entry
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.messages import (
     End,

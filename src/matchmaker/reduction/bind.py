@@ -38,7 +38,7 @@ from matchmaker.reduction.facts import REFLECTIVE
 from matchmaker.reduction.outline import NOW, SCOPE_WORDS, outline
 
 ScopeOf: TypeAlias = Callable[[str], str]
-"""Tells what a name describes; the answer ``host`` makes it a variable."""
+"""Tells what a name, as it is spelled, describes; the answer ``host`` makes it a variable."""
 
 HOST: Final = "host"
 

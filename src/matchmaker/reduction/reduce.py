@@ -121,14 +121,16 @@ def reduce(
     """Takes the facts of a queue and of the job out of the job's requirement.
 
     ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the
-    queue says of those is set aside. Hosts have values, not expressions that name a queue's facts,
-    and evaluation stays within its bounds. A job without the attribute requires nothing: always.
+    queue says of those is set aside. It is given names as they are spelled, in any case, so that a
+    scope of one's own folds them: ``name.lower() in {"cpus", "memory"}``. Hosts have values, not
+    expressions that name a queue's facts, and evaluation stays within its bounds. A job without the
+    attribute requires nothing: always.
     Raises ReductionError for a requirement that no plain condition on hosts can stand for.
 
     >>> from matchmaker import parse_ad
     >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
     >>> job = parse_ad(f"[Requirements = {wanted}]")
-    >>> of_hosts = lambda name: "host" if name == "SI00" else "policy"
+    >>> of_hosts = lambda name: "host" if name.lower() == "si00" else "policy"
     >>> for cpu in ("1500", "3000", "500", "undefined"):
     ...     r = reduce(job, parse_ad(f"[MaxCPU = {cpu}]"), of_hosts)
     ...     print(cpu, r.verdict, phrase(r.residual), sep=": ")

@@ -35,7 +35,8 @@ def ask(argv: Sequence[str]) -> str:
     except ProgramError as error:
         raise DescriptionError(f"{name}: {error}") from None
     if ended.status != 0:
-        said = " ".join(ended.complaint.decode("utf-8", "replace").split())[:_SAID]
+        lines = ended.complaint.decode("utf-8", "replace").split("\n")
+        said = "; ".join(line.strip() for line in lines if line.strip())[:_SAID]
         raise DescriptionError(
             f"{' '.join(argv)}: it failed with status {ended.status}: {said or 'silent'}"
         )
