@@ -156,13 +156,13 @@ def platform(name: str, text: str) -> str | None:
 def case(name: str, text: str) -> str | None:
     """``vo:`` for ``VO:`` and ``production`` for ``Production``.
 
-    >>> case("GlueCEAccessControlBaseRule", "vo:EGEE"), case("GlueCEStateStatus", "CLOSED")
+    >>> case("GlueCEAccessControlBaseRule", "vo: EGEE"), case("GlueCEStateStatus", "CLOSED")
     ('VO:EGEE', 'Closed')
     """
     if name in _RULES_OF_ACCESS:
         prefix, colon, rest = text.partition(":")
-        if colon and prefix.upper() in ("VO", "VOMS", "DENY"):
-            return f"{prefix.upper()}:{rest}"
+        if colon and (kind := prefix.strip().upper()) in ("VO", "VOMS", "DENY"):
+            return f"{kind}:{rest.strip()}"
     if name in _STATUSES and (meant := _STATUS.get(text.lower())) and meant.lower() == text.lower():
         return meant
     return text
@@ -198,8 +198,9 @@ def access_rule(name: str, text: str) -> str | None:
 
 
 def _texts(name: str) -> bool:
+    # A rule of access names no host, and one that denies must not be taken for nothing.
     known = attribute(name)
-    return known is None or known.classad == "string"
+    return name not in _RULES_OF_ACCESS and (known is None or known.classad == "string")
 
 
 def _counts(name: str) -> bool:

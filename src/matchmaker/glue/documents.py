@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -25,14 +25,18 @@ from matchmaker.glue.schema import ancestry, attribute, classes
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
-DOCUMENT_LIMIT: Final = 1 << 28
+DOCUMENT_LIMIT: Final = 1 << 26
 """Bytes of a document. That of a large ARC site, with its jobs, has some 10 MB."""
+
+OBJECTS_LIMIT: Final = 200_000
+"""Objects of a document that are read, which jobs are none of. A large site has some hundred."""
 
 DEPTH_LIMIT: Final = 60
 _TEXT_LIMIT = 1 << 16
 _CHUNK = 1 << 16
 _SWELL = 16
 _ASSOCIATIONS = "associations"
+_KEPT = lru_cache(maxsize=1 << 12)  # names come from strangers
 
 Field = tuple[str, str]
 
@@ -55,14 +59,14 @@ class _Object:
         return f"{own},{self.above.dn}" if self.above is not None else f"{own},o=glue"
 
 
-@cache
+@_KEPT
 def _kind(name: str) -> str | None:
     """The class that an object's name means; None where it means none that is read."""
     known = classes().get(f"glue2{name.lower()}")
     return known.name if known is not None and known.name.lower() in glue20.IDS else None
 
 
-@cache
+@_KEPT
 def _attribute(kind: str, short: str) -> str | None:
     """The attribute of a class that a short name means: ``GLUE2EntityName`` for ``Name``."""
     for known in reversed(ancestry(kind)):
@@ -72,7 +76,7 @@ def _attribute(kind: str, short: str) -> str | None:
     return None
 
 
-@cache
+@_KEPT
 def _key(kind: str, other: str) -> str | None:
     """The attribute of a class that holds the id of another: a share's of its endpoint."""
     names = [name.name.removeprefix("GLUE2") for name in reversed(ancestry(f"GLUE2{other}"))]
@@ -112,6 +116,8 @@ def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
             raise ValueError(f"not a GLUE 2.0 document: {error}") from None
         said = f"the document breaks off: {error}"
         report(Issue("document.partial", said, getattr(error, "lineno", 0)))
+    if walker.cut:
+        report(_too_many())
     yield from _entries(walker.found, _Room(size), report)
 
 
@@ -124,6 +130,7 @@ class _Walker:
     open: list[tuple[str, _Object | None]] = attrs.Factory(list)
     pieces: list[str] = attrs.Factory(list)
     length: int = 0
+    cut: bool = False
 
     def start(self, tag: str, marks: Mapping[str, str]) -> None:
         """An element begins."""
@@ -132,7 +139,9 @@ class _Walker:
         name = tag.rpartition(" ")[2]
         above = self.open[-1][1] if self.open else None
         kind = _kind(name)
-        if kind is not None:
+        if kind is not None and len(self.found) >= OBJECTS_LIMIT:
+            self.cut, above = True, None
+        elif kind is not None:
             above = _Object(kind, self.parser.CurrentLineNumber, above)
             above.fields += [(n.rpartition(" ")[2], text) for n, text in marks.items()]
             self.found.append(above)
@@ -177,6 +186,9 @@ def read_json(file: Readable, report: Report) -> Iterator[Entry]:
         raise ValueError(f"not a GLUE 2.0 document: {error}") from None
     found: list[_Object] = []
     _gather(whole, None, found, 0)
+    if len(found) > OBJECTS_LIMIT:
+        del found[OBJECTS_LIMIT:]
+        report(_too_many())
     yield from _entries(found, _Room(len(data)), report)
 
 
@@ -191,7 +203,7 @@ def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int
             kind = _kind(name)
             if kind is not None and isinstance(content, (dict, list)):
                 for one in content if isinstance(content, list) else [content]:
-                    if isinstance(one, dict):
+                    if isinstance(one, dict) and len(found) <= OBJECTS_LIMIT:
                         made = _Object(kind, 0, inside)
                         found.append(made)
                         _gather(one, made, found, depth + 1)
@@ -202,6 +214,10 @@ def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int
                 inside.fields += [(name, text) for text in texts]
             else:
                 _gather(content, inside, found, depth + 1)
+
+
+def _too_many() -> Issue:
+    return Issue("document.partial", f"more than {OBJECTS_LIMIT} objects, the rest is skipped")
 
 
 def _texts(value: Any) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.classad.nodes import literal
+from matchmaker.classad.nodes import ListExpr, literal
 from matchmaker.glue.access import RULES, authorised, denies, vo_of
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
@@ -29,6 +29,7 @@ from matchmaker.glue.records import (
     split_id,
     texts,
 )
+from matchmaker.glue.weighing import CE_KEY
 
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
@@ -38,7 +39,6 @@ CHECKS: Final[Mapping[str, str]] = {
 }
 PURCHASED_BY: Final = "matchmaker"
 
-_CE_KEY = "glueceuniqueid="
 _KEYS = ("GlueForeignKey", "GlueChunkKey")  # lists that all levels add to
 
 Choice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None]
@@ -115,6 +115,7 @@ class _Shared:
     levels: dict[int, dict[str, Expr]] = attrs.Factory(dict)
     keys: dict[int, dict[str, list[str]]] = attrs.Factory(dict)
     areas: dict[int, dict[str, StorageArea]] = attrs.Factory(dict)
+    elements: dict[tuple[object, ...], Expr] = attrs.Factory(dict)
     storage: dict[tuple[object, ...], Expr] = attrs.Factory(dict)
 
     def level(self, values: Mapping[str, Value]) -> dict[str, Expr]:
@@ -134,8 +135,15 @@ class _Shared:
         made = self.keys.setdefault(id(values), {})
         if name not in made:
             own = texts(values.get(name))
-            made[name] = [text for text in own if not text.lower().startswith(_CE_KEY)]
+            made[name] = [text for text in own if not text.lower().startswith(CE_KEY)]
         return made[name]
+
+    def element(self, bind: Bind, area: StorageArea | None) -> Expr:
+        """A close storage element with one of its areas, as it stands in a list of them."""
+        place = bind.se_id, bind.mount, id(bind.se), id(area)
+        if place not in self.elements:
+            self.elements[place] = _element(bind, area, self).expression()
+        return self.elements[place]
 
     def area(self, se: StorageElement, vo: str) -> StorageArea | None:
         """The area of a storage element for a VO, whatever the case of either."""
@@ -260,14 +268,14 @@ def _storage(binds: Sequence[Bind], vos: Sequence[str], shared: _Shared) -> Expr
     wanted = sorted({vo.lower() for vo in vos})
     key = (tuple((bind.se_id, bind.mount, id(bind.se)) for bind in binds), tuple(vos))
     if key not in shared.storage:
-        elements: list[Value] = []
+        elements: list[Expr] = []
         for bind in binds:
             areas: list[StorageArea | None] = [None]
             if bind.se is not None:
                 known = (shared.area(bind.se, vo) for vo in wanted)
                 areas = [area for area in known if area is not None] or [None]
-            elements += [_element(bind, area, shared) for area in areas]
-        storage = ClassAd({"CloseSEs": elements})
+            elements += [shared.element(bind, area) for area in areas]
+        storage = ClassAd({"CloseSEs": ListExpr(tuple(elements))})
         if len(wanted) == 1:
             storage["VO"] = vos[0]
         shared.storage[key] = storage.expression()

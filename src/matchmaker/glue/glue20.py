@@ -10,7 +10,8 @@ nested them: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -71,6 +72,10 @@ EACH: Final = 20
 applications together, each on each set of hosts; or so many for each of these entries. A few
 thousand entries could else make millions."""
 
+VALUES: Final = 100_000, 100
+"""How many values the queues of a service may take from its entries, and how many more for each of
+these: each queue repeats those of its share and endpoint. An honest queue has some 100."""
+
 
 def link(
     kinds: Mapping[str, list[Record]], report: Report, rules: frozenset[str] = frozenset()
@@ -90,7 +95,7 @@ def link(
     return _Linker(known, report, rules, Allowance(most, "links", report)).all()
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _short(name: str) -> str:
     known = attribute(name)
     return name if known is None else known.name.removeprefix(known.owner) or known.name
@@ -105,6 +110,7 @@ class _Linker:
     rules: frozenset[str]
     links: Allowance
     _nested: dict[int, Expr] = attrs.Factory(dict)
+    _sizes: dict[int, int] = attrs.Factory(dict)
 
     def nested(self, record: Record | None) -> Expr:
         """The values of an entry under their short names: ``MaxCPUTime``, ``ID``, ``OtherInfo``.
@@ -141,11 +147,11 @@ class _Linker:
             manager = mine[0] if mine else None
             jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
             treated = shares.pop(key, [])
-            made = (
-                pair
-                for share in treated
-                for pair in self._pairs(service, manager, jobs, share, policies)
+            weighed = chain.from_iterable(
+                self._pairs(service, manager, jobs, share, policies) for share in treated
             )
+            some, each = VALUES
+            made = self._light(weighed, some + each * (len(jobs) + len(treated)), service)
             most = max(QUEUES, EACH * (len(jobs) + len(treated)))
             pairs: dict[str, list[Pair]] = {}
             for pair in Allowance(most, "queues, shares at endpoints", self.report).few(
@@ -201,7 +207,12 @@ class _Linker:
 
     def _by_service(self, kind: str) -> dict[str, list[Record]]:
         names = (f"GLUE2{kind}ServiceForeignKey", f"GLUE2Computing{kind}ComputingServiceForeignKey")
-        return grouped(self.kinds[f"glue2computing{kind.lower()}"], names, "GLUE2ServiceID")
+        records = self.kinds[f"glue2computing{kind.lower()}"]
+        for record in records:
+            if not keys_of(record, names, "GLUE2ServiceID"):
+                said = "it names no service and stands under none"
+                self.report(finding(record, "link.dangling", said))
+        return grouped(records, names, "GLUE2ServiceID")
 
     def _policies(self) -> Mapping[str, dict[str, list[Record]]]:
         return {
@@ -283,6 +294,25 @@ class _Linker:
         chosen = [(key, known[key]) for key in wanted if key in known]
         return [sub for _, sub in sorted(chosen, key=lambda row: row[0]) or hosts]
 
+    def _light(
+        self, made: Iterable[tuple[int, Pair]], most: int, service: Record
+    ) -> Iterator[Pair]:
+        """Pairs, as long as they are made of so many values at most; reports where not."""
+        for size, pair in made:
+            most -= size
+            if most < 0:
+                said = "its shares at its endpoints repeat too much; the others are left out"
+                self.report(finding(service, "link.too-many", said))
+                return
+            yield pair
+
+    def _size(self, record: Record) -> int:
+        """How many values an entry has, counted once for all that it is linked to."""
+        if id(record) not in self._sizes:
+            counts = (len(v) if isinstance(v, list) else 1 for v in record.values.values())
+            self._sizes[id(record)] = sum(counts)
+        return self._sizes[id(record)]
+
     def _pairs(
         self,
         service: Record,
@@ -290,7 +320,8 @@ class _Linker:
         endpoints: Mapping[str, Record],
         share: Record,
         policies: Mapping[str, dict[str, list[Record]]],
-    ) -> Iterator[Pair]:
+    ) -> Iterator[tuple[int, Pair]]:
+        """Each endpoint with a share, and the number of values that the pair is made of."""
         names = (
             "GLUE2ShareEndpointForeignKey",
             "GLUE2ComputingShareComputingEndpointForeignKey",
@@ -307,13 +338,10 @@ class _Linker:
         mapping = policies["Mapping"].get(share.id.lower(), [])
         for endpoint in chosen:
             access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
-            values = translate.queue(
-                endpoint,
-                share,
-                manager,
-                self.links.few(mapping, share),
-                self.links.few(access, share),
-            )
+            mapped, admitted = self.links.few(mapping, share), self.links.few(access, share)
+            parts = (endpoint, share, manager, *mapped, *admitted)
+            size = sum(self._size(part) for part in parts if part is not None)
+            values = translate.queue(endpoint, share, manager, mapped, admitted)
             values["GLUE2"] = ClassAd(
                 {
                     "Computing": ClassAd(
@@ -326,7 +354,7 @@ class _Linker:
                     )
                 }
             )
-            yield Pair(translate.ce_id(endpoint, share, manager), share, values)
+            yield size, Pair(translate.ce_id(endpoint, share, manager), share, values)
 
 
 def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:

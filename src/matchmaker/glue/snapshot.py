@@ -19,6 +19,7 @@ from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, normal_name, rdns
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.typed import values
+from matchmaker.glue.weighing import fitting
 
 _IDS = {**glue13.IDS, **glue20.IDS}
 _NO_TEXTS = Attributes()
@@ -59,7 +60,8 @@ def build(
         ident = _ident(entry, found.get(_IDS[kind]), kind)
         place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
         kinds[kind].append(Record(place, ident, found))
-    return joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
+    linked = joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
+    return fitting(linked, sum(map(len, kinds.values())), report)
 
 
 def joined(first: Snapshot, second: Snapshot, report: Report | None = None) -> Snapshot:

@@ -94,8 +94,10 @@ def renamed(values: Values, *owners: str) -> Facts:
     made = Facts()
     cleaned: Mapping[str, Issue] = getattr(values, "cleaned", {})
     for name, value in values.items():
-        for known in _nearest(name, owners):
-            found = _as(known, attribute(name), value)
+        if (source := attribute(name)) is None:
+            continue
+        for known in _nearest(source.name, owners):
+            found = _as(known, source, value)
             if found is not None:
                 made[known.name] = found
                 if name in cleaned:
@@ -103,13 +105,13 @@ def renamed(values: Values, *owners: str) -> Facts:
     return made
 
 
-def _as(known: Attribute, source: Attribute | None, value: Value) -> Value | None:
+def _as(known: Attribute, source: Attribute, value: Value) -> Value | None:
     """A value in the unit and of the multiplicity of an attribute; None where it cannot be."""
     if isinstance(value, list) and not known.multi:
         value = value[0] if value else UNDEFINED
     if isinstance(value, bool):
         return value if known.classad in ("boolean", "string") else int(value)
-    if isinstance(value, (int, float)) and source is not None and value != UNLIMITED:
+    if isinstance(value, (int, float)) and value != UNLIMITED:
         converted = convert(value, source.unit, known.unit)
         if converted is None or (rounded := whole(converted)) is None:
             return None

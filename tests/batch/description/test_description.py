@@ -282,3 +282,12 @@ def test_an_empty_output_is_no_description(lrms: str) -> None:
         read_description(lrms, [("first", ""), ("second", " \n")])
     with pytest.raises(DescriptionError, match="nothing at all"):
         description.describe(lrms, lambda _: "")
+
+
+def test_names_within_names_do_not_swell() -> None:
+    told = {"x" * 2000: {str(number): 1 for number in range(100)}, "state": "free"}
+    found = read_description("pbspro", [("nodes", json.dumps({"nodes": {"n": told}}))])
+    assert found.nodes[0].eval("NodeState") == "free"
+    native = found.nodes[0].eval("Native")
+    assert isinstance(native, ClassAd)
+    assert list(native) == ["state"]

@@ -6,10 +6,10 @@ The shapes are those of Grid Engine 8.1.9 (qhost(1), qstat(1), queue_conf(5), co
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from matchmaker.batch.description.records import Node, Queue, status
+from matchmaker.batch.description.records import Node, Queue, by_queue, status
 from matchmaker.batch.description.texts import Text, as_xml
 from matchmaker.batch.description.units import known, megabytes, real, seconds, whole, words
 
@@ -64,8 +64,10 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 instances.setdefault(host_name, []).append(_values(entry, "resource"))
     nodes = [_node(host, instances.get(host.get("name", ""), []), booleans) for host in hosts]
     names = dict.fromkeys([*configured, *used, *(name for node in nodes for name in node.queues)])
+    behind = by_queue(nodes)
     return nodes, [
-        _queue(name, configured.get(name, {}), used.get(name, {}), nodes) for name in names
+        _queue(name, configured.get(name, {}), used.get(name, {}), behind.get(name, ()))
+        for name in names
     ]
 
 
@@ -134,9 +136,8 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
 
 
 def _queue(
-    name: str, told: Mapping[str, str], used: Mapping[str, str], nodes: Iterable[Node]
+    name: str, told: Mapping[str, str], used: Mapping[str, str], mine: Sequence[Node]
 ) -> Queue:
-    mine = [node for node in nodes if name in node.queues]
     total = whole(used.get("total"))
     if total is None and mine:
         total = sum(node.cpus or 0 for node in mine)

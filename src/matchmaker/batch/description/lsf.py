@@ -6,10 +6,10 @@ Each answers with an object: ``{"COMMAND": "bhosts", "HOSTS": 1, "RECORDS": [{"H
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from matchmaker.batch.description.records import Node, Queue, cpus, status
+from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
 from matchmaker.batch.description.units import known, less, megabytes, real, whole, words
 
@@ -50,7 +50,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     nodes = [
         _node(name, told, queues) for name, told in hosts.items() if told.get("server") != "No"
     ]
-    return nodes, [_queue(told, nodes) for told in queues]
+    behind = by_queue(nodes)
+    return nodes, [_queue(told, behind.get(told.get("queue_name", ""), ())) for told in queues]
 
 
 def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]]) -> Node:
@@ -86,12 +87,11 @@ def _has(hosts: str | None, name: str) -> bool:
     return name in listed_ or bool({"all", "none", "-"}.intersection(listed_))
 
 
-def _queue(told: Mapping[str, str], nodes: Iterable[Node]) -> Queue:
-    name = told.get("queue_name", "")
+def _queue(told: Mapping[str, str], mine: Sequence[Node]) -> Queue:
     opened, _, active = told.get("status", "Open:Active").partition(":")
-    total, free = cpus(nodes, name)
+    total, free = cpus(mine)
     return Queue(
-        name=name,
+        name=told.get("queue_name", ""),
         lrms=LRMS,
         status=status(opened.lower() == "open", active.lower() == "active"),
         total_cpus=total,

@@ -7,10 +7,10 @@ The shapes are those of the PBS Professional Reference Guide (pbsnodes, qstat, *
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from matchmaker.batch.description.records import Node, Queue, cpus, status
+from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
 from matchmaker.batch.description.texts import Text, as_object, flat
 from matchmaker.batch.description.units import less, megabytes, seconds, whole, words
 
@@ -48,7 +48,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     executing = [name for name, told in queues.items() if executes(told)]
     free = tuple(name for name in executing if name not in bound)
     found = [_node(name, told, free) for name, told in nodes.items()]
-    return found, [queue(name, queues[name], LRMS, found) for name in executing]
+    behind = by_queue(found)
+    return found, [queue(name, queues[name], LRMS, behind.get(name, ())) for name in executing]
 
 
 def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
@@ -94,15 +95,15 @@ def executes(told: Mapping[str, str]) -> bool:
     return told.get("queue_type", "Execution")[:1] in "Ee"
 
 
-def queue(name: str, told: Mapping[str, str], lrms: str, nodes: Iterable[Node]) -> Queue:
-    """A queue of PBS or Torque, from its attributes by their names."""
+def queue(name: str, told: Mapping[str, str], lrms: str, mine: Sequence[Node]) -> Queue:
+    """A queue of PBS or Torque, from its attributes by their names, and the nodes behind it."""
     counts = {
         state: whole(number)
         for state, _, number in (
             part.partition(":") for part in words(told.get("state_count"), " ")
         )
     }
-    total, free = cpus(nodes, name)
+    total, free = cpus(mine)
     return Queue(
         name=name,
         lrms=lrms,

@@ -6,7 +6,7 @@ the ad. Reading is in the module of each batch system.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -149,17 +149,30 @@ class Queue:
         )
 
 
-def cpus(nodes: Iterable[Node], queue: str) -> tuple[int | None, int | None]:
+def by_queue(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    """Nodes by the queues that may send jobs to them.
+
+    >>> node = Node(name="n", lrms="x", state="", available=True, queues=("a", "b", "a"))
+    >>> {queue: len(nodes) for queue, nodes in by_queue([node]).items()}
+    {'a': 1, 'b': 1}
+    """
+    made: dict[str, list[Node]] = {}
+    for node in nodes:
+        for queue in dict.fromkeys(node.queues):
+            made.setdefault(queue, []).append(node)
+    return made
+
+
+def cpus(mine: Sequence[Node]) -> tuple[int | None, int | None]:
     """The CPUs of a queue's nodes: all, and the free ones of those that take jobs.
 
     None where it has no nodes.
 
-    >>> nodes = [Node(name=n, lrms="x", state="", available=n == "p", cpus=4, free_cpus=3,
-    ...               queues=("a",)) for n in "pq"]
-    >>> cpus(nodes, "a"), cpus(nodes, "b")
+    >>> nodes = [Node(name=n, lrms="x", state="", available=n == "p", cpus=4, free_cpus=3)
+    ...          for n in "pq"]
+    >>> cpus(nodes), cpus([])
     ((8, 3), (None, None))
     """
-    mine = [node for node in nodes if queue in node.queues]
     if not mine:
         return None, None
     free = sum(node.free_cpus or 0 for node in mine if node.available)

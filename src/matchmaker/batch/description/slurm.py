@@ -7,7 +7,7 @@ that of ``scontrol show nodes|partitions --json`` and, before version 23.02, of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from matchmaker.batch.description.records import (
@@ -17,6 +17,7 @@ from matchmaker.batch.description.records import (
     QUEUEING,
     Node,
     Queue,
+    by_queue,
     cpus,
 )
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
@@ -69,7 +70,10 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 text.skip(line, f"a node, a partition, or a job as {_JOB} has it")
         if not text.content.strip():
             jobs = jobs if jobs is not None else []
-    return nodes, [_queue(entry, nodes, jobs) for entry in partitions]
+    behind = by_queue(nodes)
+    return nodes, [
+        _queue(entry, behind.get(entry["PartitionName"], ()), jobs) for entry in partitions
+    ]
 
 
 _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
@@ -211,10 +215,10 @@ def _partition_of_json(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _queue(
-    told: Mapping[str, str], nodes: Iterable[Node], jobs: Iterable[Mapping[str, str]] | None
+    told: Mapping[str, str], mine: Sequence[Node], jobs: Iterable[Mapping[str, str]] | None
 ) -> Queue:
     name = told["PartitionName"]
-    _, free = cpus(nodes, name)
+    _, free = cpus(mine)
     states = [job.get("State", "") for job in jobs or () if name in words(job.get("Partition"))]
     return Queue(
         name=name,

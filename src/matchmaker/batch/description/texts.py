@@ -18,6 +18,8 @@ MOST: Final = 1 << 28
 """The longest output that is read, in characters."""
 
 _DEEPEST: Final = 64
+_LONGEST: Final = 1000
+"""The longest name within names, in characters: each repeats those that it stands in."""
 
 
 class DescriptionError(ValueError):
@@ -86,7 +88,7 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in entry.items():
         if isinstance(value, dict):
-            if prefix.count(".") < _DEEPEST:
+            if prefix.count(".") < _DEEPEST and len(prefix) + len(name) < _LONGEST:
                 found.update(flat(value, f"{prefix}{name}."))
         elif value is not None:
             found[f"{prefix}{name}"] = _plain(value)

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from matchmaker.batch.description import pbs
-from matchmaker.batch.description.records import Node, Queue
+from matchmaker.batch.description.records import Node, Queue, by_queue
 from matchmaker.batch.description.texts import Text, as_xml
 from matchmaker.batch.description.units import less, megabytes, real, whole, words
 
@@ -54,7 +54,10 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         )
         for node in nodes
     ]
-    return bound, [pbs.queue(name, told, LRMS, bound) for name, told in executing.items()]
+    behind = by_queue(bound)
+    return bound, [
+        pbs.queue(name, told, LRMS, behind.get(name, ())) for name, told in executing.items()
+    ]
 
 
 def _node(told: Mapping[str, str]) -> Node:

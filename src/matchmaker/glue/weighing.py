@@ -1,0 +1,95 @@
+"""How large the ads of a description would be, and which queues are left out so that they fit.
+
+An ad repeats what its queue, cluster, hosts and close storage say. A small file in which many
+queues share one large cluster, or one queue has many views, could else make more than a machine
+holds. What is left out is reported, the largest first, so that a stranger's queues do not push out
+those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from matchmaker.glue.access import RULES
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.records import Bind, Cluster, ComputingElement, Snapshot, Values
+
+LIMIT: Final = 1_000_000, 100
+"""Attributes and list items that the ads of a source may have, and how many more for each of its
+entries. A grid of 5,000 queues with four views each has some 60 for each entry."""
+
+CE_KEY: Final = "glueceuniqueid="
+"""How a key to a queue begins: a cluster has one for each of its queues, which ads leave out."""
+
+_KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
+
+
+def fitting(snapshot: Snapshot, entries: int, report: Report) -> Snapshot:
+    """A snapshot without the queues whose ads would be too large for its number of entries."""
+    some, each = LIMIT
+    most = some + each * entries
+    weigh = _weigher()
+    weights = [weigh(ce) for ce in snapshot.computing_elements]
+    total = sum(weights)
+    if total <= most:
+        return snapshot
+    dropped: set[int] = set()
+    for place in sorted(range(len(weights)), key=weights.__getitem__, reverse=True):
+        if total <= most:
+            break
+        total -= weights[place]
+        dropped.add(place)
+        ce = snapshot.computing_elements[place]
+        said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
+        report(Issue("link.too-many", said, raw=excerpt(ce.id)))
+    kept = (ce for place, ce in enumerate(snapshot.computing_elements) if place not in dropped)
+    return attrs.evolve(snapshot, computing_elements=tuple(kept))
+
+
+def _weigher() -> Callable[[ComputingElement], int]:
+    """How many attributes and list items the ads of a queue have, at most and roughly."""
+    clusters: dict[int, int] = {}
+    seen: set[tuple[int, str]] = set()
+
+    def of_cluster(cluster: Cluster) -> int:
+        if id(cluster) not in clusters:
+            subs = max((_size(sub.values) for sub in cluster.subclusters), default=0)
+            clusters[id(cluster)] = _size(cluster.values) + subs
+        return clusters[id(cluster)]
+
+    def copies(bind: Bind, rules: int) -> int:
+        if bind.se is None or (id(bind.se), bind.mount) in seen:
+            return 0
+        seen.add((id(bind.se), bind.mount))
+        areas = bind.se.areas[:rules]
+        own = max(1, len(areas)) * len(bind.se.values)
+        return own + sum(len(area.values) for area in areas)
+
+    def weigh(ce: ComputingElement) -> int:
+        own = _length(ce.values.get(RULES))
+        rules = [own, *(_length(view.values.get(RULES)) for view in ce.views)]
+        whole = _size(ce.values) + (of_cluster(ce.cluster) if ce.cluster is not None else 0)
+        weight = len(rules) * (whole + own + len(ce.bound))
+        weight += sum(_size(view.values) for view in ce.views) + sum(rules)
+        areas = sum(len(bind.se.areas) for bind in ce.binds if bind.se is not None)
+        close = len(ce.binds)
+        weight += sum(2 * close + min(areas, close * count) for count in rules)
+        return weight + sum(copies(bind, sum(rules)) for bind in ce.binds)
+
+    return weigh
+
+
+def _size(values: Values) -> int:
+    keys = (value for name in _KEYS if isinstance(value := values.get(name), list))
+    return len(values) + sum(
+        not (isinstance(item, str) and item.lower().startswith(CE_KEY))
+        for value in keys
+        for item in value
+    )
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, list) else 0
