@@ -48,8 +48,7 @@ def test_equals_by_chance_where_asked() -> None:
 
 def test_without_rank_the_shortest_response_time_is_best() -> None:
     found = choose("[]")
-    assert names(found) == ["c", "a", "b"]
-    assert [(r.name, r.by) for r in found.refused] == [("d", "rank")]
+    assert names(found) == ["c", "a", "b", "d"]
 
 
 def test_a_queue_whose_rank_is_no_number_is_left_out_with_its_reason() -> None:
@@ -162,7 +161,30 @@ def test_every_refusal_has_the_clause_that_refused(examples: Selection) -> None:
         assert refused.by in ("job", "resource")
         assert refused.clause is not None
         assert refused.clause.value is not True
-        assert refused.reason.endswith(str(refused.clause))
+        if str(refused.clause.expression) == "AuthorizationCheck":
+            assert refused.reason.startswith("it refuses the job: no rule of access covers the job")
+        else:
+            assert refused.reason.endswith(str(refused.clause))
+
+
+def test_the_brokers_own_conditions_are_told_in_words() -> None:
+    queue = """[ CEid = "q"; GlueCEAccessControlBaseRule = { "VO:cms", "DENY:/cms/Role=bad" };
+        GlueCEPolicyMaxTotalJobs = 4; GlueCEStateRunningJobs = 2; GlueCEStateWaitingJobs = 2 ]"""
+    said = {}
+    for vo, fqan in (("lhcb", "/lhcb"), ("cms", "/cms/Role=bad"), ("cms", "/cms")):
+        job = parse_ad(f'[ VirtualOrganisation = "{vo}"; FQAN = "{fqan}"; Rank = 1 ]')
+        [refused] = broker.choose(job, [parse_ad(queue)]).refused
+        assert refused.by == "broker"
+        said[fqan] = refused.reason
+    rules = 'GlueCEAccessControlBaseRule = {"VO:cms", "DENY:/cms/Role=bad"}'
+    assert said == {
+        "/lhcb": f"the broker refuses: no rule of access covers the job ({rules},"
+        ' CertificateSubject = undefined, VirtualOrganisation = "lhcb", FQAN = "/lhcb")',
+        "/cms/Role=bad": f"the broker refuses: a rule of access denies the job ({rules},"
+        ' FQAN = "/cms/Role=bad")',
+        "/cms": "the broker refuses: the queue has as many jobs as it takes"
+        " (GlueCEPolicyMaxTotalJobs = 4, GlueCEStateRunningJobs = 2, GlueCEStateWaitingJobs = 2)",
+    }
 
 
 def test_some_examples_are_refused_for_each_of_the_talks_reasons(examples: Selection) -> None:

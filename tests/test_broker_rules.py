@@ -330,3 +330,15 @@ def test_gang_matching_is_for_each_distinct_list() -> None:
     plan = broker.pool(ads).plan("anyMatch(other.storage.free, target.free > 1)")
     assert plan.steps[0].way == "by value"
     assert plan.steps[0].count <= 4
+
+
+def test_a_job_without_a_rank_takes_a_queue_without_a_response_time_last() -> None:
+    queues = [parse_ad(f"[ CEid = {ad} ]") for ad in (
+        '"told"; GlueCEStateEstimatedResponseTime = 90000', '"silent"',
+        '"wrong"; GlueCEStateEstimatedResponseTime = "soon"',
+    )]  # fmt: skip
+    found = broker.choose(parse_ad("[ ]"), queues)
+    assert [one.name for one in found.ranked] == ["told", "silent"]
+    assert [one.name for one in found.refused] == ["wrong"]
+    own = parse_ad("[ Rank = -other.GlueCEStateEstimatedResponseTime ]")
+    assert [one.name for one in broker.choose(own, queues).ranked] == ["told"]

@@ -11,17 +11,19 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.values import is_error
 from matchmaker.glue import Glue, expires, unwrap
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import an_ad
+from matchmaker.matching.pair import an_ad, describe
 from matchmaker.matching.ranking import best_first, fuzzy
 from matchmaker.matching.selection import Candidate, Each, Refusal, Selection, refused_by
 
@@ -48,7 +50,9 @@ __all__ = [
     "pool",
 ]
 
-DEFAULT_RANK: Final = "-other.GlueCEStateEstimatedResponseTime"
+DEFAULT_RANK: Final = "-(other.GlueCEStateEstimatedResponseTime ?: 2146660842)"
+"""What a job without a rank prefers: the shortest response time. A queue that tells none, as batch
+systems do not, comes last: as with the number of seconds that providers publish for not known."""
 DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
 """What a job without requirements asks for: a queue in production, where one says what it is."""
@@ -137,9 +141,9 @@ def choose(
     system (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them, made once
     for the jobs to come. ``at`` is the time by which an ad must not have expired, now if not given.
     A job without Requirements wants a queue in production; without Rank it prefers the shortest
-    estimated response time. Equal ranks go by name, or by chance where ``tie`` is given;
-    ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite WMS, matchmaking; see
-    docs/broker.md.)
+    estimated response time, and last what tells none. Equal ranks go by name, or by chance where
+    ``tie`` is given; ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite WMS,
+    matchmaking; see docs/broker.md.)
 
     Raises ParseError for an admission that is no expression.
 
@@ -300,7 +304,26 @@ def _refusal(
         return Refusal(name, ad, "expiry", said)
     if decision.overworked:
         return Refusal(name, ad, "job", f"the job refuses: {decision.error}")
-    return refused_by(by.name.lower(), job, name, ad, conditions)
+    found = refused_by(by.name.lower(), job, name, ad, conditions)
+    clause = found.clause
+    if clause is None or is_error(clause.value):
+        return found
+    meant = _meant().get(clause.definition or clause.expression)
+    if meant is None:
+        return found
+    facts = ", ".join(f"{name} = {describe(value)}" for name, value in clause.facts)
+    return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
+
+
+@cache
+def _meant() -> dict[Expr, str]:
+    """What it means that a condition of the broker's is not true, in words: they are long."""
+    return {
+        parse_expr(AUTHORISED): "no rule of access covers the job",
+        parse_expr(authorised("other", RULES)): "no rule of access covers the job",
+        parse_expr(NOT_DENIED): "a rule of access denies the job",
+        parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
+    }
 
 
 def _asking(job: ClassAd) -> ClassAd:

@@ -84,15 +84,18 @@ def test_what_does_not_go_together(classad: Run, words: list[str], message: str)
 def test_what_tells_of_nothing_is_said(classad: Run, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("")
-    for lrms in ("slurm", "torque"):
+    for lrms in ("slurm", "torque", "lsf"):
         done = classad("nodes", "--lrms", lrms, "--saved", empty)
         assert (done.status, done.out) == (2, "")
         assert "an empty output is no description" in done.err
+    empty.write_text("JOBID PARTITION NAME\n")
+    done = classad("nodes", "--lrms", "slurm", "--saved", empty)
+    assert "squeue --noheader --array '--format=Job=%i Partition=%P State=%T'" in done.err
     empty.write_text("No nodes in the system")
     written = tmp_path / "nodes.ad"
     done = classad("nodes", "--lrms", "slurm", "--saved", empty, "--write", written)
     assert done.status == 1
-    assert done.out.startswith("0 worker nodes\n")
+    assert done.out == "0 worker nodes\n"
     assert "slurm told of no worker nodes" in done.err
     assert "scontrol --oneliner show node" in done.err
     assert not written.read_text().strip()

@@ -249,7 +249,7 @@ def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) ->
     assert (done.status, done.out.split()[1]) == (1, "WARNING")
     done = classad("ces", "--ldif", tmp_path / "nothing.ldif", "--check", "--nagios")
     assert (done.status, done.err) == (3, "")
-    assert done.out.startswith("GLUE UNKNOWN - ")
+    assert done.out == f"GLUE UNKNOWN - {tmp_path / 'nothing.ldif'}: No such file or directory\n"
     done = classad("ces", "--ce", examples / "atlfarm006.ad", "--nagios")
     assert done.status == 2
     assert "--check" in done.err
@@ -288,7 +288,25 @@ def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
     assert bad.err.startswith("classad: a query is")
     listed = classad("ces", "--list-attrs")
     assert listed.status == 0
-    assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs$", listed.out, re.MULTILINE)
+    assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs +integer$", listed.out, re.MULTILINE)
+    assert re.search(
+        r"^MaxTime +GlueCEPolicyMaxWall\w+ +integer +minutes$", listed.out, re.MULTILINE
+    )
+
+
+def test_ces_says_what_is_wrong_with_a_query(classad: Run, examples: Path) -> None:
+    site = ("--ldif", examples / "site.ldif")
+    for option in ("--attrs", "--query"):
+        done = classad("ces", *site, option, "FreeCPU" if option == "--attrs" else "FreeCPU>20")
+        assert (done.status, done.out) == (2, "")
+        assert done.err == "classad: queues have no attribute 'FreeCPU'; did you mean FreeCPUs?\n"
+    assert classad("ces", *site, "--query", "FreeCPUs>>20").status == 2
+    assert "virtual organisation" in classad("ces", *site, "--vo", "").err
+    none = classad("ces", *site, "--query", "FreeCPUs>=2000", "--vo", "cms")
+    assert (none.status, none.out) == (1, "")
+    said = "none of 19 queues is left: FreeCPUs>=2000 leaves 0, --vo cms leaves 2"
+    assert none.err == f"classad: {said}\n"
+    assert classad("ces", *site, "--query", "FreeCPUs>=2000", "--json").out == "[]\n"
 
 
 def test_ces_shows_a_vo_what_the_broker_would_let_it_use(classad: Run, tmp_path: Path) -> None:
@@ -386,14 +404,15 @@ def test_publish_says_what_it_needs(
     for words, status, said in (
         (TORQUE, 2, "--lrms needs --endpoint HOST:PORT/INTERFACE"),
         ((*TORQUE, "--endpoint", "ce"), 2, "'ce' is no endpoint"),
-        ((*TORQUE, *OFFER, "--vo", "a b\n"), 0, ""),
+        ((*TORQUE, *OFFER, "--vo", "ab\n"), 0, ""),
+        ((*TORQUE, *OFFER, "--vo", "cms,atlas"), 2, "give several one by one"),
         ((*TORQUE, *OFFER, "--vo", "\u00e9"), 2, "names no virtual organisation"),
         ((*TORQUE, *OFFER, "--nodes", "examples/nodes.ad"), 2, "--nodes needs --ce"),
         ((*TORQUE[:4], *OFFER), 1, "nothing is published: torque told of no queues"),
         (("--ldif", "examples/site.ldif", "--nodes", "examples/nodes.ad"), 2, "--nodes needs"),
         (("--ldif", "examples/site.ldif", "--site", "S"), 2, "are about the queues of --lrms"),
         (("--saved", "x"), 2, "--saved needs --lrms"),
-        ((), 2, "no queues to choose from"),
+        ((), 2, "nothing to publish: give --lrms NAME"),
     ):
         path.unlink(missing_ok=True)
         done = classad("publish", *words, "-o", path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,8 @@ def test_a_subcommand_loads_no_other() -> None:
         "matchmaker.cli.broker_", "matchmaker.cli.flags_", "matchmaker.cli.match_",
     }  # fmt: skip
     assert "ldap3" not in modules
+
+
+def test_words_stay_whole_where_the_terminal_is_narrow(examples: Path) -> None:
+    _, _, shown = with_terminal(["ces", "--ldif", str(examples / "site.ldif")], stdout=True)
+    assert len(re.findall(r'"slurm" +"Production"', shown)) == 5

@@ -285,3 +285,10 @@ def test_what_a_view_denies_the_queue_still_denies() -> None:
     # A queue that only denies what is left of it has nothing to offer.
     [view] = glue.read_ldif(QUEUE.replace("VO:atlas", "VO:cms").splitlines()).computing_elements()
     assert view.eval("CEid") == "c:1/cream-slurm-q/cms"
+
+
+def test_a_queue_whose_id_tells_nothing_has_its_published_name() -> None:
+    [ad] = glue.read_ldif(
+        ["dn: GlueCEUniqueID=urn:q,o=grid", "objectClass: GlueCE", "GlueCEName: long"]
+    ).computing_elements()
+    assert (ad.eval("QueueName"), ad.eval("LRMSType")) == ("long", UNDEFINED)

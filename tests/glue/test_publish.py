@@ -383,6 +383,8 @@ def test_each_queue_has_the_hosts_that_it_may_use(tmp_path: Path) -> None:
         ('[ CEid = "q" ]', None, " ", [], "a site needs a name"),
         ('[ CEid = "q" ]', None, "S", [""], "no virtual organisation"),
         ('[ CEid = "q" ]', None, "S", ["a\nb"], "no virtual organisation"),
+        ('[ CEid = "q" ]', None, "S", ["cms atlas"], "give several one by one"),
+        ('[ CEid = "q" ]', None, "S", ["VOMS:cms"], "begins with a slash"),
     ],
 )
 def test_what_does_not_place_a_queue(
@@ -390,6 +392,13 @@ def test_what_does_not_place_a_queue(
 ) -> None:
     with pytest.raises(ValueError, match=said):
         glue.place([parse_ad(ad)], endpoint, site=site, vos=vos)
+
+
+def test_a_file_that_cannot_be_written_has_the_name_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "site.ldif"
+    with pytest.raises(OSError, match="No such file") as caught:
+        glue.write_ldif([parse_ad(QUEUE)], path)
+    assert caught.value.filename == str(path)
 
 
 def test_what_queues_say_of_themselves_stays() -> None:

@@ -127,3 +127,12 @@ def test_damaged_packed_files_are_refused(place: int, byte: int) -> None:
     if damaged != packed:
         with pytest.raises(ValueError, match="packed by gzip"):
             glue.read(io.BytesIO(damaged))
+
+
+def test_what_was_read_is_shown_in_a_line() -> None:
+    site = glue.read_ldif(EXAMPLE)
+    kinds = "4 sites, 7 clusters, 17 computing elements, 4 storage elements"
+    assert repr(site) == f"<Glue: {kinds}; 51 findings>"
+    assert repr(site.snapshot) == f"<Snapshot: {kinds}>"
+    with pytest.raises(KeyError, match="no queue has the CEid 'x'"):
+        site.provenance("x")

@@ -30,8 +30,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        status = _fail(f"{name}{error.strerror or error}", 2)
+        from matchmaker.cli.output import complaint
+
+        status = _fail(complaint(error), 2)
     except _refusals() as error:
         status = _fail(str(error), 1)
     except (ValueError, RecursionError, MemoryError) as error:

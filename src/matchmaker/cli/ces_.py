@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 
 import click
 
+from matchmaker import ClassAd
 from matchmaker.cli import queues
-from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table
 from matchmaker.glue.access import RULES, admits
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
-from matchmaker.glue.query import parse_query, short_names, value_of
+from matchmaker.glue.query import check_name, parse_query, short_name, short_names, value_of
+from matchmaker.glue.schema import attribute
 from matchmaker.glue.typed import doubts
 from matchmaker.matching.pair import describe
 
 ATTRIBUTES = (
     "LRMSType,GlueCEStateStatus,GlueCEStateFreeCPUs,GlueCEInfoTotalCPUs,GlueCEStateWaitingJobs,"
-    "GlueCEPolicyMaxCPUTime,GlueHostMainMemoryRAMSize,GlueHostBenchmarkSI00"
+    "GlueCEPolicyMaxCPUTime,GlueCEPolicyMaxWallClockTime,GlueHostMainMemoryRAMSize,"
+    "GlueHostBenchmarkSI00"
 )
 
 
@@ -34,7 +40,7 @@ ATTRIBUTES = (
     metavar="A,B,…",
     help="The attributes to show, by full or short names.",
 )
-@click.option("--list-attrs", is_flag=True, help="Show the short names and what they mean.")
+@click.option("--list-attrs", is_flag=True, help="Show the short names, what they mean, and units.")
 @click.option("--check", is_flag=True, help="Show what was mended or doubted in the data instead.")
 @click.option("--nagios", is_flag=True, help="With --check: one line and a status for Nagios.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
@@ -62,9 +68,11 @@ def command(
     if nagios and not check:
         raise click.UsageError("--nagios needs --check: it is a form of its findings")
     if list_attrs:
-        show(table(["name", "attribute"], short_names().items(), whole=(0, 1)))
+        show(table(["name", "attribute", "type", "unit"], _names(), whole=(0, 1)))
         return 0
     conditions = parse_query(query) if query is not None else ()
+    if vo is not None and re.fullmatch(r"[\w.-]+", vo, re.ASCII) is None:
+        raise click.UsageError(f"--vo takes the name of a virtual organisation: found {vo!r}")
     if nagios:
         return _nagios(places)
     known = queues.read(places)
@@ -95,11 +103,15 @@ def command(
             print(count(total(issue for _, issue in found), "finding"))
         return 1 if found else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
+    for name in (*names, *(condition.name for condition in conditions)):
+        check_name(name, known.ads)
+    tests: dict[str, Callable[[ClassAd], bool]] = {str(each): each.holds for each in conditions}
+    if vo is not None:
+        tests[f"--vo {vo}"] = lambda ad: admits(ad.eval(RULES), vo)
     rows = [
         (queue.name, [value_of(queue.ad, name) for name in names])
         for queue in known.all
-        if all(condition.holds(queue.ad) for condition in conditions)
-        and (vo is None or admits(queue.ad.eval(RULES), vo))
+        if all(test(queue.ad) for test in tests.values())
     ]
     if as_json:
         print_json(
@@ -108,10 +120,27 @@ def command(
                 for name, values in rows
             ]
         )
+    elif not rows:
+        kept = (f"{text} leaves {sum(map(test, known.ads))}" for text, test in tests.items())
+        said = f"none of {count(len(known.all), 'queue')} is left: {', '.join(kept)}"
+        print(printable(f"classad: {said}"), file=sys.stderr)
     else:
         shown = [[name, *map(describe, values)] for name, values in rows]
-        show(table(["computing element", *map(_short, names)], shown, whole=(0,)))
+        # Lists may fold; a number or a word stands on one line.
+        lists = {place for _, values in rows for place, value in enumerate(values, 1)
+                 if isinstance(value, (list, ClassAd))}  # fmt: skip
+        whole = [place for place in range(len(names) + 1) if place not in lists]
+        show(table(["computing element", *map(short_name, names)], shown, whole=whole))
     return 0 if rows else 1
+
+
+def _names() -> Iterator[tuple[str, str, str, str]]:
+    """Short names, the attributes that they mean, and how these are counted."""
+    for short, name in short_names().items():
+        known = attribute(name)
+        kind, unit = ("string", "none") if known is None else (known.classad, known.unit)
+        several = known is not None and known.multi
+        yield short, name, f"list of {kind}s" if several else kind, unit if unit != "none" else ""
 
 
 def _findings(known: queues.Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
@@ -128,7 +157,7 @@ def _nagios(places: queues.Sources) -> int:
     try:
         known = queues.read(places)
     except (OSError, ValueError) as error:
-        text = " ".join(printable(str(error)).replace("|", "/").split())
+        text = " ".join(printable(complaint(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")
         return 3
     levels: Counter[str] = Counter()
@@ -141,11 +170,3 @@ def _nagios(places: queues.Sources) -> int:
     word = ("OK", "WARNING", "CRITICAL")[status]
     print(f"GLUE {word} - {count(len(known.all), 'queue')}, {words} | {data}")
     return status
-
-
-def _short(attribute: str) -> str:
-    """A column's heading: the attribute without the words that all of its class share."""
-    for prefix in ("GlueCEState", "GlueCEInfo", "GlueCEPolicy", "GlueHost"):
-        if attribute.startswith(prefix):
-            return attribute[len(prefix) :]
-    return attribute

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +11,7 @@ from typing import Any
 
 from matchmaker import ClassAd, write_ads
 from matchmaker.batch import Description, DescriptionError, describe, read_description
-from matchmaker.batch.description import commands
+from matchmaker.batch.description import spoken
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import sources
@@ -54,8 +53,7 @@ def description(lrms: str, saved: tuple[str, ...]) -> Description:
 
 def nothing(lrms: str, what: str = "queues") -> str:
     """What to say where a batch system told of no nodes or queues."""
-    asked = ", ".join(shlex.join(argv) for argv in commands(lrms))
-    return f"{lrms} told of no {what}; its description is what these print: {asked}"
+    return f"{lrms} told of no {what}; its description is what these print: {spoken(lrms)}"
 
 
 def _text(path: str) -> str:
@@ -69,6 +67,8 @@ def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_
         print_json([{name: plain(ad.eval(name)) for name in ad} for ad in ads])
         return
     print(count(len(ads), noun))
+    if not ads:
+        return
     rows = [[_cell(ad, name) for name in columns] for ad in ads]
     heads = [_SHOWN.get(name, name.lower()) for name in columns]
     show(table(heads, rows, right=range(3, len(columns)), whole=(0,)))

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -29,12 +30,29 @@ def show(part: RenderableType) -> None:
     """Prints a table or a text."""
     out = console()
     if out.is_terminal:
+        # Where even the columns that never fold have no room, the terminal itself breaks the lines.
+        out.width = max(out.width, _least(part))
         out.print(part)
         return
     with out.capture() as captured:
         out.print(part)
     # Tables fill their last column with spaces, which no file needs.
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+_LEAST = 20
+"""The width that a column of longer texts has at least, if it may fold."""
+
+
+def _least(part: RenderableType) -> int:
+    """The width that a table needs to be read; 0 for anything else."""
+    if not isinstance(part, Table):
+        return 0
+    longest = (
+        (max(cell_len(str(cell)) for cell in (column.header, *column.cells)), column.no_wrap)
+        for column in part.columns
+    )
+    return sum((wide if whole else min(wide, _LEAST)) + 2 for wide, whole in longest)
 
 
 def table(
@@ -61,6 +79,14 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     for name, value in pairs:
         made.add_row(name, Text(printable(str(value))))
     return made
+
+
+def complaint(error: Exception) -> str:
+    """What an error says, for people: of a file its name and what is wrong with it."""
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror or error}"
+    return str(error)
 
 
 def count(number: int, noun: str) -> str:

@@ -75,11 +75,15 @@ def command(
             "--lrms needs --endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream: a batch"
             " system does not know where a grid submits its jobs"
         )
+    if lrms is None and not places.any:
+        raise click.UsageError(
+            "nothing to publish: give --lrms NAME, --ce FILE, --ldif FILE or --ldap URL"
+        )
     offer = _Offer(endpoint, site, vos, split)
     issues: list[glue.Issue] = []
     told = glue.Snapshot((), (), (), ())
     left_out = False
-    if places.any or lrms is None:
+    if places.any:
         known = queues.read(places)
         if not known.whole:
             print("classad: nothing is published: the sources are not whole", file=sys.stderr)

@@ -23,7 +23,7 @@ from matchmaker.glue.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
-from matchmaker.glue.issues import Issue, Issues, Report
+from matchmaker.glue.issues import Issue, Issues, Report, total
 from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
 from matchmaker.glue.place import place
 from matchmaker.glue.records import Snapshot
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, repr=False)
 class Glue:
     """A snapshot of an information system.
 
@@ -74,6 +74,9 @@ class Glue:
 
     snapshot: Snapshot
     issues: tuple[Issue, ...]
+
+    def __repr__(self) -> str:
+        return f"<Glue: {self.snapshot.summary}; {total(self.issues)} findings>"
 
     def computing_elements(self, choose: Choice = first) -> list[ClassAd]:
         """The ads of its queues, one for each VO view, as a broker matches them.
@@ -104,7 +107,7 @@ class Glue:
             for view in ce.views:
                 if f"{ce.id}/{view.id}" == ce_id:
                     return provenance(ce, view, choose)
-        raise KeyError(ce_id)
+        raise KeyError(f"no queue has the CEid {ce_id!r}")
 
 
 def read_ldif(

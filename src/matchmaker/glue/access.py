@@ -16,6 +16,7 @@ from matchmaker.classad import UNDEFINED, Value
 
 RULES: Final = "GlueCEAccessControlBaseRule"
 _ALL: Final = "all"
+_VO: Final = re.compile(r"[\w.-]+", re.ASCII)
 _RULE: Final = re.compile(r"(?:DENY:|VOMS:|VO:).+|/.+CN=.+", re.DOTALL)
 
 
@@ -86,6 +87,11 @@ def rule(vo: str) -> str:
         text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
     if not (text.isascii() and text.isprintable()) or not is_rule(text):
         raise ValueError(f"{vo!r} names no virtual organisation, group, role or subject")
+    kind, _, name = text.partition(":")
+    if kind.upper() == "VO" and not _VO.fullmatch(name):
+        raise ValueError(f"{vo!r} is no name of a virtual organisation; give several one by one")
+    if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
+        raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
     return text
 
 

@@ -196,6 +196,8 @@ def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
     if parts is not None:
         contact, lrms, queue = parts
         found |= {"GlobusResourceContactString": contact, "LRMSType": lrms, "QueueName": queue}
+    elif isinstance(named := ce.values.get("GlueCEName"), str):
+        found["QueueName"] = named  # an id of GLUE 2.0 may be any URI
     preferred = ce.values.get("GlueCEInfoLRMSType")
     if isinstance(preferred, str):
         found["LRMSType"] = preferred

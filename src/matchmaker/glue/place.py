@@ -80,8 +80,8 @@ def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
         raise ValueError("an ad of a queue has neither a CEid nor a QueueName and an LRMSType")
     if endpoint is None:
         raise ValueError(
-            f"{queue} is a queue of {lrms}; to be published it needs the endpoint that jobs are"
-            " submitted to, such as ce.site.org:8443/cream"
+            f"{queue} is a queue of {lrms}; to be published it needs the endpoint (--endpoint) that"
+            " jobs are submitted to, such as ce.site.org:8443/cream"
         )
     known = _ENDPOINT.fullmatch(endpoint)
     if known is None or not 0 < int(known["port"]) < 1 << 16:

@@ -136,7 +136,10 @@ class _Check:
 
     def homeless(self, kind: str, ident: str) -> None:
         """Tells of what belongs to no site."""
-        said = f"no site is told for this {kind}; it is published apart, as {NOWHERE!r}"
+        said = (
+            f"no site is told for this {kind}, by --site or its ad; it is published apart,"
+            f" as {NOWHERE!r}"
+        )
         self.report(Issue("publish.no-site", said, raw=excerpt(ident)))
 
     def clusters(self, snapshot: Snapshot) -> dict[tuple[str, ...], Cluster]:

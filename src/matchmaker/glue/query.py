@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.likeness import closest
 from matchmaker.glue.access import RULES
 from matchmaker.glue.schema import attribute, attributes
 
@@ -54,6 +55,9 @@ _PREFIXES: Final = (
     *("GlueCEState", "GlueCEInfo", "GlueCEPolicy", "GlueCE", "GlueSubCluster"),
     *("GlueHostNetworkAdapter", "GlueHostProcessor", "GlueHostMainMemory", "GlueHostBenchmark"),
 )
+_OTHERS: Final = frozenset({"glue2", *map(str.lower, SHORT.values())})
+"""Names that queues have and the schema of GLUE 1.3 has not, in small letters."""
+
 _CONDITION = re.compile(r'\s*([\w.]+)\s*(>=|<=|!=|==|=|>|<)\s*("[^"]*"|[^,"]*?)\s*(?:,|\Z)')
 _ORDER: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -97,6 +101,37 @@ def full_name(name: str) -> str:
     return known.name if known is not None else _folded().get(name.lower(), name)
 
 
+def short_name(name: str) -> str:
+    """The attribute's name less what its class shares, where that means the attribute still.
+
+    >>> short_name("GlueHostMainMemoryRAMSize"), short_name("GlueSubClusterUniqueID")
+    ('RAMSize', 'GlueSubClusterUniqueID')
+    """
+    rests = (name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix))
+    return next((rest for rest in rests if short_names().get(rest) == name), name)
+
+
+def check_name(name: str, ads: Iterable[ClassAd]) -> None:
+    """Refuse a name that means no attribute of queues and that none of the ads has.
+
+    Raises:
+        ValueError: with the name that was probably meant.
+
+    >>> check_name("freecpu", [])
+    Traceback (most recent call last):
+    ...
+    ValueError: queues have no attribute 'freecpu'; did you mean FreeCPUs?
+    """
+    first = name.partition(".")[0]
+    folded = first.lower()
+    known = folded in _folded() or folded in _OTHERS or attribute(first) is not None
+    if known or any(first in ad for ad in ads):
+        return
+    meant = closest(name, {each.lower(): each for pair in short_names().items() for each in pair})
+    hint = f"did you mean {meant}?" if meant else "--list-attrs shows those that there are"
+    raise ValueError(f"queues have no attribute {name!r}; {hint}")
+
+
 def value_of(ad: ClassAd, name: str) -> Value:
     """The value of an attribute by its short or full name, or by its path in nested ads.
 
@@ -122,6 +157,9 @@ class Condition:
     name: str
     sign: str
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.sign}{self.text}"
 
     def holds(self, ad: ClassAd) -> bool:
         """Whether it holds for an ad; never for what is not known.
@@ -175,7 +213,8 @@ def parse_query(text: str) -> tuple[Condition, ...]:
     place = 0
     while place < len(text):
         match = _CONDITION.match(text, place)
-        if match is None or not match[3]:
+        # A value that begins as a sign does is a sign mistyped, such as >>.
+        if match is None or not match[3] or match[3][0] in "<>=!~":
             rest = text[place:].strip()[:100]
             said = "a query is name=value, name>=value, …, with commas between: found"
             raise ValueError(f"{said} {rest!r}")

@@ -98,7 +98,7 @@ class ComputingElement:
     bound: tuple[str, ...] = ()
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, repr=False)
 class Snapshot:
     """The records of an information system, in the order they were published."""
 
@@ -106,6 +106,19 @@ class Snapshot:
     clusters: tuple[Cluster, ...]
     computing_elements: tuple[ComputingElement, ...]
     storage_elements: tuple[StorageElement, ...]
+
+    @property
+    def summary(self) -> str:
+        """How many records there are of each kind."""
+        return (
+            f"{len(self.sites)} sites, {len(self.clusters)} clusters,"
+            f" {len(self.computing_elements)} computing elements,"
+            f" {len(self.storage_elements)} storage elements"
+        )
+
+    def __repr__(self) -> str:
+        # Not the records: an information system has tens of thousands of them.
+        return f"<Snapshot: {self.summary}>"
 
 
 def texts(value: Value | None) -> list[str]:

@@ -158,7 +158,8 @@ def test_slurm_in_lines() -> None:
     (queue,) = found.queues
     assert facts(queue, "GlueCEStateRunningJobs", "GlueCEStateWaitingJobs") == [1, 1]
     assert facts(queue, "GlueCEPolicyMaxWallClockTime", "IsDefault") == [2880, True]
-    assert found.issues == ("lines: expected a node, a partition or a job, left out 'nonsense'",)
+    expected = "a node, a partition, or a job as Job=%i Partition=%P State=%T has it"
+    assert found.issues == (f"lines: expected {expected}, left out 'nonsense'",)
 
 
 WRONG = {

@@ -6,6 +6,7 @@ module of each batch system knows its output, ``records`` what all have in commo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -66,6 +67,15 @@ def commands(lrms: str) -> tuple[tuple[str, ...], ...]:
     return _system(lrms).commands
 
 
+def spoken(lrms: str) -> str:
+    """The commands of `commands` in a line, as a shell takes them.
+
+    >>> spoken("torque")
+    'pbsnodes -x; qstat -Q -f'
+    """
+    return "; ".join(map(shlex.join, commands(lrms)))
+
+
 def describe(lrms: str, ask: Ask = ask) -> Description:
     """Asks the batch system that is installed here for its nodes and queues.
 
@@ -91,15 +101,19 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
     for text in texts:
         if len(text.content) > MOST:
             raise text.wrong(f"it has more than {MOST >> 20} million characters")
-    nodes, queues = _system(lrms).read(texts)
+    system = _system(lrms)
     if texts and not any(text.content.strip() for text in texts):
         sources = ", ".join(text.source for text in texts)
-        raise DescriptionError(f"{sources}: nothing at all; an empty output is no description")
+        raise DescriptionError(
+            f"{sources}: nothing at all; an empty output is no description, these print one:"
+            f" {spoken(lrms)}"
+        )
+    nodes, queues = system.read(texts)
     if texts and not (nodes or queues):
         for text in texts:
             if text.skipped:
                 raise text.wrong(
-                    f"nothing in it is of {lrms}; is it the output of another command?"
+                    f"nothing in it is of {lrms}; expected is what these print: {spoken(lrms)}"
                 )
     return Description(
         lrms,
@@ -137,4 +151,5 @@ __all__ = [
     "describable",
     "describe",
     "read_description",
+    "spoken",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -28,7 +29,8 @@ def ask(argv: Sequence[str]) -> str:
         ended = run(argv, seconds=SECONDS, most=MOST, env={**os.environ, "LC_ALL": "C"})
     except NoProgramError:
         raise DescriptionError(
-            f"{name}: no such command here; give what it prints in files instead"
+            f"{name}: no such command here; save elsewhere what {shlex.join(argv)!r} and the"
+            " others print, and give the files (--saved)"
         ) from None
     except ProgramError as error:
         raise DescriptionError(f"{name}: {error}") from None

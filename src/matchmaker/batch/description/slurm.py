@@ -25,10 +25,11 @@ from matchmaker.batch.description.units import less, real, seconds, whole, words
 
 LRMS: Final = "slurm"
 
+_JOB: Final = "Job=%i Partition=%P State=%T"
 COMMANDS: Final = (
     ("scontrol", "--oneliner", "show", "node"),
     ("scontrol", "--oneliner", "show", "partition"),
-    ("squeue", "--noheader", "--array", "--format=Job=%i Partition=%P State=%T"),
+    ("squeue", "--noheader", "--array", f"--format={_JOB}"),
 )
 
 _PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
@@ -66,7 +67,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 jobs = jobs if jobs is not None else []
                 jobs.append(words_)
             elif words_ or line.strip() not in _NOTHING:
-                text.skip(line, "a node, a partition or a job")
+                text.skip(line, f"a node, a partition, or a job as {_JOB} has it")
         if not text.content.strip():
             jobs = jobs if jobs is not None else []
     behind = by_queue(nodes)
