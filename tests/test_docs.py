@@ -24,8 +24,10 @@ from hypothesis import settings
 
 from matchmaker import parse_expr
 from matchmaker.batch import description
+from matchmaker.batch.description import texts
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import literal
+from matchmaker.glue import blocks, documents, glue20, issues, ldap, ldif, weighing
 from tests.oracle.differences import DIFFERENCES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -266,6 +268,20 @@ def test_language_has_an_example_of_every_function() -> None:
 def test_every_difference_is_described() -> None:
     listed = re.findall(r"^\| ([^|`]+?) \|", text_of("docs/differences.md"), re.MULTILINE)
     assert {known.name for known in DIFFERENCES} <= set(listed)
+
+
+def test_the_bounds_of_descriptions_are_those_of_the_code() -> None:
+    section = text_of("docs/safety.md").partition("## Descriptions")[2].partition("\n## ")[0]
+    said = re.findall(r"^\| [^|]+ \| ([\d,; ]+) \|$", section, re.MULTILINE)
+    server = ldap.Bounds()
+    assert said == [
+        f"{blocks.LINE_LIMIT:,}", f"{ldif.ENTRY_LIMIT:,}", f"{ldif.VALUES_LIMIT:,}",
+        f"{server.value:,}", f"{server.message:,}", f"{server.answer:,}", f"{server.entries:,}",
+        f"{server.timeout:.0f}, {server.total:.0f}",
+        f"{documents.DOCUMENT_LIMIT:,}", f"{documents.OBJECTS_LIMIT:,}",
+        "{:,}; {:,}".format(*weighing.LIMIT), "{:,}; {:,}".format(*glue20.LINKS),
+        f"{issues.KEPT_ISSUES:,}", f"{texts.MOST:,}",
+    ]  # fmt: skip
 
 
 def test_performance_shows_what_the_benchmark_prints() -> None:

@@ -308,7 +308,7 @@ def test_the_command_says_why_a_server_is_not_read(
     assert refused.returncode == 2
     said = refused.stderr.replace("self signed", "self-signed")  # older versions of OpenSSL
     assert said == (
-        f"classad: LDAP search at {url} under 'o=grid and o=glue': "
+        f"classad: LDAP search at {url} under o=grid and o=glue: "
         "the certificate does not verify: self-signed certificate; it was held against "
         "the certificates of the system; --ldap-ca FILE (ca_file) names others\n"
     )

@@ -262,7 +262,8 @@ class _Search:
             if missing == len(roots):
                 raise ConnectionError("the server has neither")
         except (OSError, ValueError) as error:
-            where = f"LDAP search at {self.server} under {chosen or 'o=grid and o=glue'!r}"
+            under = repr(chosen) if chosen else "o=grid and o=glue"
+            where = f"LDAP search at {self.server} under {under}"
             raise ConnectionError(f"{where}: {error}") from error
         finally:
             if wire is not None:
