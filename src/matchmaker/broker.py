@@ -203,7 +203,10 @@ def pool(ces: Glue | Iterable[ClassAd]) -> Pool:
     """
     from matchmaker.matching.pool import Pool
 
-    return Pool.of_named(named(_ads(ces)), key=NAMES[0])
+    made = Pool.of_named(named(_ads(ces)), key=NAMES[0])
+    # What all jobs meet, the broker's own conditions, is looked at now: the first need not wait.
+    choose(ClassAd(), made)
+    return made
 
 
 def choose_many(
