@@ -48,8 +48,9 @@ CASES ?= 1000000
 SEED ?=
 
 .PHONY: nightly
-nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor's own library
+nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor's own library, and attack
 	$(BIN)/python -m tests.oracle.nightly --cases $(CASES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.attack.run $(if $(SEED),--seed $(SEED))
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Check style and likely bugs
