@@ -271,7 +271,7 @@ def test_the_document_says_every_bound() -> None:
         bounds.MAX_DEPTH, bounds.MAX_STEPS, bounds.MAX_TEXT, bounds.MAX_ITEMS, bounds.MAX_PATTERN,
         bounds.MAX_EXPANDED, bounds.MAX_GROUPS, bounds.MAX_SUBJECT, bounds.SECONDS,
         bounds.RECURSION,
-        parser.MAX_NESTING, parser.MAX_TEXT, parser._KEEP, stream.MAX_AD, blocks.LINE_LIMIT,
+        parser.MAX_NESTING, parser.MAX_TEXT, stream.MAX_AD, blocks.LINE_LIMIT,
         ldif.ENTRY_LIMIT, bind.MAX_STEPS, trace.MAX_PARTS, trace.MAX_NESTED, known._MOST,
         accounts.LOOKUP,
     }  # fmt: skip

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from matchmaker import ParseError, parse_ad, parse_expr
-from matchmaker.classad import parser
 from matchmaker.classad.parser import MAX_NESTING
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
 
@@ -219,16 +218,3 @@ def test_white_space_in_times_is_no_riddle() -> None:
     assert_gives(f'relTime("1d{" " * 20_000}2h")', timedelta(days=1, hours=2))
     assert_gives(f'absTime("2004-01-01{" " * 20_000}00:00Z") == absTime("2004-01-01T00:00Z")', True)
     assert_gives(f'relTime("{" " * 20_000}soon")', ERROR)
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = parser._Texts()
-    monkeypatch.setattr(parser, "_known", known)
-    monkeypatch.setattr(parser, "_KEEP", 5000)
-    for number in range(1000):
-        assert str(parse_expr(f"a + {number}")) == f"a + {number}"
-        assert sum(map(len, known)) <= known.size <= 5000
-    assert len(known) > 100
-    long = " + ".join(["a"] * 2000)
-    assert parse_expr(long) is parse_expr(long)
-    assert long not in known

@@ -1,6 +1,7 @@
 """The ClassAd language: text, trees, values and ads. Knows nothing of jobs, grids or batches."""
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.cache import forget
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import dumps, parse_ad, parse_ads, read_ads, write_ads
 from matchmaker.classad.nodes import Expr
@@ -19,6 +20,7 @@ __all__ = [
     "UndefinedType",
     "Value",
     "dumps",
+    "forget",
     "is_error",
     "parse_ad",
     "parse_ads",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import AdExpr, Expr, Literal
 from matchmaker.classad.times import parse_absolute, parse_relative
@@ -18,6 +19,8 @@ MAX_NESTING: Final = 200
 
 MAX_TEXT: Final = 1 << 24
 """How many characters an expression or an ad may have."""
+
+_known: Final[Cache[str, Expr]] = Cache("expressions by text", 1 << 24)
 
 
 def parse_expr(text: str) -> Expr:
@@ -31,7 +34,7 @@ def parse_expr(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    return _known[text]
+    return _known[text] or _known.put(text, _parse(text, "expression"))
 
 
 def parse_ad_expr(text: str) -> AdExpr:
@@ -54,32 +57,6 @@ def _parse(text: str, start: str) -> Any:
             hint="give the inner parts names of their own",
         )
     return tree
-
-
-_KEEP: Final = 1 << 20
-"""How many characters of texts are remembered; their nodes take a hundred times as many bytes."""
-
-_LONG: Final = 4096
-"""Longer texts are not remembered: they do not come again."""
-
-
-class _Texts(dict[str, Expr]):
-    """Expressions by their text, filled as they are asked for; what comes often is soon back."""
-
-    size = 0
-
-    def __missing__(self, text: str) -> Expr:
-        expression: Expr = _parse(text, "expression")
-        if len(text) <= _LONG:
-            self.size += len(text)
-            if self.size > _KEEP:
-                self.clear()
-                self.size = len(text)
-            self[text] = expression
-        return expression
-
-
-_known: Final = _Texts()
 
 
 def constant_call(function: str, arguments: tuple[Expr, ...]) -> Expr | None:

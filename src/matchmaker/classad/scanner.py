@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from matchmaker.classad.ad import ClassAd, canonical_names
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import ListExpr, Literal
+from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.parser import MAX_TEXT, parse_expr
-
-_T = TypeVar("_T")
-
-_KEEP: Final = 1 << 14
-"""How many texts each table remembers before it starts anew: what comes often is soon back."""
 
 _LONG: Final = 500
 """Longer texts are not remembered: they do not come again."""
@@ -80,26 +77,20 @@ def _plain_list(text: str) -> ListExpr | None:
     return ListExpr(tuple(items))
 
 
-class _Values(dict[str, Any]):
-    """What expressions' texts are, filled as they are asked for."""
-
-    def __missing__(self, text: str) -> Any:
-        return _remember(self, text, read_value(text))
+_values: Final[Cache[str, Any]] = Cache("values by text", 1 << 23)
+"""What expressions' texts are."""
 
 
-def _remember(table: dict[str, _T], text: str, found: _T) -> _T:
-    """What was found for a text, now in the table too."""
-    if len(text) <= _LONG:
-        if len(table) >= _KEEP:
-            table.clear()
-        table[text] = found
+def _value(text: str) -> Any:
+    found = _values[text]
+    if found is None:
+        found = read_value(text)
+        if len(text) <= _LONG:
+            _values.put(text, found)
     return found
 
 
-_values: Final = _Values()
-
-
-class _Assignments(dict[str, tuple[str, Any]]):
+class _Assignments(Cache[str, tuple[str, Any]]):
     """What texts of assignments say: a name in small letters and what an ad holds under it.
 
     Filled as they are asked for, by a pattern of a name and the text of an expression. Raises
@@ -107,18 +98,22 @@ class _Assignments(dict[str, tuple[str, Any]]):
     the first: ads made of these need no table of their spellings.
     """
 
-    __slots__ = ("_folded", "_pattern", "_spelled")
+    __slots__ = ("_folded", "_pattern", "_spelled", "read")
 
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        super().__init__()
+    def __init__(self, name: str, pattern: re.Pattern[str]) -> None:
+        super().__init__(f"{name} by text", 1 << 23)
         self._pattern = pattern
-        self._folded: dict[str, str] = {}
-        self._spelled: dict[str, tuple[str, Any]] = {}
+        self.read = cast("Callable[[str], tuple[str, Any]]", self.__getitem__)
+        self._folded: Cache[str, str] = Cache(f"names in {name}", 1 << 20)
+        self._spelled: Cache[str, tuple[str, Any]] = Cache(f"spelled {name} by text", 1 << 22)
 
     def __missing__(self, text: str) -> tuple[str, Any]:
+        known = super().__missing__(text)
+        if known is not None:
+            return known
         # Most of what is new is a string or a number, plain at a glance, under a known name.
         before, _, value = text.partition(" = ")
-        folded = self._folded.get(before)
+        folded = self._folded[before]
         held: Any
         if folded is None or not value:
             name, held = self._read(text)
@@ -131,23 +126,25 @@ class _Assignments(dict[str, tuple[str, Any]]):
             held = int(value)
         else:
             held = self._read(text)[1]
-        assignment = folded, held
-        # As _remember() does, whose call is saved here: this is most of what reading does.
-        if len(text) <= _LONG:
-            if len(self) >= _KEEP:
-                self.clear()
-            self[text] = assignment
-        return assignment
+        return self._remember(self, text, (folded, held))
 
     def spelled(self, text: str) -> tuple[str, Any]:
         """The same with the name as it is written, in any spelling."""
-        return self._spelled.get(text) or _remember(self._spelled, text, self._read(text))
+        return self._spelled[text] or self._remember(self._spelled, text, self._read(text))
+
+    def _remember(
+        self, table: Cache[str, tuple[str, Any]], text: str, found: tuple[str, Any]
+    ) -> tuple[str, Any]:
+        if len(text) <= _LONG:
+            # Plain values take no more than their text, and an object or two beside it.
+            table.put(text, found, 0 if isinstance(found[1], Expr) else 200 + 8 * len(text))
+        return found
 
     def _read(self, text: str) -> tuple[str, Any]:
         match = self._pattern.fullmatch(text)
         if match is None:
             raise ParseError("not a plain assignment")
-        return match[1], _values[match[2]]
+        return match[1], _value(match[2])
 
     def _fold(self, name: str, before: str) -> str:
         """A name in small letters, one string for all ads; what stands before ` = ` is noted."""
@@ -155,7 +152,7 @@ class _Assignments(dict[str, tuple[str, Any]]):
         if canonical_names({folded: name}) is not None:
             raise ParseError("not the first spelling")
         if before.strip(_SPACES) == name:
-            _remember(self._folded, before, folded)
+            self._folded.put(before, folded)
         return folded
 
 
@@ -165,11 +162,12 @@ class _Assignments(dict[str, tuple[str, Any]]):
 # its strings may hold anything. What was taken is not given back (`+` after a quantifier), so that
 # the time is linear in the text.
 _new: Final = _Assignments(
+    "assignments",
     re.compile(
         r"""\s*+(?!(?i:true|false|undefined|error|is|isnt)\b)([A-Za-z_]\w*+)\s*+="""
         r"""((?:[^;"'\[\]/]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|/(?![/*]))*+)""",
         re.ASCII | re.DOTALL,
-    )
+    ),
 )
 # What stands before a semicolon that is in no string, or (second group) a quote without its end.
 _PART: Final = re.compile(r"""((?:[^;"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")++);?|(")""", re.DOTALL)
@@ -187,7 +185,7 @@ def read_flat_ad(text: str) -> ClassAd | None:
     parts = body.split(";")
     try:
         # A semicolon in a string leaves quotes without their ends, which are not plain.
-        content = dict(map(_new.__getitem__, parts))
+        content = dict(map(_new.read, parts))
     except ParseError:
         return _spelled_ad(_new, parts) or _spelled_ad(_new, _cut(body))
     return ClassAd.of(content) if len(content) == len(parts) else None
@@ -212,7 +210,7 @@ def _spelled_ad(table: _Assignments, texts: list[str]) -> ClassAd | None:
 # --- the old format -------------------------------------------------------------------------------
 
 PLAIN_LINES: Final = _Assignments(
-    re.compile(r"""[ \t]*+([A-Za-z_]\w*+)[ \t]*+=([^\\'\n\r]*+)""", re.ASCII)
+    "lines", re.compile(r"""[ \t]*+([A-Za-z_]\w*+)[ \t]*+=([^\\'\n\r]*+)""", re.ASCII)
 )
 """Lines of the old format whose text the new format reads alike: no backslash, no quoted name."""
 

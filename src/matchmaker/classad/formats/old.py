@@ -45,7 +45,7 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    plain, of = PLAIN_LINES.__getitem__, ClassAd.of
+    plain, of = PLAIN_LINES.read, ClassAd.of
     for text, number, lines in _whole_ads(pieces, report):
         if not _is_text(text):
             yield from _read_lines(lines, number, report, _quick_assignment)

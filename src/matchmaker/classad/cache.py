@@ -1,0 +1,142 @@
+"""Caches that are bounded in bytes. Every cache of the library is one of these.
+
+Texts, names and expressions come from strangers, so a count of entries bounds nothing: an entry is
+charged for its key, its value and the trees that they hold (``footprint``). What has a small, fixed
+domain may use ``functools.cache`` instead; docs/safety.md lists both kinds, and a test holds the
+list to the code. All locks of caches are here.
+
+A library for this would do less: cachetools counts values alone, locks and reorders at each hit,
+and knows no way to empty all caches at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+from weakref import WeakSet
+
+from matchmaker.classad.footprint import size_of
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_P = ParamSpec("_P")
+
+LARGEST: Final = 1 << 4
+"""An entry that takes more than this fraction of a cache is not kept: it hardly comes again."""
+
+ENTRY: Final = 200
+"""Bytes of an entry beside its key and value: its place in the table, and a tuple or two."""
+
+_lock = threading.RLock()
+_caches: Final[WeakSet[Cache[Any, Any]]] = WeakSet()
+
+
+class Cache(dict[_K, _V | None]):
+    """Values by key, up to `most` bytes; ``cache[key]`` is None for what is not kept.
+
+    A hit costs no more than that of a dict. New entries fill one half; when it is full it becomes
+    the older half, whose entries move back as they are used, and the former older half is dropped.
+    So what has not been used for longest goes. Any thread may use a cache at any time.
+
+    >>> squares = Cache[int, int]("squares", 1 << 20)
+    >>> squares[7], squares.put(7, 49), squares[7]
+    (None, 49, 49)
+    """
+
+    __slots__ = ("__weakref__", "_older", "_taken", "_taken_older", "dropped", "most", "name")
+
+    def __init__(self, name: str, most: int, dropped: Callable[[], object] = lambda: None) -> None:
+        """`dropped` is called whenever entries have been dropped."""
+        super().__init__()
+        self.name = name
+        self.most = most
+        self.dropped = dropped
+        self._older: dict[_K, _V | None] = {}
+        self._taken = self._taken_older = 0
+        with _lock:
+            _caches.add(self)
+
+    # Caches are told apart, not compared.
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes are taken, by the estimate of ``size_of``."""
+        return self._taken + self._taken_older
+
+    def __missing__(self, key: _K) -> _V | None:
+        found = self._older.get(key)
+        return self.put(key, found) if found is not None else None
+
+    def put(self, key: _K, value: _V, size: int = 0) -> _V:
+        """Keeps a value, if it is not too large; gives it back. `size` is known to the caller."""
+        size = ENTRY + (size or size_of(key) + size_of(value))
+        if size * LARGEST <= self.most:
+            with _lock:
+                full = 2 * (self._taken + size) > self.most
+                if full:
+                    self._older, self._taken_older = dict(self), self._taken
+                    self._empty()
+                self[key] = value
+                # What is put again counts twice until its half is dropped: never too little.
+                self._taken += size
+            if full:
+                self.dropped()
+        return value
+
+    def forget(self) -> None:
+        """Drops all entries."""
+        with _lock:
+            self._older, self._taken_older = {}, 0
+            self._empty()
+        self.dropped()
+
+    def _empty(self) -> None:
+        self.clear()
+        self._taken = 0
+
+
+def remembered(name: str, most: int) -> Callable[[Callable[_P, _V]], Callable[_P, _V]]:
+    """Makes a pure function of hashable arguments remember its results.
+
+    >>> @remembered("doubles", 1 << 20)
+    ... def double(text: str) -> str: return 2 * text
+    >>> double("ab")
+    'abab'
+    """
+
+    def around(function: Callable[_P, _V]) -> Callable[_P, _V]:
+        cache: Cache[Any, tuple[_V]] = Cache(name, most)
+
+        @wraps(function)
+        def call(*args: _P.args, **more: _P.kwargs) -> _V:
+            key = (args, *more.items()) if more else args
+            found = cache[key]
+            return (found or cache.put(key, (function(*args, **more),)))[0]
+
+        call.cache = cache  # type: ignore[attr-defined]
+        return call
+
+    return around
+
+
+def forget() -> None:
+    """Empties every cache of the library, those of all pools too. Answers stay the same.
+
+    Useful where memory counts more than time, as in a long-lived service between two bursts. What
+    the caller's own ads, expressions and pools hold stays.
+
+    >>> import matchmaker as mm
+    >>> mm.forget()
+    """
+    for cache in caches():
+        cache.forget()
+
+
+def caches() -> Iterable[Cache[Any, Any]]:
+    """All caches that there are, in no order."""
+    with _lock:
+        return list(_caches)
