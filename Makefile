@@ -53,9 +53,16 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	$(BIN)/python -m tests.attack.run $(if $(SEED),--seed $(SEED))
 
 .PHONY: lint
-lint: $(VENV)/.installed-dev ## Check style and likely bugs
+lint: $(VENV)/.installed-dev ## Check style and likely bugs, workflows, forms and CITATION.cff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms \
+		.github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/wish.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config \
+		.github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/zizmor --offline --quiet --pedantic .github/workflows
 
 .PHONY: format
 format: $(VENV)/.installed-dev ## Put the code into the one format
@@ -65,6 +72,24 @@ format: $(VENV)/.installed-dev ## Put the code into the one format
 .PHONY: types
 types: $(VENV)/.installed-dev ## Check types
 	$(BIN)/mypy
+
+.PHONY: coverage
+coverage: $(VENV)/.installed-dev ## Measure which lines and branches the tests without servers reach
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not service' --cov --cov-report=html:build/coverage \
+		--cov-report=term:skip-covered $(PYTEST_ARGS)
+
+.PHONY: docs
+docs: $(VENV)/.installed-docs ## Build the documentation site in build/site, and check every link
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python tools/check_site.py build/site
+
+.PHONY: release-check
+release-check: $(VENV)/.installed-release ## Build what a release would upload, and check it
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tools/check_release.py dist
 
 .PHONY: wheel-test
 wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the checkout
@@ -128,6 +153,14 @@ $(VENV)/.installed: $(VENV)/.backend pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[docs]'
+	@touch $@
+
+$(VENV)/.installed-release: $(VENV)/.installed
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[release]'
 	@touch $@
 
 $(VENV)/.installed-fuzz: $(VENV)/.installed-dev

@@ -207,7 +207,9 @@ def test_there_are_examples() -> None:
 # --- that the documents are whole -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize(
+    "path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=name_of
+)
 def test_links_lead_somewhere(path: Path) -> None:
     text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
