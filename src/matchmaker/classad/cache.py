@@ -3,7 +3,7 @@
 Texts, names and expressions come from strangers, so a count of entries bounds nothing: an entry is
 charged for its key, its value and the trees that they hold (``footprint``). What has a small, fixed
 domain may use ``functools.cache`` instead; docs/safety.md lists both kinds, and a test holds the
-list to the code. All locks of caches are here.
+list to the code.
 
 A library for this would do less: cachetools counts values alone, locks and reorders at each hit,
 and knows no way to empty all caches at once.
@@ -11,13 +11,13 @@ and knows no way to empty all caches at once.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from matchmaker.classad.footprint import size_of
+from matchmaker.classad.locks import Lock
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -29,7 +29,7 @@ LARGEST: Final = 1 << 4
 ENTRY: Final = 200
 """Bytes of an entry beside its key and value: its place in the table, and a tuple or two."""
 
-_lock = threading.RLock()
+_lock: Final = Lock()
 _caches: Final[WeakSet[Cache[Any, Any]]] = WeakSet()
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import threading
 from datetime import datetime
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from matchmaker.classad.locks import Lock
 from matchmaker.classad.values import ErrorType
 
 _table: Final[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
-_lock: Final = threading.Lock()
+_lock: Final = Lock()
 
 
 class Interned(type):

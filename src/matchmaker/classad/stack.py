@@ -8,17 +8,18 @@ with room enough: what it gives depends neither on who asks nor on what was aske
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
+
+from matchmaker.classad.locks import Lock
 
 _T = TypeVar("_T")
 
 ROOM: Final = 10_000
 """How many calls may stand in each other: twice what the deepest evaluation takes."""
 
-_lock: Final = threading.Lock()
+_lock: Final = Lock()
 # Whoever has room at this moment; the limit before the first of them came, and the one since.
 _guests: Final[list[int]] = []
 _limits: Final = [0, 0]

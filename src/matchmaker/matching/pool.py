@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, overload
 
@@ -196,6 +196,10 @@ class Pool:
             f"an ad has {self.key} = {shorten(describe(value), 60)}; "
             f"a key is a string or an integer: {shown}"
         )
+
+    def __reduce__(self) -> tuple[Callable[..., Pool], tuple[object, ...]]:
+        # Pickled and copied as its ads: columns, masks and locks belong to one pool.
+        return Pool.of_named, (self.snapshot().named(), self.key)
 
     def __len__(self) -> int:
         return len(self._store)

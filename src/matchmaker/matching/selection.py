@@ -82,6 +82,10 @@ class Each(Sequence[_T]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[type[tuple[_T, ...]], tuple[tuple[_T, ...]]]:
+        # Pickled as a tuple: how the things are made stays in this process.
+        return tuple, (tuple(self),)
+
     def __repr__(self) -> str:
         # Not the things themselves: to make them all may take long.
         return f"<{len(self)}, each made when it is asked for>"

@@ -23,7 +23,7 @@ from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
-from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values
 from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.decision import Decision, decide
@@ -179,6 +179,14 @@ class Snapshot:
             raise KeyError(key)
         return self.view.ad(row)
 
+    def __reduce__(self) -> tuple[Callable[..., Snapshot], tuple[object, ...]]:
+        # Pickled as its ads: columns, masks and locks belong to this process.
+        return _snapshot_of, (self.named(),)
+
+    def named(self) -> list[tuple[str, ClassAd]]:
+        """The ads with their keys."""
+        return list(zip(self.view.keys.of(self.view.rows().tolist()), self, strict=True))
+
     def _row(self, key: str) -> int | None:
         return self._index.get(key, self.view.keys.__getitem__)
 
@@ -299,3 +307,9 @@ class Snapshot:
         rows = self.view.rows()
         vector = Evaluator(self.view, job, (Side.JOB, "")).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
+
+
+def _snapshot_of(ads: Iterable[tuple[str, ClassAd]]) -> Snapshot:
+    store = Store()
+    store.extend(ads)
+    return Snapshot(store.view(), Cache())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from threading import Lock
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.locks import Lock
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED

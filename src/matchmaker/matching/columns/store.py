@@ -6,7 +6,6 @@ before it is changed, so that whoever matches against a view is not disturbed an
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, canonical_names
+from matchmaker.classad.locks import Lock
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same
@@ -118,7 +118,7 @@ class Store:
         self._size = self._dead = self._changes = 0
         self._due = SETTLE_EVERY
         self._views: WeakSet[View] = WeakSet()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @classmethod
     def restored(cls, attribute: str, parts: Parts) -> Store:
