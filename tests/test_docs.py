@@ -22,6 +22,7 @@ import attrs
 import pytest
 from hypothesis import settings
 
+import matchmaker as mm
 from matchmaker import parse_expr
 from matchmaker.batch import description
 from matchmaker.batch.description import texts
@@ -228,6 +229,18 @@ def test_the_readme_tells_what_the_makefile_does() -> None:
 def test_every_document_is_linked_from_the_readme() -> None:
     linked = set(re.findall(r"\((docs/\w+\.md)\)", text_of("README.md")))
     assert linked == {name_of(path) for path in DOCUMENTS} - {"README.md"}
+
+
+def test_every_document_is_in_the_site() -> None:
+    listed = re.findall(r"^ +- .+: (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
+    docs = ROOT / "docs"
+    assert sorted(listed) == sorted(p.relative_to(docs).as_posix() for p in docs.rglob("*.md"))
+
+
+def test_every_public_name_has_an_entry_in_the_reference() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/reference/*.md"))
+    shown = re.findall(r"^::: matchmaker\.(\w+)$", pages, re.MULTILINE)
+    assert sorted(shown) == sorted({*mm.__all__, "testing"})
 
 
 def test_what_a_batch_system_is_asked_is_told_to_the_letter() -> None:
