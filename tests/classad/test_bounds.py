@@ -13,7 +13,8 @@ import regex
 
 from matchmaker import parse_ad, parse_expr
 from matchmaker.classad import bounds, parser, trace
-from matchmaker.classad.bounds import MAX_KEPT, SECONDS, Budget
+from matchmaker.classad.bounds import SECONDS, Budget
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.formats import stream
 from matchmaker.classad.functions import accounts, patterns
 from matchmaker.classad.functions.patterns import search
@@ -152,14 +153,14 @@ def test_a_pattern_within_itself_may_match() -> None:
 
 
 def test_patterns_are_kept_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = patterns._Patterns()
+    kept: Cache[Any, Any] = Cache("test", 1 << 21, patterns._purge)
     monkeypatch.setattr(patterns, "_patterns", kept)
     assert value('regexp("a{1000}b", "x")') is False
     [one] = kept.values()
     for number in range(400):
         assert value(f'regexp("c{{1000}}{number}", "x")') is False
-        assert kept.size <= MAX_KEPT
-    assert 0 < len(kept) < 300
+        assert kept.bytes <= kept.most
+    assert kept["a{1000}b", ""] is None
     assert one not in kept.values()
     noted = vars(regex._main)["_locale_sensitive"]
     assert len(noted) < 300, "the library keeps none of them either"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
@@ -252,9 +253,11 @@ def first_text(ad: ClassAd, attributes: Iterable[str]) -> str | None:
     return next((value for value in values if isinstance(value, str) and value), None)
 
 
-# How each name was spelled first. Ads that spell all their names so need no table of their own.
+# How each name was spelled first. Ads that spell all their names so need no table of their own, and
+# so rest on this one: nothing is ever dropped from it.
 _spelled: Final[dict[str, str]] = {}
-_MOST_SPELLINGS: Final = 1 << 16
+MOST_SPELLINGS: Final = 1 << 15
+LONGEST_SPELLING: Final = 100
 
 
 def canonical_names(names: dict[str, str]) -> dict[str, str] | None:
@@ -264,30 +267,28 @@ def canonical_names(names: dict[str, str]) -> dict[str, str] | None:
     (None, {'onlyhere': 'ONLYHERE'})
     """
     for folded, name in names.items():
-        if folded not in _spelled and len(_spelled) < _MOST_SPELLINGS and len(name) <= 200:
+        if folded not in _spelled and len(name) <= LONGEST_SPELLING:
+            if len(_spelled) >= MOST_SPELLINGS:
+                return names
             _spelled.setdefault(folded, name)
         if _spelled.get(folded) != name:
             return names
     return None
 
 
-# The names of ads, as they are spelled: their folded forms, and what `canonical_names` gives.
-_shapes: Final[dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, str] | None]]] = {}
-_MOST_SHAPES: Final = 1 << 12
-_LARGEST_SHAPE: Final = 500
+_Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None]"
+"""The folded forms of an ad's names, and what `canonical_names` gives of them."""
+
+_shapes: Final[Cache[tuple[str, ...], _Shape]] = Cache("names of ads", 1 << 23)
 
 
-def _shape(names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str] | None]:
-    shape = _shapes.get(names)
+def _shape(names: tuple[str, ...]) -> _Shape:
+    shape = _shapes[names]
     if shape is None:
         for name in names:
             _check(name)
         folded = tuple(intern(ascii_fold(name)) for name in names)
         # Of a name that comes twice, the first spelling.
         spelled = dict(zip(reversed(folded), reversed(names), strict=True))
-        shape = folded, canonical_names(spelled)
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        if len(names) <= _LARGEST_SHAPE:
-            _shapes[names] = shape
+        shape = _shapes.put(names, (folded, canonical_names(spelled)))
     return shape

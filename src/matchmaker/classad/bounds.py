@@ -37,9 +37,6 @@ MAX_EXPANDED: Final = 50_000
 MAX_GROUPS: Final = 250
 """How deep the groups of a regular expression may stand in each other; PCRE allows as many."""
 
-MAX_KEPT: Final = 300_000
-"""How large the compiled regular expressions may be that are kept, together: about 25 MB."""
-
 MAX_SUBJECT: Final = 2**17
 """How many characters a text may have in which a regular expression is searched."""
 

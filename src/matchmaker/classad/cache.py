@@ -23,7 +23,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 _P = ParamSpec("_P")
 
-LARGEST: Final = 1 << 4
+LARGEST: Final = 1 << 3
 """An entry that takes more than this fraction of a cache is not kept: it hardly comes again."""
 
 ENTRY: Final = 200
@@ -90,9 +90,11 @@ class Cache(dict[_K, _V | None]):
     def forget(self) -> None:
         """Drops all entries."""
         with _lock:
+            some = self._taken + self._taken_older > 0
             self._older, self._taken_older = {}, 0
             self._empty()
-        self.dropped()
+        if some:
+            self.dropped()
 
     def _empty(self) -> None:
         self.clear()

@@ -46,6 +46,7 @@ class Expr(metaclass=Interned):
     run: Callable[..., Value] | None = attrs.field(init=False, default=None)
     uses: int = attrs.field(init=False, default=0)
     weight: int = attrs.field(init=False, default=0)
+    mentions: Any = attrs.field(init=False, default=None)
 
     def __str__(self) -> str:
         from matchmaker.classad.unparse import unparse

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import attrs
 
 from matchmaker.classad import Value
+from matchmaker.classad.cache import remembered
 from matchmaker.glue.clean_entries import ENTRY_RULES, Case, EntryRule
 from matchmaker.glue.clean_texts import TEXT_RULES, UNLIMITED, TextRule
 
@@ -69,7 +69,7 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
     return meant
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered("cleaning rules by attribute", 1 << 20)
 def _rules_about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
     return tuple(rule for rule in TEXT_RULES if rule.id in rules and rule.about(name))
 

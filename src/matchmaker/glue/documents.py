@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -20,7 +20,7 @@ from matchmaker.glue.blocks import Readable
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import rdn
-from matchmaker.glue.schema import ancestry, attribute, classes
+from matchmaker.glue.schema import ObjectClass, ancestry, attributes, classes
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
@@ -36,7 +36,6 @@ _TEXT_LIMIT = 1 << 16
 _CHUNK = 1 << 16
 _SWELL = 16
 _ASSOCIATIONS = "associations"
-_KEPT = lru_cache(maxsize=1 << 12)  # names come from strangers
 
 Field = tuple[str, str]
 
@@ -59,24 +58,31 @@ class _Object:
         return f"{own},{self.above.dn}" if self.above is not None else f"{own},o=glue"
 
 
-@_KEPT
 def _kind(name: str) -> str | None:
     """The class that an object's name means; None where it means none that is read."""
     known = classes().get(f"glue2{name.lower()}")
     return known.name if known is not None and known.name.lower() in glue20.IDS else None
 
 
-@_KEPT
+@cache  # of each class of the schema
+def _attributes(owners: tuple[ObjectClass, ...]) -> Mapping[str, str]:
+    """The attributes of some classes by short name in lower case: ``GLUE2EntityName`` by ``name``.
+
+    Where two classes have one, that of the last counts.
+    """
+    found = {}
+    for owner in owners:
+        for name, known in attributes().items():
+            if known.owner == owner.name and name.startswith(owner.name.lower()):
+                found[name.removeprefix(owner.name.lower())] = known.name
+    return found
+
+
 def _attribute(kind: str, short: str) -> str | None:
-    """The attribute of a class that a short name means: ``GLUE2EntityName`` for ``Name``."""
-    for known in reversed(ancestry(kind)):
-        found = attribute(f"{known.name}{short}")
-        if found is not None and found.owner == known.name:
-            return found.name
-    return None
+    """The attribute of a class that a short name means; None for an unknown class or name."""
+    return _attributes(ancestry(kind)).get(short.lower())
 
 
-@_KEPT
 def _key(kind: str, other: str) -> str | None:
     """The attribute of a class that holds the id of another: a share's of its endpoint."""
     names = [name.name.removeprefix("GLUE2") for name in reversed(ancestry(f"GLUE2{other}"))]

@@ -10,7 +10,6 @@ nested them: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Final
 
@@ -95,7 +94,6 @@ def link(
     return _Linker(known, report, rules, Allowance(most, "links", report)).all()
 
 
-@lru_cache(maxsize=1 << 12)
 def _short(name: str) -> str:
     known = attribute(name)
     return name if known is None else known.name.removeprefix(known.owner) or known.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -171,7 +171,6 @@ def _own(made: ObjectClass) -> frozenset[str]:
     return frozenset(name.lower() for name in (*made.must, *made.may))
 
 
-@lru_cache(maxsize=1 << 13)
 def attribute(name: str) -> Attribute | None:
     """The attribute of that name, in any case; None where neither schema has it.
 

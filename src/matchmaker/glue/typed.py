@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.cache import Cache
+from matchmaker.classad.footprint import size_of
 from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
 from matchmaker.glue.entries import Attributes, Entry
@@ -126,9 +127,7 @@ def values(
         name = spelling if known is None else known.name
         kept: list[Value] = []
         for raw in texts:
-            # Long texts are not worth their place in the cache, and strangers could fill it.
-            meant = _meant if len(raw) <= 200 else _meant.__wrapped__
-            value, findings = meant(spelling, raw, rules)
+            value, findings = _meanings[spelling, raw, rules] or _meant(spelling, raw, rules)
             for finding in findings:
                 say(finding)
             if value is not None:
@@ -144,12 +143,27 @@ def values(
     return found
 
 
+_Meaning: TypeAlias = "tuple[Value | None, tuple[Finding, ...]]"
+
 # The same few texts fill a dump: versions, statuses, zeros, tags of software.
-@lru_cache(maxsize=1 << 15)
-def _meant(
-    spelling: str, raw: str, rules: frozenset[str]
-) -> tuple[Value | None, tuple[Finding, ...]]:
-    """The cleaned value of one text, None for an empty one, and what the rules found."""
+_meanings: Final[Cache[tuple[str, str, frozenset[str]], _Meaning]] = Cache(
+    "values of descriptions by text", 1 << 24
+)
+_LONG: Final = 200
+"""Longer texts are not kept: they do not come again."""
+
+
+def _meant(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
+    """The cleaned value of one text, None for an empty one, and what the rules found; kept."""
+    meaning = _found(spelling, raw, rules)
+    if len(spelling) + len(raw) <= _LONG:
+        # Each finding holds the text once more.
+        size = (2 + len(meaning[1])) * (size_of(spelling) + size_of(raw)) + size_of(meaning)
+        _meanings.put((spelling, raw, rules), meaning, size)
+    return meaning
+
+
+def _found(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
     if not (text := raw.strip()):
         return None, ()
     known = attribute(spelling)

@@ -7,21 +7,22 @@ are evaluated on many rows is in ``columns``.
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, SupportsFloat, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeVar
 
 import attrs
 import numpy as np
 
+from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import Cache, Masks, ranks
+from matchmaker.matching.columns.masks import EACH, FLAT, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from matchmaker.matching.assignment import Assignment, Policy
-
-MOST_KEPT: Final = 1 << 24
-"""How many rows the matches of clusters may have together that are kept for jobs to come."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -94,6 +92,11 @@ class Matches:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __sizeof__(self) -> int:
+        """The bytes of the arrays, for caches."""
+        arrays = (self.row_array, self.rank_array, self._unranked)
+        return 500 + sum(array.nbytes for array in arrays)
+
     def __repr__(self) -> str:
         first = zip(self._names.of(self.row_array[:5].tolist()), self.rank_array, strict=False)
         shown = ", ".join(f"{printable(shorten(key, 60))}: {rank:g}" for key, rank in first)
@@ -126,26 +129,26 @@ class Plan:
         return "\n".join(map(str, self.steps))
 
 
-_Found = TypeVar("_Found", bound=Sized)
+_Found = TypeVar("_Found")
 
 
 def _each_once(
     jobs: Iterable[ClassAd],
     cluster: Callable[[ClassAd], Hashable],
     find: Callable[[ClassAd], _Found],
+    rows: int,
 ) -> Iterator[_Found]:
-    """What is found for each job, in order; for jobs of one cluster it is found once."""
-    known: OrderedDict[Hashable, _Found] = OrderedDict()
-    held = 0
+    """Finds something for each job, in order; for jobs of one cluster once, while it is kept."""
+    known: bounded.Cache[Hashable, _Found] = bounded.Cache(
+        "matches of alike jobs", FLAT + EACH * rows
+    )
     for job in jobs:
         name = cluster(job)
-        found = known.get(name)
+        found = known[name]
         if found is None:
-            found = known[name] = find(job)
-            held += len(found)
-            while held > MOST_KEPT and len(known) > 1:
-                held -= len(known.popitem(last=False)[1])
-        yield found
+            found = known.put(name, find(job))
+        # What is derived of it later hangs on the copy.
+        yield copy(found)
 
 
 class Snapshot:
@@ -253,7 +256,7 @@ class Snapshot:
 
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
         """See :meth:`Pool.match_many`."""
-        return _each_once(some_ads(jobs), self.cluster, self.match)
+        return _each_once(some_ads(jobs), self.cluster, self.match, self.view.size)
 
     def decide(
         self,
@@ -284,7 +287,7 @@ class Snapshot:
         def one(job: ClassAd) -> Decision:
             return self.decide(job, conditions, expired, both_ways=both_ways)
 
-        return _each_once(some_ads(jobs), clusters.of, one)
+        return _each_once(some_ads(jobs), clusters.of, one, self.view.size)
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """See :meth:`Pool.assign`."""

@@ -9,6 +9,8 @@ from typing import Final
 
 import attrs
 
+from matchmaker.classad.cache import Cache
+from matchmaker.classad.footprint import size_of
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -31,11 +33,6 @@ SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
 
 _MOVING: Final = VOLATILE | {"eval"}
 _APART: Final = VOLATILE | REFLECTIVE
-
-MOST_PARTS: Final = 256
-LONGEST: Final = 256
-MOST_KEPT: Final = 512
-"""Outlines of so many expressions are kept, each of at most so many parts with texts so long."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -65,10 +62,9 @@ class Outline:
     stated: tuple[tuple[Attr, str, str], ...]
     plain: bool
     reflective: bool
-    small: bool
 
 
-_kept: Final[dict[Expr, Outline]] = {}
+_kept: Final[Cache[Expr, Outline]] = Cache("outlines of requirements", 1 << 23)
 
 
 def outline(root: Expr) -> Outline:
@@ -79,13 +75,11 @@ def outline(root: Expr) -> Outline:
     >>> found.names, [text for _, text, _ in found.stated], found.moving
     (('other', 'Ram', 'MY', 'Want'), ['other.Ram', 'MY.Want'], True)
     """
-    found = _kept.get(root)
+    found = _kept[root]
     if found is None:
         found = _read(root)
-        if found.small:
-            if len(_kept) >= MOST_KEPT:
-                _kept.clear()
-            _kept[root] = found
+        # The parts of an outline take about as much as the tree.
+        _kept.put(root, found, 2 * size_of(root) + size_of(found.stated))
     return found
 
 
@@ -104,7 +98,6 @@ def _read(root: Expr) -> Outline:
         tuple((node, text, text.lower()) for node, text in texts),
         all(map(_is_plain, nodes)),
         any(isinstance(node, Call) and ascii_fold(node.function) in REFLECTIVE for node in nodes),
-        len(nodes) <= MOST_PARTS and all(map(_is_short, nodes)),
     )
 
 
@@ -136,9 +129,3 @@ def _is_plain(node: Expr) -> bool:
     if isinstance(node, Call):
         return ascii_fold(node.function) not in _APART
     return not isinstance(node, AdExpr)
-
-
-def _is_short(node: Expr) -> bool:
-    if isinstance(node, Literal):
-        return not isinstance(node.value, str) or len(node.value) <= LONGEST
-    return not isinstance(node, Attr) or len(node.name) <= LONGEST

@@ -18,7 +18,6 @@ from matchmaker.classad import bounds
 from matchmaker.classad.bounds import (
     MAX_EXPANDED,
     MAX_GROUPS,
-    MAX_KEPT,
     MAX_PATTERN,
     MAX_SUBJECT,
     RECURSION,
@@ -26,6 +25,7 @@ from matchmaker.classad.bounds import (
     TOO_MANY_SECONDS,
     Budget,
 )
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, wrong
 from matchmaker.classad.pcre import expanded, nesting, translated
@@ -38,31 +38,27 @@ if TYPE_CHECKING:
 def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
     if len(pattern) > MAX_PATTERN:
         return ErrorType(f"the pattern has {len(pattern)} characters, at most {MAX_PATTERN}")
-    return _patterns[pattern, options]
+    found = _patterns[pattern, options]
+    if found is None:
+        size = _SMALLEST + min(expanded(pattern), MAX_EXPANDED)
+        found = _patterns.put((pattern, options), _compile(pattern, options), size * _BYTES)
+    return found
 
 
-class _Patterns(dict[tuple[str, str], "regex.Pattern[str] | ErrorType"]):
-    """Compiled patterns, filled as they are asked for, and emptied when they are too large."""
+def _purge() -> None:
+    """Empties the tables of the regex module, which notes every pattern."""
+    import regex
 
-    size = 0
-
-    def __missing__(self, key: tuple[str, str]) -> regex.Pattern[str] | ErrorType:
-        size = _SMALLEST + min(expanded(key[0]), MAX_EXPANDED)
-        made = _compile(*key)
-        self.size += size
-        if self.size > MAX_KEPT:
-            import regex
-
-            self.clear()
-            # It notes every pattern, compiled without a trace or not.
-            regex.purge()
-            self.size = size
-        self[key] = made
-        return made
+    regex.purge()
 
 
 _SMALLEST: Final = 20
-_patterns: Final = _Patterns()
+_BYTES: Final = 84
+"""Bytes of a compiled pattern for each element that it has with its repetitions written out."""
+
+_patterns: Final[Cache[tuple[str, str], regex.Pattern[str] | ErrorType]] = Cache(
+    "regular expressions", 36 << 20, _purge
+)
 
 
 def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
+from matchmaker.classad.cache import remembered
 from matchmaker.classad.functions.registry import FUNCTIONS
 from matchmaker.classad.likeness import closest
 
@@ -19,7 +19,7 @@ STEPS: Final = 500
 """What looking for another name costs an evaluation."""
 
 
-@lru_cache(maxsize=256)
+@remembered("functions that may be meant", 1 << 16)
 def instead(name: str) -> str:
     """The function that was probably meant, or empty.
 

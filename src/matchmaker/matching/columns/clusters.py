@@ -15,7 +15,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Column
 from matchmaker.matching.columns.contents import identity
-from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, Names, hides, names_in
+from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, hides, names_in
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 _BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)
@@ -41,7 +41,6 @@ class Clusters:
         self._also = [names_in(expression) for expression in also]
         self._hidden = hides(columns)
         self._leads: dict[str, _Leads] = {}
-        self._expressions: dict[Expr, Names] = {}
 
     def of(self, job: ClassAd) -> Hashable:
         """The cluster of a job: equal for jobs that match the same rows with the same ranks."""
@@ -81,9 +80,7 @@ class Clusters:
         """Adds what an attribute of the job leads to; true where that cannot be told."""
         if not isinstance(content, Expr):
             return False
-        names = self._expressions.get(content)
-        if names is None:
-            names = self._expressions[content] = names_in(content)
+        names = names_in(content)
         pending += names.mentioned
         return names.opaque or names.random
 

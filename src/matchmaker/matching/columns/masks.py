@@ -8,7 +8,6 @@ depend on what was asked before.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, Final, TypeAlias
 
@@ -16,8 +15,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker.classad import cache
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.locks import Lock
+from matchmaker.classad.footprint import size_of
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
@@ -27,7 +27,7 @@ from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers
-from matchmaker.matching.columns.work import Costly, Spent, Work
+from matchmaker.matching.columns.work import COSTLY_BYTES, Costly, Spent, Work
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 MOST_GROUPS: Final = 16
@@ -59,50 +59,46 @@ class Kept:
     work: int
     problem: str | None
 
-    @property
-    def bytes(self) -> int:
-        """How much room it takes."""
-        return self.array.nbytes + (self.spent.each.nbytes if self.spent.each is not None else 0)
+    def __sizeof__(self) -> int:
+        """The bytes that it takes."""
+        each = self.spent.each
+        more = size_of((self.stamps, self.problem)) + (each.nbytes if each is not None else 0)
+        return _OBJECTS + self.array.nbytes + more
+
+
+_OBJECTS: Final = 500
+"""Bytes of what is kept, of its counts and of its array, without the elements."""
+
+FLAT: Final = 1 << 24
+EACH: Final = 1 << 8
+"""Bytes of masks and ranks that a pool keeps, and more for each of its rows."""
 
 
 class Cache:
-    """Masks of clauses and ranks of rows, those used last, up to a number of bytes together."""
+    """Masks of clauses and ranks of rows, and what expressions of the rows came to that took much.
 
-    def __init__(self, most: int = 1 << 28) -> None:
-        self._most = most
-        self._bytes = 0
-        self._kept: OrderedDict[Any, Kept] = OrderedDict()
-        self._lock = Lock()
-        self.costly: Costly = {}
-        """What expressions of the ads came to that took much."""
+    They are kept from job to job. With no bytes to begin with no masks and ranks are kept.
+    """
 
-    def get(self, key: Any, stamps: Stamps, size: int) -> Kept | None:
+    def __init__(self, flat: int = FLAT) -> None:
+        self._flat = flat
+        self._kept: cache.Cache[Hashable, Kept] = cache.Cache("masks and ranks of a pool", flat)
+        self.costly: Costly = cache.Cache("costly values of a pool", COSTLY_BYTES)
+
+    def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
         """What is kept under a key, if its columns have not changed, else None."""
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is None:
-                return None
-            if kept.stamps != stamps or len(kept.array) != size:
-                self._drop(key)
-                return None
-            self._kept.move_to_end(key)
+        kept = self._kept[key]
+        if kept is not None and kept.stamps == stamps and len(kept.array) == size:
             return kept
+        return None
 
-    def put(self, key: Any, kept: Kept) -> None:
+    def put(self, key: Hashable, kept: Kept) -> None:
         """Keeps something, in the place of what has not been used for longest."""
-        with self._lock:
-            if key in self._kept:
-                self._drop(key)
-            self._kept[key] = kept
-            self._bytes += kept.bytes
-            while self._bytes > self._most and len(self._kept) > 1:
-                self._drop(next(iter(self._kept)))
+        self._kept.most = self._flat and self._flat + EACH * len(kept.array)
+        self._kept.put(key, kept)
 
     def __len__(self) -> int:
         return len(self._kept)
-
-    def _drop(self, key: Any) -> None:
-        self._bytes -= self._kept.pop(key).bytes
 
 
 class Masks:

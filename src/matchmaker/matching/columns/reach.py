@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -106,9 +105,17 @@ class Names:
         return self.my | self.target | self.bare | self.any
 
 
-@lru_cache(maxsize=4096)
 def names_in(root: Expr) -> Names:
-    """The names in an expression, and whether it can lead to others or is left to chance."""
+    """The names in an expression, and whether it can lead to others or is left to chance.
+
+    They are noted on the node, and given up with it.
+    """
+    if root.mentions is None:
+        object.__setattr__(root, "mentions", _names_in(root))
+    return root.mentions  # type: ignore[no-any-return]
+
+
+def _names_in(root: Expr) -> Names:
     my: set[str] = set()
     target: set[str] = set()
     bare: set[str] = set()

@@ -38,7 +38,6 @@ from matchmaker.matching.columns.vectors import (
     values,
 )
 from matchmaker.matching.columns.work import (
-    MOST_COSTLY,
     OverworkError,
     Spent,
     Work,
@@ -117,25 +116,27 @@ class Scalar:
         """The columns that are reached and there, in a fixed order."""
         return tuple(sorted(name for name in reach.columns if name in self.view.columns))
 
-    def _value(self, node: Expr, side: Side, content: dict[str, Any]) -> tuple[Value, int]:
+    def _value(
+        self, node: Expr, side: Side, content: dict[str, Any], *, learn: bool = True
+    ) -> tuple[Value, int]:
         """The value with a row that has this content, and its steps.
 
         What took much before, with whatever job, is not evaluated again, but counts as if it were.
         """
         more = 0
-        if self._work.costly:
+        if self._work.costly.bytes:
             if side is Side.ROW:
-                known = self._work.costly.get(self._alone(node, content))
+                known = self._work.costly[self._alone(node, content)]
                 if known is not None:
                     self.count(node, known[1])
                     return known
             content, more = self._shortened(content)
         before = self._work.left
         value, steps = self._scalar(node, side, ClassAd.of(content))
-        if steps > COSTLY and not more and self._learn(node, side, content):
+        if learn and steps > COSTLY and not more and self._learn(node, side, content):
             # Counted as it will be the next time, so that it makes no difference which this is.
             self._work.left = before
-            return self._value(node, side, content)
+            return self._value(node, side, content, learn=False)
         self.count(node, more)
         return value, steps + more
 
@@ -164,7 +165,7 @@ class Scalar:
         found, steps = {}, 0
         for name, held in content.items():
             if isinstance(held, Expr):
-                known = self._work.costly.get(self._alone(held, content))
+                known = self._work.costly[self._alone(held, content)]
                 if known is not None:
                     found[name] = known[0]
                     steps += known[1]
@@ -176,7 +177,7 @@ class Scalar:
         learnt = False
         for one in [node, *held] if side is Side.ROW else held:
             key = self._alone(one, content)
-            if key is None or len(self._work.costly) >= MOST_COSTLY:
+            if key is None:
                 continue
             value, budget = evaluate_counted(one, ClassAd.of(content), self.job)
             steps = budget.steps + weight(one)
@@ -185,7 +186,7 @@ class Scalar:
             # Long text costs more than its making, and has no place in a table of values.
             plain = isinstance(value, (bool, int, float)) or value is UNDEFINED or is_error(value)
             if plain and steps > COSTLY:
-                self._work.costly[key] = value, steps
+                self._work.costly.put(key, (value, steps))
                 learnt = True
         return learnt
 

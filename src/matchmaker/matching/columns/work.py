@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from matchmaker.classad import bounds
 from matchmaker.classad.bounds import Budget
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.values import Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.vectors import Mask
@@ -33,11 +34,10 @@ TICK: Final = 0.01
 TICKED: Final = 100_000
 """Each of these parts of a second that patterns took in one evaluation counts so many steps."""
 
+COSTLY_BYTES: Final = 1 << 26
+"""Bytes of the values that are kept of expressions of the ads that took much."""
 
-MOST_COSTLY: Final = 4096
-"""So many values are kept of expressions of the ads that took much."""
-
-Costly: TypeAlias = "dict[Hashable, tuple[Value, int]]"
+Costly: TypeAlias = "Cache[Hashable, tuple[Value, int]]"
 """Values and their steps, by expression and the contents that it rests on."""
 
 
@@ -56,7 +56,7 @@ class Work:
 
     def __init__(self, size: int, costly: Costly | None = None) -> None:
         self.size = size
-        self.costly: Costly = costly if costly is not None else {}
+        self.costly: Costly = costly if costly is not None else Cache("costly values", COSTLY_BYTES)
         self.most = self.left = FLAT + EACH * size
 
     def renew(self) -> None:
