@@ -15,10 +15,13 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.reduction.outline import outline
 
 
-def alike(ads: Iterable[ClassAd], significant: Iterable[str]) -> list[list[int]]:
+def alike(
+    ads: Iterable[ClassAd], significant: Iterable[str], other: ClassAd | None = None
+) -> list[list[int]]:
     """The places of ads, those together that agree in all attributes of some folded names.
 
-    What their expressions name in turn counts too.
+    What their expressions name in turn counts too, also where it leads through the ``other`` ad of
+    a match and back.
 
     >>> from matchmaker import parse_ads
     >>> alike(parse_ads("[ A = 1; B = 1 ] [ A = 1; B = 2 ] [ A = C; C = 1 ]"), {"a"})
@@ -28,6 +31,7 @@ def alike(ads: Iterable[ClassAd], significant: Iterable[str]) -> list[list[int]]
     names = set(significant)
     looked: dict[Expr, set[str] | None] = {}
     while True:
+        whole = other is not None and _leads_through(other, names, looked)
         order = sorted(names)
         classes: dict[tuple[Any, ...], list[int]] = {}
         for place, ad in enumerate(every):
@@ -41,7 +45,7 @@ def alike(ads: Iterable[ClassAd], significant: Iterable[str]) -> list[list[int]]
         more: set[str] = set()
         found: list[list[int]] = []
         for key, places in classes.items():
-            alone = False
+            alone = whole
             for part in key[0]:
                 if isinstance(part, Expr):
                     if part not in looked:
@@ -53,6 +57,22 @@ def alike(ads: Iterable[ClassAd], significant: Iterable[str]) -> list[list[int]]
         if more <= names:
             return found
         names |= more
+
+
+def _leads_through(ad: ClassAd, names: set[str], looked: dict[Expr, set[str] | None]) -> bool:
+    """Adds the names that an ad's attributes of some names lead to; whether one looks at more."""
+    pending = list(names)
+    for name in pending:
+        part = ad.content.get(name)
+        if isinstance(part, Expr):
+            if part not in looked:
+                looked[part] = names_in(part)
+            needed = looked[part]
+            if needed is None:
+                return True
+            pending += needed - names
+            names |= needed
+    return False
 
 
 def names_in(node: Expr) -> set[str] | None:
