@@ -315,6 +315,57 @@ def test_a_node_that_refuses_the_job_is_excluded() -> None:
     assert submission.excluded == ("a",)
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "Ok = TARGET.Load < 5",
+        "Ok = Deep; Deep = TARGET.Load < 5",
+        "Ok = TARGET.Low",
+        "Ok = other.Load + Zero < 5; Zero = 0",
+        "Ok = Parts.Light; Parts = [ Light = TARGET.Load < 5 ]",
+        'Ok = TARGET["Load"] < 5',
+    ],
+)
+def test_nodes_are_told_apart_by_what_they_reach_through_the_job(facts: str) -> None:
+    nodes = [
+        parse_ad(f'[ Name = "n{n}"; Load = {n}; Low = Load < 5; Requirements = TARGET.Ok ]')
+        for n in (1, 9)
+    ]
+    submission = batch.flags(reduction("true", f"[ {facts} ]"), inventory=nodes)
+    assert submission.excluded == ("n9",)
+
+
+def test_a_node_is_too_small_for_what_the_job_requests() -> None:
+    nodes = """[ Name = "n1"; GlueHostMainMemoryRAMSize = 4000 ]
+        [ Name = "n2"; GlueHostMainMemoryRAMSize = 16000 ] [ Name = "n3" ]"""
+    made = reduction(f"{RAM} >= 2000", "[ RequestMemory = 8000 ]")
+    submission = batch.flags(made, inventory=parse_ads(nodes))
+    assert submission.argv == ("--mem=8000M", "--exclude=n1,n3")
+    assert submission.certificate is not None
+    assert submission.certificate.accepted == 1
+    values = [submission.condition.eval(target=ad) for ad in parse_ads(nodes)]
+    assert [value is True for value in values] == [False, True, False]
+    with pytest.raises(NoHostError, match="8000"):
+        batch.flags(made, inventory=list(parse_ads(nodes))[:1])
+
+
+def test_a_node_that_does_not_say_how_much_it_has_is_taken_for_large_enough() -> None:
+    made = reduction("true", "[ RequestMemory = 8000; RequestDisk = 1024; RequestGPUs = 1 ]")
+    nodes = list(parse_ads('[ Name = "n1" ] [ Name = "n2"; GPUs = 0 ]'))
+    submission = batch.flags(made, inventory=nodes)
+    assert (submission.excluded, submission.verdict) == (("n2",), Fit.EXACT)
+
+
+def test_a_request_without_a_flag_is_checked_again_on_the_node() -> None:
+    made = reduction("true", "[ RequestCpus = 4 ]")
+    submission = batch.flags(made, "sge")
+    assert submission.dropped[0].reason == "sge has no flag for processors"
+    assert submission.recheck is not None
+    small, large = (parse_ad(f"[ GlueHostArchitectureSMPSize = {n} ]") for n in (2, 4))
+    assert submission.recheck.eval(target=small) is False
+    assert submission.recheck.eval(target=large) is True
+
+
 @pytest.mark.parametrize("whole", ["MY", "TARGET.other", "MY.self"])
 def test_nodes_that_look_at_a_whole_ad_are_each_judged(whole: str) -> None:
     wanted = f'Requirements = MY.A > 0 && {whole}["Cpus"] > 4'

@@ -143,6 +143,13 @@ def test_a_policy_that_is_too_long_is_refused() -> None:
 # --- queued jobs: each system's command, played by a script ---------------------------------------
 
 POLICY = parse_expr("other.MaxCPU > 1000 && other.MaxWall >= 2000 && other.MaxTotal < 100000000")
+
+
+def test_a_policy_that_no_text_stands_for_is_not_carried() -> None:
+    with pytest.raises(NoFlagsError, match="cannot be carried as text"):
+        encoded(Binary("==", Attr(None, "MaxCPU", False), Literal("\0")))
+
+
 WORD = encoded(POLICY)
 
 

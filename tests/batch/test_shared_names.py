@@ -9,6 +9,8 @@ import pytest
 from matchmaker import ClassAd, batch, parse_ad, parse_expr, reduce
 from matchmaker.batch import Fit, MappingError, NoFlagsError, Submission, load_mapping
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "mappings"
+
 FAMILIES = """
 [attributes.Os]
 kind = "eq"
@@ -81,6 +83,35 @@ def test_negated_it_would_refuse_hosts_that_will_do(tmp_path: Path) -> None:
         assert sure.verdict is Fit.SUFFICIENT
     both = told('other.Os != "SL" && other.Os != "CentOS"', "lsf", site, tmp_path)
     assert (both.argv, both.verdict) == (("-R", "select[!rhel]"), Fit.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("lrms", "argv"), [("lsf", ("-R", "select[!el5]")), ("sge", ("-l", "os=!el5"))]
+)
+@pytest.mark.parametrize("unknown", ["6.0", "4.9"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_clause_on_an_attribute_is_carried_or_checked_again(
+    lrms: str, argv: tuple[str, ...], unknown: str, order: int
+) -> None:
+    name = "other.GlueHostOperatingSystemRelease"
+    clauses = [f'{name} != "{unknown}"', f'{name} != "5.2"'][::order]
+    job = parse_ad(f"[ Requirements = {' && '.join(clauses)} ]")
+    submission = batch.flags(
+        reduce(job, ClassAd(), lambda _: "host"), lrms, EXAMPLES / f"{lrms}-site.toml"
+    )
+    assert submission.argv == argv
+    assert str(submission.recheck) == f'{name} != "{unknown}"'
+    assert [str(dropped.clause) for dropped in submission.dropped] == [str(submission.recheck)]
+
+
+def test_what_no_term_can_exclude_is_checked_again_whole() -> None:
+    name = "other.GlueHostOperatingSystemRelease"
+    wanted = f'{name} != "6.0" && {name} != "5.2"'
+    job = parse_ad(f"[ Requirements = {wanted} ]")
+    reduction = reduce(job, ClassAd(), lambda _: "host")
+    submission = batch.flags(reduction, "slurm", EXAMPLES / "slurm-site.toml")
+    assert (submission.argv, str(submission.recheck)) == ((), wanted)
+    assert len(submission.dropped) == 2
 
 
 def test_a_feature_for_both_yes_and_no_is_none(tmp_path: Path) -> None:

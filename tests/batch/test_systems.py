@@ -181,6 +181,17 @@ def test_what_htcondors_submit_file_cannot_write_is_dropped_and_named(
     assert reason in submission.dropped[0].reason
 
 
+@pytest.mark.parametrize("function", ["$EVAL(", "$INT(", "$F(", "$Fqpd(x ", "$ENV(", "$(a:"])
+def test_a_macro_function_that_arises_across_clauses_is_dropped(
+    tmp_path: Path, function: str
+) -> None:
+    text = f'{OS} != "{function}" && other.GlueHostOperatingSystemRelease == "$x"'
+    submission = told(text, "htcondor", 'others = "same"', folder=tmp_path)
+    assert str(submission.recheck) == 'other.GlueHostOperatingSystemRelease == "$x"'
+    with pytest.raises(ValueError, match="macro"):
+        submit_text(parse_expr(text))
+
+
 @pytest.mark.parametrize("text", ["\\n", "\\r\\nqueue 9"])
 def test_htcondors_submit_file_stays_one_line(tmp_path: Path, text: str) -> None:
     submission = told(f'{OS} == "{text}"', "htcondor", 'others = "same"', folder=tmp_path)

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr, batch, reduce
-from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission, load_mapping
+from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
+from matchmaker.batch import (
+    Fit,
+    Mapping,
+    NoFlagsError,
+    NoHostError,
+    Resources,
+    Submission,
+    load_mapping,
+)
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 
@@ -170,6 +178,52 @@ def test_with_an_inventory_exactly_its_accepted_nodes_are_selected(
     else:
         assert submission.verdict is Fit.EXACT
         assert [selects(submission.argv, node) for node in nodes] == wanted, submission
+
+
+# What nodes require of the job leads through its attributes back to the nodes.
+JOB = f"""[ Owner = "ana"; Ok = TARGET.Load < 5; Deep = Ok && Far; Far = TARGET.{SI00} > 2;
+    Listed = member("APP1", TARGET.{TAGS}) ]"""
+willing = st.sampled_from(
+    ["TARGET.Ok", "TARGET.Deep", "other.Listed", "Load < 7", 'TARGET.Owner == "ana"', "true"]
+)
+
+
+@settings(max_examples=150)
+@given(
+    residual=residuals,
+    nodes=inventories(),
+    demands=st.lists(st.tuples(st.none() | willing, st.integers(0, 9)), min_size=6, max_size=6),
+    resources=st.builds(Resources, memory=sizes.map(abs), cpus=st.integers(0, 8)),
+)
+def test_nodes_that_refuse_the_job_or_are_too_small_are_not_selected(
+    site: Mapping,
+    residual: Expr,
+    nodes: list[ClassAd],
+    demands: list[tuple[str | None, int]],
+    resources: Resources,
+) -> None:
+    job = parse_ad(JOB)
+    job["Requirements"] = residual
+    for node, (requirement, load) in zip(nodes, demands, strict=False):
+        node["Load"] = load
+        if requirement is not None:
+            node["Requirements"] = parse_expr(requirement)
+    wanted = [
+        accepts(residual, node)
+        and ("Requirements" not in node or truth(node.eval("Requirements", job)) is True)
+        and int(str(node[RAM])) >= resources.memory
+        and int(str(node[CPUS])) >= resources.cpus
+        for node in nodes
+    ]
+    reduction = reduce(job, ClassAd(), lambda _: "host")
+    try:
+        submission = batch.flags(reduction, "slurm", site, nodes, resources=resources)
+    except NoHostError:
+        assert not any(wanted)
+        return
+    argv = [word.replace("--cpus-per-task", "--mincpus") for word in submission.argv]
+    assert submission.verdict is Fit.EXACT
+    assert [selects(argv, node) for node in nodes] == wanted, submission
 
 
 def alternatives(parts: list[Expr]) -> Expr:

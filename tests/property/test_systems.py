@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, batch, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, load_mapping
-from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
+from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary, conjunction
 from matchmaker.classad.operators import truth
 from tests.property import languages
 
@@ -48,7 +48,8 @@ def carried(node: ClassAd) -> set[str]:
     tags, speed = node.eval(TAGS), node.eval(SI00)
     assert isinstance(tags, list)
     assert isinstance(speed, int)
-    system = {"SL": "sl", "Debian": "deb", "CentOS": "cent"}[str(node.eval(OS))]
+    # One system has no feature.
+    system = {"SL": "sl", "Debian": "deb", "CentOS": "cent"}.get(str(node.eval(OS)), "none")
     bucket = "si0" if speed < 3 else "si3" if speed < 6 else "si6"
     outbound = {"outbound"} if node.eval(OUT) is True else set()
     return {system, bucket, *(f"t{str(tag).lower()}" for tag in tags), *outbound}
@@ -120,7 +121,9 @@ conditions = st.one_of(
               (st.integers(-1, 9) | st.sampled_from([2.5, 4.0])).map(Literal)),
     st.builds(Binary, relations, st.just(host(SI00)), st.integers(0, 9).map(Literal)),
     st.builds(Binary, st.sampled_from(["==", "!="]), st.just(host(OS)),
-              st.sampled_from(["sl", "Debian", "CentOS"]).map(Literal)),
+              st.sampled_from(["sl", "Debian", "CentOS", "a|b"]).map(Literal)),
+    st.lists(st.sampled_from(["SL", "Debian", "a|b", "!x"]), min_size=2, max_size=3).map(
+        lambda texts: conjunction([Binary("!=", host(OS), Literal(text)) for text in texts])),
     st.sampled_from("ABab").map(lambda tag: Call("member", (Literal(tag), host(TAGS)))),
     st.just(host(OUT)),
     st.just(Binary(">", host(RAM), host(CPUS))),
@@ -140,7 +143,7 @@ nodes = st.builds(
         {"Name": name, RAM: ram, CPUS: cpus, SI00: speed, OS: system, OUT: out, TAGS: tags}
     ),
     st.integers(0, 999).map("wn{}".format), st.integers(0, 9), st.integers(0, 9),
-    st.integers(0, 9), st.sampled_from(["SL", "Debian", "CentOS"]), st.booleans(),
+    st.integers(0, 9), st.sampled_from(["SL", "Debian", "CentOS", "a|b"]), st.booleans(),
     st.lists(st.sampled_from("AB"), unique=True),
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker.batch.errors import UnsayableError
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.rules import Rule
 from matchmaker.classad.operators import ascii_fold
@@ -101,10 +102,6 @@ def all_given(groups: Iterable[Group]) -> Iterator[tuple[str, object]]:
     for ask in (ask for group in groups if len(group) == 1 for ask in group[0]):
         if ask.given[0]:
             yield ask.given
-
-
-class UnsayableError(Exception):
-    """The mapping has no asks of the kind that is needed; the message is the reason."""
 
 
 def values_of(rule: Rule) -> Domain:
@@ -298,14 +295,8 @@ class Speaker:
     # --- names
 
     def _text(self, rule: Rule, domain: Domain) -> tuple[list[Group], str]:
-        if domain.but:
-            if domain == TEXTS:
-                return [], ""
-            unwanted = [name for text in sorted(domain.texts) for name in self._names(rule, text)]
-            names, lost = self._apart(rule, unwanted, domain.texts, wide=self.sure)
-            if rule.negate and rule.join:
-                return [((self._without(rule, tuple(names)),),)], lost
-            return [((self._without(rule, (name,)),),) for name in names], lost
+        if domain.but and not domain.texts:
+            return [], ""
         found: list[str] = []
         unknown = ""
         for text in sorted(domain.texts):
@@ -313,11 +304,16 @@ class Speaker:
                 found += self._names(rule, text)
             except UnsayableError as error:
                 unknown = str(error)
-        if unknown and not (self.sure and found):
+        # One text of several must not be missing where hosts that have it would be lost, or sure.
+        if unknown and not (found and self.sure is not domain.but):
             raise UnsayableError(unknown)
-        names, mixed = self._apart(rule, found, domain.texts, wide=not self.sure)
-        groups, lost = self._any(rule, names)
-        return groups, unknown or mixed or lost
+        wide = self.sure is domain.but
+        names, mixed = self._apart(rule, found, domain.texts, wide=wide)
+        if not domain.but:
+            groups, lost = self._any(rule, names)
+            return groups, unknown or mixed or lost
+        several = [tuple(names)] if rule.negate and rule.join else [(name,) for name in names]
+        return [((self._without(rule, each),),) for each in several], unknown or mixed
 
     def _boolean(self, rule: Rule, domain: Domain) -> tuple[list[Group], str]:
         wanted = [value for value in (True, False) if value in domain]

@@ -18,8 +18,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, constraint
-from matchmaker.batch.told import Dropped, NoHostError, shown
+from matchmaker.batch.errors import NoHostError
 from matchmaker.classad.nodes import (
     TRUE,
     Attr,

@@ -19,9 +19,9 @@ from typing import Final
 import attrs
 
 from matchmaker.batch import programs
+from matchmaker.batch.errors import MappingError
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.programs import ProgramError
-from matchmaker.batch.templates import MappingError
 from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
 
 SECONDS: Final = 10.0

@@ -7,10 +7,13 @@ backslashes and what looks like a macro; a clause that they cannot write is left
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import attrs
 
+from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.told import Dropped
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
@@ -50,6 +53,7 @@ def expression(condition: Expr, table: Mapping) -> Expression:
     """
     carried: list[Expr] = []
     dropped: list[Dropped] = []
+    open_macro = False
     for clause in conjuncts(condition):
         missing = _missing(clause, table)
         if missing:
@@ -57,11 +61,15 @@ def expression(condition: Expr, table: Mapping) -> Expression:
             continue
         renamed = _renamed(clause, table)
         try:
-            submit_text(renamed)
+            text = _plain_text(renamed)
         except ValueError as error:
             dropped.append(Dropped(clause, str(error)))
+            continue
+        if open_macro and "$" in text:
+            dropped.append(Dropped(clause, _WITHIN_MACRO))
         else:
             carried.append(renamed)
+            open_macro = open_macro or _ends_in_macro(text)
     return Expression(conjunction(carried), tuple(dropped))
 
 
@@ -69,9 +77,10 @@ def submit_text(node: Expr) -> str:
     r"""An expression as the value of a line in a submit file.
 
     ``condor_submit`` reads texts in the manner of old ClassAds, where a backslash is one but for
-    that before a quote. ``$`` is written as the macro for it, since what looks like a macro would
-    be replaced; two of them are refused, since ``$$(...)`` is replaced once more when a machine is
-    found, and so is that macro itself.
+    that before a quote. It replaces what looks like a macro, so ``$`` is written as ``$(DOLLAR)``.
+    Some texts are refused. It reads what it has put in once more, so that a function such as
+    ``$INT(`` hides any ``$(DOLLAR)`` up to its closing parenthesis; ``$$(...)`` is replaced when a
+    machine is found; and ``$(DOLLAR)`` itself cannot be written.
 
     Raises ValueError for what cannot be written.
 
@@ -80,7 +89,20 @@ def submit_text(node: Expr) -> str:
     'TARGET.Os == "$(DOLLAR)(HOME)"'
     >>> print(submit_text(parse_expr(r'regexp("^el\\d", TARGET.Os)')))
     regexp("^el\d", TARGET.Os)
+    >>> submit_text(parse_expr('TARGET.Os != "$INT(" && TARGET.Tag == "$x"'))
+    Traceback (most recent call last):
+    ...
+    ValueError: a submit file cannot carry a $ within what looks like a macro
     """
+    return _plain_text(node).replace("$", "$(DOLLAR)")
+
+
+_WITHIN_MACRO: Final = "a submit file cannot carry a $ within what looks like a macro"
+_MACRO: Final = re.compile(r"\$[^\s\"()$]*\(|[()$]")
+
+
+def _plain_text(node: Expr) -> str:
+    """An expression as old text that a submit file can carry once each ``$`` is quoted."""
     for part in postorder(node):
         if isinstance(part, Attr) and unparse_name(part.name) != part.name:
             raise ValueError("a submit file cannot carry a name that is no plain word")
@@ -90,7 +112,22 @@ def submit_text(node: Expr) -> str:
         raise ValueError("it holds characters that no submit file can carry")
     if "$$" in text or "$(dollar" in text.lower():
         raise ValueError("a submit file cannot carry $$ and $(DOLLAR) but as macros")
-    return text.replace("$", "$(DOLLAR)")
+    _ends_in_macro(text)
+    return text
+
+
+def _ends_in_macro(text: str) -> bool:
+    """Whether a text ends within what looks like a macro. Raises ValueError for a ``$`` in one."""
+    depth = 0
+    for match in _MACRO.finditer(text):
+        sign = match.group()
+        if depth and sign[0] == "$":
+            raise ValueError(_WITHIN_MACRO)
+        if depth:
+            depth += 1 if sign == "(" else -1
+        elif sign[0] == "$" and sign[-1] == "(":
+            depth = 1
+    return depth > 0
 
 
 def _missing(clause: Expr, table: Mapping) -> str:

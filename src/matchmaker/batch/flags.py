@@ -16,16 +16,18 @@ from enum import StrEnum
 
 import attrs
 
-from matchmaker.batch import constraints, expression, request
+from matchmaker.batch import constraints, expression
 from matchmaker.batch.asks import assigned
 from matchmaker.batch.blah import ce_requirements, submit_text
-from matchmaker.batch.inventory import Certificate, Inventory, is_willing, survey
+from matchmaker.batch.clauses import Dropped, shown
+from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError, TooManyError
+from matchmaker.batch.inventory import Certificate, Inventory, NodeClass, is_willing, survey
 from matchmaker.batch.mapping import Mapping, load_mapping
-from matchmaker.batch.request import Resources
+from matchmaker.batch.request import Requested, Resources, requested
 from matchmaker.batch.selection import selected
-from matchmaker.batch.templates import MappingError, filled
-from matchmaker.batch.told import Dropped, NoFlagsError, NoHostError, Told, shown, tell
-from matchmaker.batch.words import Flag, TooManyError, directive, options
+from matchmaker.batch.templates import filled
+from matchmaker.batch.told import Told, tell
+from matchmaker.batch.words import Flag, directive, options
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, Attr, conjunction, conjuncts, postorder
 from matchmaker.classad.operators import truth
@@ -33,7 +35,7 @@ from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction import Reduction, Verdict
 from matchmaker.reduction.bind import HOST
 from matchmaker.reduction.bounds import bounds
-from matchmaker.reduction.domains import LISTS
+from matchmaker.reduction.domains import Box, meet_all
 
 __all__ = [
     "Dropped",
@@ -79,6 +81,8 @@ class Submission:
     ``excluded`` are the nodes excluded by name, on the inventory's word; ``certificate`` proves
     what is selected of the inventory. ``recheck`` is the condition that the job must check on the
     node, with the job as ``MY`` and the node as ``TARGET``: what flags do not carry, or None.
+    ``condition`` is what a host must satisfy, which verdict and certificate speak of: the residual,
+    and room for the job's requests.
     """
 
     lrms: str
@@ -90,6 +94,7 @@ class Submission:
     excluded: tuple[str, ...] = ()
     certificate: Certificate | None = None
     recheck: Expr | None = None
+    condition: Expr = TRUE
 
 
 def flags(
@@ -131,11 +136,15 @@ def flags(
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError(f"the requirement is true of no host of this queue: {_why(reduction)}")
-    asked = resources if resources is not None else Resources.of(reduction.job)
+    asked = requested(resources if resources is not None else Resources.of(reduction.job), table)
     if table.style == "flags":
         made = _by_flags(reduction, table, inventory, want, asked)
     else:
-        nodes = None if inventory is None else survey(inventory, reduction, ())
+        nodes = (
+            None
+            if inventory is None
+            else survey(inventory, asked.condition(reduction.residual), reduction.job, ())
+        )
         made = _by_expression(reduction, table, want, asked, nodes)
     if policy is Policy.REJECT_NEVER:
         made = attrs.evolve(made, recheck=None)
@@ -177,15 +186,15 @@ def _refuse(table: Mapping, want: Fit, dropped: Iterable[Dropped]) -> None:
             )
 
 
-def _recheck(reduction: Reduction, dropped: Iterable[Dropped], fit: Fit) -> Expr | None:
-    """The clauses of the residual that flags do not carry whole."""
+def _recheck(condition: Expr, dropped: Iterable[Dropped], fit: Fit) -> Expr | None:
+    """The clauses of the condition that flags do not carry whole."""
     if fit is not Fit.NECESSARY:
         return None
-    if any(each.clause is reduction.residual for each in dropped):
-        return reduction.residual
-    clauses = set(conjuncts(reduction.residual))
-    lost = [each.clause for each in dropped if each.clause in clauses]
-    return conjunction(lost) if lost else None
+    lost = {each.clause for each in dropped}
+    if condition in lost:
+        return condition
+    left = [clause for clause in conjuncts(condition) if clause in lost]
+    return conjunction(left) if left else None
 
 
 # --- by flags -------------------------------------------------------------------------------------
@@ -196,33 +205,40 @@ def _by_flags(
     table: Mapping,
     inventory: Iterable[ClassAd] | None,
     want: Fit,
-    asked: Resources,
+    asked: Requested,
 ) -> Submission:
-    numbers, lacking = request.numbers(asked, table)
+    condition = asked.condition(reduction.residual)
     called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
-    sure = want is Fit.SUFFICIENT and inventory is None
-    taken: dict[str, object] = {assigned(template): template for template in numbers}
+    taken: dict[str, object] = {assigned(template): template for template in asked.numbers}
     if inventory is not None:
         by_name = table.exclude or table.include
         taken[assigned(by_name)] = by_name
-    told = tell(reduction.residual, table, sure=sure, called=called, taken=taken)
-    extra, refused = _called(told, reduction, table)
-    dropped = [*told.dropped, *refused]
+    told = tell(reduction.residual, table, called=called, taken=taken)
+    extra, told = _called(told, table)
+    told = _writable(told, asked, table)
+    dropped = told.dropped()
+    if want is Fit.SUFFICIENT and inventory is None and dropped:
+        told = attrs.evolve(
+            tell(reduction.residual, table, sure=True, called=called, taken=taken),
+            trusted=told.trusted,
+        )
+        options(told.groups, asked.numbers, table)
+        unsure = told.dropped()
+        if unsure:
+            raise NoFlagsError(
+                f"{table.lrms} has no flags that make sure of {shown(unsure[0].clause)}: "
+                f"{told.reasons.get(unsure[0].clause, unsure[0].reason)}"
+            )
+        dropped = list(told.narrowed)
     groups = list(told.groups)
-    try:
-        options(groups, numbers, table)
-    except TooManyError:
-        nested = "" if table.terms.nested else " without nested parentheses"
-        reason = f"its alternatives are too many to write{nested}"
-        if want is not Fit.NECESSARY and inventory is None:
-            raise NoFlagsError(f"{table.lrms}: {reason}") from None
-        groups = [group for group in groups if len(group) == 1]
-        dropped.append(Dropped(reduction.residual, reason))
     excluded: tuple[str, ...] = ()
     certificate = None
     if inventory is not None:
-        nodes = survey(inventory, reduction, (rule.attribute for rule in table.rules.values()))
-        groups, named, excluded, certificate = selected(groups, nodes, table, taken)
+        names = (rule.attribute for rule in table.rules.values())
+        nodes = survey(inventory, condition, reduction.job, names)
+        groups, named, excluded, certificate = selected(
+            groups, nodes, table, taken, lambda each: _has_room(each, asked)
+        )
         extra = [*named] if certificate.exact else [*extra, *named]
         if certificate.exact:
             dropped = []
@@ -237,18 +253,17 @@ def _by_flags(
                 f"{table.lrms} has no flags that select none of the nodes that will not do, as "
                 f"{certificate.wrongly_included[0]}"
             )
-    if lacking or (sure and refused):
-        dropped += lacking
-        if want is Fit.SUFFICIENT:
-            raise NoFlagsError(dropped[-1].reason)
+    dropped += asked.lacking
+    if asked.lacking and want is Fit.SUFFICIENT:
+        raise NoFlagsError(asked.lacking[-1].reason)
     _refuse(table, want, dropped)
-    said = options(groups, numbers, table)
+    said = options(groups, asked.numbers, table)
     said += extra
     _asked_once(said, table)
     fit = want if dropped else Fit.EXACT
     if certificate is not None and not certificate.exact:
         fit = Fit.NECESSARY
-        dropped.append(_wrong(certificate, reduction))
+        dropped.append(_wrong(certificate, condition))
     return Submission(
         table.lrms,
         table.submit,
@@ -258,8 +273,29 @@ def _by_flags(
         tuple(dropped),
         excluded,
         certificate,
-        _recheck(reduction, dropped, fit),
+        _recheck(condition, dropped, fit),
+        condition,
     )
+
+
+def _writable(told: Told, asked: Requested, table: Mapping) -> Told:
+    """What is told, without alternatives that the batch system's language cannot write."""
+    try:
+        options(told.groups, asked.numbers, table)
+    except TooManyError:
+        nested = "" if table.terms.nested else " without nested parentheses"
+        reason = f"its alternatives are too many to write{nested}"
+        return attrs.evolve(
+            told,
+            groups=tuple(group for group in told.groups if len(group) == 1),
+            reasons={**told.reasons, **dict.fromkeys(told.chosen, reason)},
+        )
+    return told
+
+
+def _has_room(node: NodeClass, asked: Requested) -> bool:
+    """Whether a node may have what the flags of the job's requests set aside."""
+    return all(truth(need.eval(target=node.ad)) is True for need in asked.needs)
 
 
 def _asked_once(said: Iterable[Flag], table: Mapping) -> None:
@@ -276,57 +312,66 @@ def _asked_once(said: Iterable[Flag], table: Mapping) -> None:
                 )
 
 
-def _wrong(certificate: Certificate, reduction: Reduction) -> Dropped:
+def _wrong(certificate: Certificate, condition: Expr) -> Dropped:
     """That flags do not select the right nodes of an inventory, so that all is checked again."""
     wrong = (certificate.wrongly_included or certificate.wrongly_excluded)[0]
-    return Dropped(reduction.residual, f"{wrong} of the inventory would be wrong")
+    return Dropped(condition, f"{wrong} of the inventory would be wrong")
 
 
-def _called(told: Told, reduction: Reduction, table: Mapping) -> tuple[list[Flag], list[Dropped]]:
+def _called(told: Told, table: Mapping) -> tuple[list[Flag], Told]:
     """What the administrator's own code says of the attributes that it sees to."""
     found: list[Flag] = []
     unsaid: dict[str, str] = {}
     for_program: list[constraints.Constraint] = []
-    tagged = {tag.attribute for tag in told.common.tags}
-    for name in {**told.common.domains, **dict.fromkeys(sorted(tagged), LISTS)}:
+    trusted: list[str] = []
+    by_subject = told.common.by_subject()
+    for name, box in by_subject.items():
         rule = table.rules.get(name)
         if rule is None or rule.kind not in ("python", "shell"):
             continue
         # By the mapping's spelling: the job's is no variable that the site's code knows.
-        demanded = constraints.constraint(rule.attribute, name, told.common)
+        demanded = constraints.constraint(rule.attribute, name, box)
         if rule.kind == "python":
             words = constraints.call(rule.call, demanded)
             if words is None:
                 unsaid[name] = f"{rule.call} cannot say it"
             else:
                 found += [words] if words else []
-                if not demanded.exact:
+                if demanded.exact:
+                    trusted.append(name)
+                else:
                     unsaid[name] = f"{rule.call} is not told all that is demanded"
             continue
         try:
             constraints.variables([demanded])
             for_program.append(demanded)
+            trusted.append(name)
         except ValueError as error:
             unsaid[name] = str(error)
     if for_program:
         if not table.shell:
             raise NoFlagsError('the mapping names no program: shell = "/path/of/it"')
         found += constraints.run(table.shell, for_program, table)
-    dropped = [
-        Dropped(clause, reason)
+    reasons = {
+        clause.expression: reason
+        for clause in told.clauses
         for name, reason in unsaid.items()
-        for clause in conjuncts(reduction.residual)
-        if name in bounds(clause).names
-    ]
-    return found, dropped
+        if name in clause.names
+    }
+    return found, attrs.evolve(
+        told,
+        trusted=meet_all(by_subject[name] for name in trusted) or Box(),
+        reasons={**reasons, **told.reasons},
+    )
 
 
 # --- by an expression -----------------------------------------------------------------------------
 
 
 def _by_expression(
-    reduction: Reduction, table: Mapping, want: Fit, asked: Resources, nodes: Inventory | None
+    reduction: Reduction, table: Mapping, want: Fit, asked: Requested, nodes: Inventory | None
 ) -> Submission:
+    condition = asked.condition(reduction.residual)
     if not bounds(reduction.residual).boxes:
         raise NoHostError(
             f"the requirement is true of no host: nothing satisfies {shown(reduction.residual)}"
@@ -354,26 +399,26 @@ def _by_expression(
         certificate = nodes.certificate(
             lambda each: (
                 truth(on_hosts.eval(reduction.job, each.ad)) is True
+                and _has_room(each, asked)
                 and (table.style == "blah" or is_willing(each.ad, reduction.job))
             ),
             lambda _: True,
         )
         if not (certificate.exact or dropped):
-            dropped = (_wrong(certificate, reduction),)
-    numbers, lacking = request.numbers(asked, table)
-    dropped = (*dropped, *lacking)
+            dropped = (_wrong(certificate, condition),)
+    dropped = (*dropped, *asked.lacking)
     if dropped and want is Fit.SUFFICIENT:
         raise NoFlagsError(
             f"{table.lrms} has no flags that make sure of {shown(dropped[0].clause)}: "
             f"{dropped[0].reason}"
         )
     _refuse(table, want, dropped)
-    lines += [" ".join(filled(line, str(number))) for line, number in numbers.items()]
+    lines += [" ".join(filled(line, str(number))) for line, number in asked.numbers.items()]
     argv = tuple(word for line in lines for word in ("-append", line))
     fit = Fit.NECESSARY if dropped else Fit.EXACT
     return Submission(
         table.lrms, table.submit, argv if table.submit else (), tuple(lines), fit, dropped,
-        certificate=certificate, recheck=_recheck(reduction, dropped, fit),
+        certificate=certificate, recheck=_recheck(condition, dropped, fit), condition=condition,
     )  # fmt: skip
 
 

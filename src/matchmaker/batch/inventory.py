@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from matchmaker.batch.told import NoHostError, shown
+from matchmaker.batch.clauses import shown
+from matchmaker.batch.errors import NoHostError
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
 from matchmaker.classad.nodes import conjuncts
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import Value
-from matchmaker.reduction import Reduction
 from matchmaker.reduction.alike import alike, names_in
 
 
@@ -38,8 +38,10 @@ class NodeClass:
 class Certificate:
     """What flags select of an inventory, node by node, as the mapping means them.
 
-    ``wrongly_included`` are admitted though the residual refuses them, or nobody can say whether
-    they are admitted; ``wrongly_excluded`` the other way round.
+    A node is accepted if the submission's ``condition`` is true of it, the residual and room for
+    the job's requests, and its own requirements are true of the job. ``wrongly_included`` are
+    admitted but not accepted, or nobody can say whether they are admitted; ``wrongly_excluded`` are
+    accepted but not admitted.
     """
 
     nodes: int
@@ -110,37 +112,39 @@ def node_name(ad: ClassAd) -> str | None:
     return found if isinstance(found, str) and found else first_text(ad, HOST_NAMES)
 
 
-def survey(ads: Iterable[ClassAd], reduction: Reduction, attributes: Iterable[str]) -> Inventory:
+def survey(
+    ads: Iterable[ClassAd], condition: Expr, job: ClassAd, attributes: Iterable[str]
+) -> Inventory:
     """The nodes in classes, each judged once.
 
-    A node will do where the residual is true of it and its own requirements are true of the job.
-    ``attributes`` are those that flags speak of, beside the residual's. Raises NoHostError where no
-    node will do.
+    A node will do where the condition is true of it and its own requirements are true of the job.
+    ``attributes`` are those that flags speak of, beside the condition's. Raises NoHostError where
+    no node will do.
     """
     every = list(ads)
     significant = {ascii_fold(name) for name in attributes} | {"requirements"}
-    named = names_in(reduction.residual)
+    named = names_in(condition)
     together = [[n] for n in range(len(every))] if named is None else alike(
-        every, significant | named
+        every, significant | named, job
     )  # fmt: skip
     classes = [
-        NodeClass(every[numbers[0]], tuple(numbers), _will_do(every[numbers[0]], reduction))
+        NodeClass(every[numbers[0]], tuple(numbers), _will_do(every[numbers[0]], condition, job))
         for numbers in together
     ]
     found = Inventory(every, [node_name(ad) for ad in every], classes)
     if not found.accepted:
-        raise NoHostError(_why(found, reduction))
+        raise NoHostError(_why(found, condition, job))
     return found
 
 
-def _why(found: Inventory, reduction: Reduction) -> str:
+def _why(found: Inventory, condition: Expr, job: ClassAd) -> str:
     """Why no node will do, by the clause that most of them fail."""
     if not found.ads:
         return "the inventory has no nodes"
     failed: Counter[Expr | None] = Counter()
     for each in found.classes:
-        clauses = conjuncts(reduction.residual)
-        untrue = (c for c in clauses if truth(c.eval(reduction.job, each.ad)) is not True)
+        clauses = conjuncts(condition)
+        untrue = (c for c in clauses if truth(c.eval(job, each.ad)) is not True)
         failed[next(untrue, None)] += len(each.numbers)
     clause, many = failed.most_common(1)[0]
     what = "what they require of the job" if clause is None else shown(clause)
@@ -148,9 +152,8 @@ def _why(found: Inventory, reduction: Reduction) -> str:
     return f"no node of the inventory will do: {what} is not true of {many} of {total}"
 
 
-def _will_do(ad: ClassAd, reduction: Reduction) -> bool:
-    job = reduction.job
-    return truth(reduction.residual.eval(job, ad)) is True and is_willing(ad, job)
+def _will_do(ad: ClassAd, condition: Expr, job: ClassAd) -> bool:
+    return truth(condition.eval(job, ad)) is True and is_willing(ad, job)
 
 
 def is_willing(ad: ClassAd, job: ClassAd) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.batch.errors import MappingError
 from matchmaker.batch.rules import (
     Rule,
     check_names,
@@ -30,7 +31,7 @@ from matchmaker.batch.rules import (
     unit_of,
     value_template,
 )
-from matchmaker.batch.templates import NAME_SIGNS, MappingError, Templates, safe
+from matchmaker.batch.templates import NAME_SIGNS, Templates, safe
 
 STYLES: Final = ("flags", "classad", "blah")
 

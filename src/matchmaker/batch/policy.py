@@ -16,11 +16,11 @@ from typing import Final
 
 import attrs
 
+from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.flags import Submission
 from matchmaker.batch.mapping import ROOM, Mapping
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.templates import filled
-from matchmaker.batch.told import NoFlagsError
 from matchmaker.batch.words import directive
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import (
@@ -166,7 +166,8 @@ def within(name: str, domain: Domain) -> Expr:
 def encoded(policy: Expr, room: int = ROOM) -> str:
     """A policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
 
-    Raises NoFlagsError for one of more characters than there is ``room`` for.
+    Raises NoFlagsError for one of more characters than there is ``room`` for, and for one that no
+    text can stand for, such as a text with the character 0.
 
     >>> encoded(parse_expr("other.A > 5"))
     'classad1:b3RoZXIuQSA-IDU'
@@ -178,6 +179,12 @@ def encoded(policy: Expr, room: int = ROOM) -> str:
             f"the policy that the job requires takes {len(word)} characters, and there is room for "
             f"{room}"
         )
+    try:
+        same = parse_expr(text) is policy
+    except ValueError:
+        same = False
+    if not same:
+        raise NoFlagsError("the policy that the job requires cannot be carried as text")
     return word
 
 

@@ -12,10 +12,11 @@ from typing import Final
 
 import attrs
 
+from matchmaker.batch.clauses import Dropped
+from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.told import Dropped, NoFlagsError
-from matchmaker.classad import ClassAd
-from matchmaker.classad.nodes import Attr
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal, conjunction
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 
 # The job's attribute, the resource, and how many of its base units one of the attribute's is.
@@ -26,6 +27,14 @@ _ATTRIBUTES: Final = (
     ("RequestGPUs", "gpus", Fraction(1)),
     ("MaxWallTime", "wall", Fraction(60)),
 )
+
+# The attribute of a host that says how much of a resource it has, and its unit in base units.
+_OF_HOSTS: Final = {
+    "memory": ("GlueHostMainMemoryRAMSize", Fraction(1)),
+    "cpus": ("GlueHostArchitectureSMPSize", Fraction(1)),
+    "disk": ("Disk", Fraction(1, 1024)),
+    "gpus": ("GPUs", Fraction(1)),
+}
 
 
 def _amount(_: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -71,13 +80,33 @@ class Resources:
         return cls(**found)
 
 
-def numbers(asked: Resources, table: Mapping) -> tuple[dict[str, int], list[Dropped]]:
-    """The numbers for a mapping's templates, and what the batch system has no flag for.
+@attrs.frozen(slots=True)
+class Requested:
+    """A job's requests for one batch system.
+
+    ``numbers`` are the amounts by the template of their flags. ``needs`` are conditions on hosts,
+    true of those that have what the flags set aside, or do not say how much they have; ``lacking``
+    are the requests that there is no flag for.
+    """
+
+    numbers: dict[str, int]
+    needs: tuple[Expr, ...]
+    lacking: tuple[Dropped, ...]
+
+    def condition(self, residual: Expr) -> Expr:
+        """What a host must satisfy: a residual, and room for all that the job requests."""
+        needs = (*self.needs, *(each.clause for each in self.lacking if _is_need(each.clause)))
+        return conjunction([*([] if residual is TRUE and needs else [residual]), *needs])
+
+
+def requested(asked: Resources, table: Mapping) -> Requested:
+    """The requests in a mapping's terms.
 
     Raises NoFlagsError for more than the batch system can count: it would be taken for less.
     """
     found: dict[str, int] = {}
-    dropped: list[Dropped] = []
+    needs: list[Expr] = []
+    lacking: list[Dropped] = []
     for attribute, name, _ in _ATTRIBUTES:
         amount: int = getattr(asked, name)
         if not amount:
@@ -85,7 +114,8 @@ def numbers(asked: Resources, table: Mapping) -> tuple[dict[str, int], list[Drop
         request = table.requests.get(name)
         if request is None:
             reason = f"{table.lrms} has no flag for {_WORDS[name]}"
-            dropped.append(Dropped(Attr(None, attribute, False), reason))
+            clause = _need(name, Fraction(amount)) or Attr(None, attribute, False)
+            lacking.append(Dropped(clause, reason))
             continue
         # A share for each slot is the whole, too, where nothing asks for more slots than one.
         slots = max(1, asked.cpus) if request.per_cpu and "cpus" in table.requests else 1
@@ -97,7 +127,23 @@ def numbers(asked: Resources, table: Mapping) -> tuple[dict[str, int], list[Drop
                 f"{attribute} of the job comes to; the most is {request.most}"
             )
         found[request.flag] = max(found.get(request.flag, 0), number)
-    return found, dropped
+        need = _need(name, number * request.unit * slots)
+        needs += [need] if need is not None else []
+    return Requested(found, tuple(needs), tuple(lacking))
+
+
+def _need(resource: str, amount: Fraction) -> Expr | None:
+    """A condition on hosts: they have so much, or don't say; None where hosts have no attribute."""
+    if resource not in _OF_HOSTS:
+        return None
+    attribute, unit = _OF_HOSTS[resource]
+    subject = Attr(Attr(None, "other", False), attribute, False)
+    least = Literal(min(math.ceil(amount / unit), MAX_INT))
+    return Binary("||", Call("isUndefined", (subject,)), Binary(">=", subject, least))
+
+
+def _is_need(clause: Expr) -> bool:
+    return not isinstance(clause, Attr)
 
 
 _WORDS: Final = {

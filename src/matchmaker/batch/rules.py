@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.batch.templates import NAME_SIGNS, MappingError, safe, template
+from matchmaker.batch.errors import MappingError
+from matchmaker.batch.templates import NAME_SIGNS, safe, template
 from matchmaker.classad.values import MAX_INT
 
 KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")

@@ -5,7 +5,7 @@ A node is named only where its name is a plain one that means nothing else to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingType
 
 from matchmaker.batch.asks import Ask, Group, clash
@@ -19,16 +19,24 @@ MOST_HOSTS = 60_000
 
 
 def selected(
-    groups: list[Group], nodes: Inventory, table: Mapping, taken: MappingType[str, object]
+    groups: list[Group],
+    nodes: Inventory,
+    table: Mapping,
+    taken: MappingType[str, object],
+    has_room: Callable[[NodeClass], bool],
 ) -> tuple[list[Group], list[Flag], tuple[str, ...], Certificate]:
     """What is asked for with an inventory: groups, flags for names, the excluded, and the proof.
 
-    Nothing that is ``taken`` is given another value.
+    Nothing that is ``taken`` is given another value. Nodes without room for the job's requests are
+    admitted by no flag.
     Raises ValueError for nodes that must be named and cannot be, or not apart from others.
     """
 
     def admitted(asked: list[Group]) -> dict[int, bool | None]:
-        return {id(each): admits(asked, each.value) for each in nodes.classes}
+        return {
+            id(each): admits(asked, each.value) if has_room(each) else False
+            for each in nodes.classes
+        }
 
     # What is asked for must be had by every node that will do, by its own word.
     kept = [g for g in groups if all(admits([g], each.value) is True for each in nodes.accepted)]
@@ -52,7 +60,7 @@ def selected(
             named = [hosts(table.exclude or table.include, words, table)]
     listed = set(names)
     certificate = nodes.certificate(
-        lambda each: verdicts[id(each)] if kept else True,
+        lambda each: verdicts[id(each)],
         lambda name: not names or (name in listed) != bool(table.exclude),
     )
     return kept, named, names if table.exclude else (), certificate

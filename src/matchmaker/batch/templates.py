@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.batch.errors import MappingError
+
 NAME_SIGNS: Final = "._+:@-"
 """What may stand in a name within a flag, beside letters and digits: no space, no quote, nothing
 that a shell acts on. Each batch system acts on some of these, and allows fewer."""
@@ -24,10 +26,6 @@ _SLOT: Final = re.compile(r"\{[a-z]+\}")
 
 _DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+ \{flag\}")
 _REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
-
-
-class MappingError(ValueError):
-    """A mapping file that is not one; the message names the file, the entry and what is wrong."""
 
 
 def safe(text: str, signs: str = NAME_SIGNS) -> bool:

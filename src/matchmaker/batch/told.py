@@ -17,18 +17,12 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.asks import Ask, Group, Speaker, UnsayableError, all_given, clash, values_of
+from matchmaker.batch.asks import Ask, Group, Speaker, all_given, clash, values_of
+from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown
+from matchmaker.batch.errors import NoFlagsError, NoHostError, UnsayableError
 from matchmaker.batch.mapping import Mapping
-from matchmaker.classad.nodes import (
-    TRUE,
-    Attr,
-    Binary,
-    Expr,
-    conjunction,
-    conjuncts,
-    disjuncts,
-)
-from matchmaker.classad.unparse import unparse
+from matchmaker.batch.proof import meanings, unproven
+from matchmaker.classad.nodes import Attr, Binary, Expr, conjunction, disjuncts
 from matchmaker.reduction.bounds import bounds
 from matchmaker.reduction.domains import (
     ANY,
@@ -57,22 +51,6 @@ _Said: TypeAlias = tuple[list[Group], str]
 OPEN: Final = "only a comparison of one host attribute with a constant has a flag"
 
 
-class NoFlagsError(ValueError):
-    """There are no flags of the kind that was asked for; the message says which clause is why."""
-
-
-class NoHostError(NoFlagsError):
-    """No host can satisfy the requirement, so that there is nothing to submit."""
-
-
-@attrs.frozen(slots=True)
-class Dropped:
-    """A clause that the flags do not carry, or not whole, and why."""
-
-    clause: Expr
-    reason: str
-
-
 @attrs.define(slots=True, eq=False)
 class _Part:
     """A clause with its alternatives; those that other clauses rule out are struck off."""
@@ -83,12 +61,34 @@ class _Part:
 
 @attrs.frozen(slots=True)
 class Told:
-    """What is asked for, what is dropped of the condition, and the bounds of what is common."""
+    """Terms for a condition, what is known of the hosts they must admit, and what they lose.
 
+    ``groups`` are the terms, ``chosen`` those of each clause of several alternatives. ``common``
+    are the bounds that every host must keep. ``reasons`` say why a clause may not be carried;
+    whether it is, ``dropped`` decides.
+    """
+
+    clauses: tuple[Clause, ...]
     groups: tuple[Group, ...]
-    dropped: tuple[Dropped, ...]
+    chosen: MappingType[Expr, tuple[Group, ...]]
     common: Box
-    names: dict[str, str]
+    names: MappingType[str, str]
+    reasons: MappingType[Expr, str]
+    narrowed: tuple[Dropped, ...] = ()
+    trusted: Box = attrs.Factory(Box)
+
+    def dropped(self) -> list[Dropped]:
+        """Every clause that the terms, and what is trusted beside them, do not prove."""
+        meant = {group: meanings(group) for group in self.groups}
+        certain = [boxes[0] for boxes in meant.values() if len(boxes) == 1]
+        several = {
+            clause: [meant[group] for group in groups if group in meant]
+            for clause, groups in self.chosen.items()
+        }
+        return [
+            Dropped(clause.expression, self.reasons.get(clause.expression, OPEN))
+            for clause in unproven(self.clauses, [self.trusted, *certain], several)
+        ]
 
 
 def tell(
@@ -108,25 +108,30 @@ def tell(
     Raises NoHostError where no host can satisfy the condition, and NoFlagsError where it is to be
     made sure of and cannot be.
     """
-    universe = _universe(table)
+    clauses = clauses_of(condition, _universe(table))
     names: dict[str, str] = {}
-    parts: list[_Part] = []
-    for clause in conjuncts(condition):
-        if clause is not TRUE:
-            found = bounds(clause, universe)
-            for folded, name in found.names.items():
-                names.setdefault(folded, name)
-            parts.append(_Part(clause, list(found.boxes)))
+    for clause in clauses:
+        for folded, name in clause.names.items():
+            names.setdefault(folded, name)
+    parts = [_Part(clause.expression, list(clause.boxes)) for clause in clauses]
     common, settled = _settled(parts)
     teller = _Teller(table, names, Speaker(table, sure), called, taken)
     for part in parts:
         if not part.boxes:
-            teller.impossible(part.clause)
+            teller.lose(part.clause, "no host with values as the mapping has them satisfies it")
     teller.common(common, settled)
     for part in parts:
         if len(part.boxes) > 1:
             teller.alternatives(part)
-    return Told(tuple(teller.groups), tuple(teller.dropped), common, names)
+    return Told(
+        clauses,
+        tuple(teller.groups),
+        teller.chosen,
+        common,
+        names,
+        teller.reasons,
+        tuple(teller.narrowed),
+    )
 
 
 def _universe(table: Mapping) -> Callable[[str], Domain]:
@@ -189,15 +194,9 @@ def _possible(boxes: list[Box], common: Box) -> list[Box]:
     ]
 
 
-def shown(clause: Expr) -> str:
-    """A clause within a message."""
-    text = unparse(clause)
-    return text if len(text) <= 200 else f"{text[:200]} ..."
-
-
 @attrs.define(slots=True, eq=False)
 class _Teller:
-    """Collects what is asked for and what is dropped."""
+    """Collects terms, and why clauses are lost or narrowed."""
 
     table: Mapping
     names: dict[str, str]
@@ -205,67 +204,66 @@ class _Teller:
     called: Called
     taken: Taken
     groups: dict[Group, None] = attrs.Factory(dict)
-    dropped: list[Dropped] = attrs.Factory(list)
+    chosen: dict[Expr, tuple[Group, ...]] = attrs.Factory(dict)
+    reasons: dict[Expr, str] = attrs.Factory(dict)
+    narrowed: list[Dropped] = attrs.Factory(list)
 
     def common(self, common: Box, parts: list[_Part]) -> None:
         """Asks for what clauses of one alternative demand together."""
-        lost: dict[Expr, str] = {}
         concerning: dict[str | Tag, list[_Part]] = {}
         for part in parts:
             box = part.boxes[0]
             demands: list[str | Tag] = [*box.domains, *sorted(box.tags)]
             for each in demands:
                 concerning.setdefault(each, []).append(part)
+            if box.others:
+                self.lose(part.clause, self._open(part.clause))
         order = [each for each in concerning if isinstance(each, Tag)]
         for demand, say in self._demands(common, order):
-            name = _subject(demand)
-            if name in self.called:
+            if _subject(demand) in self.called:
                 continue
-            concerned = concerning[demand]
+            concerned = [part.clause for part in concerning[demand]]
             try:
                 groups, loss = say()
                 self._add(groups)
             except UnsayableError as error:
-                loss = str(error)
-                self._insist(concerned[0].clause, loss)
-            if loss:
-                # Only clauses that are lossy by themselves are to blame, if there are such.
-                blamed = [p for p in concerned if self._loses(demand, p.boxes[0])] or concerned
-                lost.update({part.clause: loss for part in blamed})
-        for part in parts:
-            if part.boxes[0].others:
-                reason = self._open(part.clause)
-                self._insist(part.clause, reason)
-                lost.setdefault(part.clause, reason)
-        for part in parts:
-            if part.clause in lost:
-                self.drop(part.clause, lost[part.clause])
+                for clause in concerned:
+                    self.lose(clause, str(error))
+            else:
+                for clause in concerned if loss else ():
+                    self._narrow(clause, loss)
 
     def alternatives(self, part: _Part) -> None:
         """Asks for a clause of several alternatives."""
         try:
-            groups, lost = self._joined(part.boxes)
+            groups, loss = self._joined(part.boxes)
             self._add(groups)
+            self.chosen[part.clause] = tuple(groups)
+            if loss:
+                self._narrow(part.clause, loss)
         except UnsayableError as error:
             if self.speaker.sure:
                 self._one_alternative(part, str(error))
                 return
-            lost = str(error)
+            self.lose(part.clause, str(error))
             for group in self._lenient(hull(part.boxes))[0]:
                 with suppress(UnsayableError):
                     self._add([group])
-        if lost:
-            self.drop(part.clause, lost)
 
-    def impossible(self, clause: Expr) -> None:
-        """Notes that only hosts with values that the mapping does not know satisfy a clause."""
-        reason = "no host with values as the mapping has them satisfies it"
-        self._insist(clause, reason)
-        self.drop(clause, reason)
+    def lose(self, clause: Expr, reason: str) -> None:
+        """Notes why a clause may not be carried. Raises NoFlagsError where it must be."""
+        if self.speaker.sure:
+            raise NoFlagsError(
+                f"{self.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
+            )
+        self.reasons.setdefault(clause, reason)
 
-    def drop(self, clause: Expr, reason: str) -> None:
-        """Notes that a clause is not carried, or not whole."""
-        self.dropped.append(Dropped(clause, reason))
+    def _narrow(self, clause: Expr, reason: str) -> None:
+        """Notes why terms are not exact: too wide, or where they must make sure, too narrow."""
+        if self.speaker.sure:
+            self.narrowed.append(Dropped(clause, reason))
+        else:
+            self.reasons.setdefault(clause, reason)
 
     def _add(self, groups: Iterable[Group]) -> None:
         groups = list(groups)
@@ -274,12 +272,6 @@ class _Teller:
             raise UnsayableError(f"{self.table.lrms} can be asked for {twice} in one way only")
         self.groups |= dict.fromkeys(groups)
         self.taken = {**self.taken, **dict(all_given(groups))}
-
-    def _insist(self, clause: Expr, reason: str) -> None:
-        if self.speaker.sure:
-            raise NoFlagsError(
-                f"{self.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
-            )
 
     # --- boxes
 
@@ -315,13 +307,6 @@ class _Teller:
         if rule is None:
             raise UnsayableError(f"no flag for {self.names.get(tag.attribute, tag.attribute)}")
         return self.speaker.tag(rule, tag)
-
-    def _loses(self, demand: str | Tag, box: Box) -> bool:
-        name = _subject(demand)
-        try:
-            return any(say()[1] for each, say in self._demands(box) if _subject(each) == name)
-        except UnsayableError:
-            return True
 
     def _lenient(self, box: Box) -> _Said:
         """What of a box can be said, and what is lost of it; a sure speaker says all or nothing."""
@@ -393,13 +378,15 @@ class _Teller:
             (c for c in (sayable, *([box] for box in sayable)) if c and self._is_sayable(c)), None
         )
         if chosen is None:
-            self._insist(part.clause, reason)
+            self.lose(part.clause, reason)
             return
-        self._add(self._joined(chosen)[0])
+        groups, _ = self._joined(chosen)
+        self._add(groups)
+        self.chosen[part.clause] = tuple(groups)
         every = disjuncts(part.clause)
         others = [each for each in every if not self._holds(each, chosen)]
         for other in others if 0 < len(others) < len(every) else [part.clause]:
-            self.drop(other, "another alternative is asked for")
+            self._narrow(other, "another alternative is asked for")
 
     def _is_sayable(self, boxes: list[Box]) -> bool:
         try:

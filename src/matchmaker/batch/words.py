@@ -8,9 +8,9 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from matchmaker.batch.asks import Ask, Group
+from matchmaker.batch.errors import MappingError, TooManyError
 from matchmaker.batch.mapping import Mapping, Terms
-from matchmaker.batch.templates import MappingError, filled
-from matchmaker.batch.told import NoFlagsError
+from matchmaker.batch.templates import filled
 
 MOST_TERMS: Final = 64
 """So many alternatives are written out where parentheses do not nest."""
@@ -20,10 +20,6 @@ MOST_WRITTEN: Final = 120_000
 
 Flag: TypeAlias = tuple[str, ...]
 """One option of a command with its value: one word, or several."""
-
-
-class TooManyError(NoFlagsError):
-    """The alternatives are too many, or cannot be written without parentheses in parentheses."""
 
 
 def options(groups: Iterable[Group], numbers: dict[str, int], table: Mapping) -> list[Flag]:

@@ -62,6 +62,7 @@ def submission_data(submission: Submission) -> dict[str, Any]:
         "argv": list(submission.argv),
         "directives": list(submission.directives),
         "verdict": str(submission.verdict),
+        "condition": str(submission.condition),
         "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
         "excluded": list(submission.excluded),
         "recheck": None if submission.recheck is None else str(submission.recheck),

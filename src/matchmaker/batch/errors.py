@@ -1,0 +1,26 @@
+"""The errors of flags and mappings; reading a batch system's output has those of ``description``.
+
+Every module of ``batch`` may import this one, and it imports none of them.
+"""
+
+from __future__ import annotations
+
+
+class MappingError(ValueError):
+    """A mapping file is invalid; the message names the file, the entry and what was expected."""
+
+
+class NoFlagsError(ValueError):
+    """There are no flags of the wanted kind; the message names the clause that prevents them."""
+
+
+class NoHostError(NoFlagsError):
+    """No host can satisfy the requirement, so there is nothing to submit."""
+
+
+class TooManyError(NoFlagsError):
+    """The alternatives cannot be written: too many, too long, or nested too deep."""
+
+
+class UnsayableError(Exception):
+    """A mapping has no term for a condition; the message is the reason."""
