@@ -1,0 +1,529 @@
+"""Submit flags of random jobs, mappings and inventories, judged host by host.
+
+A case is a batch system, a mapping, a job and some nodes. What its flags select is read back by
+judges of the systems' languages that share nothing with what writes them. The verdict, the
+certificate and the condition to check again must be right for every node, and no text of an ad may
+reach a word of a command.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from matchmaker import ClassAd, batch, parse_ad, parse_ads, parse_expr, reduce
+from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
+from matchmaker.classad.nodes import Binary, Call, Literal, conjunction, conjuncts
+from matchmaker.classad.operators import ascii_fold, truth
+from tests.attack.run import Attack, main
+from tests.property import languages
+
+RAM, CPUS = "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize"
+SI00, OS = "GlueHostBenchmarkSI00", "GlueHostOperatingSystemName"
+OUT, TAGS = "GlueHostNetworkAdapterOutboundIP", "GlueHostApplicationSoftwareRunTimeEnvironment"
+
+SYSTEMS: Final = ("slurm", "sge", "pbspro", "torque", "lsf", "htcondor", "blah")
+
+# What means something to one batch system or to a shell.
+HOSTILE: Final = (
+    "a|b", "!a", "a&b", "(a)", "a,b", "a b", "a:b=c", "a+b", "a;id", "$(id)", "`id`", "$$(x)",
+    "$INT(", "$x", "a\nb", "x\nqueue 5", "#SBATCH --wrap=id", "--wrap=id", '"', "'", "a\\", "[1-3]",
+    "*", "=", "", "NONE", "all", "é", "{value}", "{flag}",
+)  # fmt: skip
+SYSTEM_NAMES: Final = ("SL", "Debian", "CentOS", "5.2", *HOSTILE)
+LABELS: Final = ("A", "B", "C", *HOSTILE)
+BUCKETS: Final = {"si0": (0, 2), "si3": (3, 5), "si6": (6, 9)}
+
+
+@attrs.frozen(slots=True)
+class Case:
+    """All that flags are made of, as texts."""
+
+    lrms: str
+    mapping: str
+    job: tuple[tuple[str, str], ...]
+    clauses: tuple[str, ...]
+    nodes: tuple[tuple[tuple[str, str], ...], ...]
+    inventory: bool
+    want: str
+
+
+# --- making ---------------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    return str(Literal(text))
+
+
+def toml(text: str) -> str:
+    escaped = "".join(f"\\u{ord(char):04x}" if char in '"\\\n' else char for char in text)
+    return f'"{escaped}"'
+
+
+class Maker:
+    """Random parts of a case."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+
+    def site(self, lrms: str) -> str:
+        """A mapping that knows some attributes, and of some only a few texts."""
+        if lrms in ("htcondor", "blah"):
+            return 'others = "same"\n' if lrms == "htcondor" and self.chance.random() < 0.7 else ""
+        pick = random.Random(self.chance.randrange(60))
+        join = 'join = "|"\nnegate = "!"\n' if lrms == "sge" else ""
+        named = "{value}=TRUE" if lrms == "sge" else "{value}=True" if lrms == "pbspro" else ""
+        term = f'term = "{named}"\n' if named else ""
+        parts = []
+        if pick.random() < 0.8:
+            known = pick.sample(SYSTEM_NAMES, pick.randint(1, 4)) + ["SL"] * (pick.random() < 0.5)
+            shared = pick.random() < 0.3
+            features = {text: f"os{0 if shared else at}" for at, text in enumerate(known)}
+            parts.append(self._table(OS, "eq", features, join, "os={value}" if join else named))
+        if pick.random() < 0.8:
+            known = pick.sample(LABELS, pick.randint(1, 3)) + ["A"] * (pick.random() < 0.5)
+            shared = pick.random() < 0.3
+            features = {text: f"t{0 if shared else at}" for at, text in enumerate(known)}
+            parts.append(self._table(TAGS, "member", features, "", named))
+        if pick.random() < 0.5:
+            parts.append(
+                f'[attributes.{OUT}]\nkind = "bool"\n{term}features = {{ true = "outbound" }}\n'
+            )
+        if pick.random() < 0.5:
+            runs = ", ".join(f"{name} = [{low}, {high}]" for name, (low, high) in BUCKETS.items())
+            own = 'term = "si={value}"\njoin = "|"\n' if lrms == "sge" else term
+            parts.append(f'[attributes.{SI00}]\nkind = "bucket"\n{own}buckets = {{ {runs} }}\n')
+        if lrms == "slurm" and pick.random() < 0.3:
+            parts.append(f'[attributes.{RAM}]\nkind = "min"\nflag = "--mem={{value}}G"\nunit = 2\n')
+        return "".join(parts)
+
+    @staticmethod
+    def _table(attribute: str, kind: str, features: dict[str, str], more: str, term: str) -> str:
+        names = ", ".join(f"{toml(text)} = {toml(name)}" for text, name in features.items())
+        own = f"term = {toml(term)}\n" if term else ""
+        return f'[attributes.{attribute}]\nkind = "{kind}"\n{more}{own}features = {{ {names} }}\n'
+
+    def leaf(self) -> str:
+        chance = self.chance
+        relation = chance.choice(("<", "<=", ">", ">=", "==", "!=", ">", ">="))
+        bound = chance.choice((str(chance.randint(-1, 9)), "2.5", "4.0"))
+        match chance.randrange(12):
+            case 0 | 1 | 2:
+                return f"other.{chance.choice((RAM, CPUS))} {relation} {bound}"
+            case 3 | 4:
+                text = quoted(chance.choice(SYSTEM_NAMES))
+                return f"other.{OS} {chance.choice(('==', '!=', '!=', 'is'))} {text}"
+            case 5 | 6:
+                return f"member({quoted(chance.choice(LABELS))}, other.{TAGS})"
+            case 7:
+                return f"other.{OUT}"
+            case 8 | 9:
+                return f"other.{SI00} {relation} {chance.randint(0, 9)}"
+            case 10:
+                return chance.choice(("MY.Mine", f"other.{RAM} > other.{CPUS}", "other.Load < 5"))
+            case _:
+                name = chance.choice(HOSTILE) or "x"
+                return f"other.{_name(name)} is undefined"
+
+    def tree(self, depth: int) -> str:
+        if not depth:
+            return self.leaf()
+        match self.chance.randrange(6):
+            case 0 | 1:
+                return f"({self.tree(depth - 1)} && {self.tree(depth - 1)})"
+            case 2 | 3:
+                return f"({self.tree(depth - 1)} || {self.tree(depth - 1)})"
+            case 4:
+                return f"!({self.tree(depth - 1)})"
+            case _:
+                parts = [self.tree(depth - 1) for _ in range(3)]
+                return f"({parts[0]} ? {parts[1]} : {parts[2]})"
+
+    def clauses(self) -> tuple[str, ...]:
+        """Clauses, now and then several on one attribute."""
+        chance = self.chance
+        if chance.random() < 0.2:
+            texts = chance.sample(SYSTEM_NAMES, 3)
+            return tuple(f"other.{OS} != {quoted(text)}" for text in texts)
+        return tuple(self.tree(chance.randrange(3)) for _ in range(chance.randint(1, 4)))
+
+    def job(self) -> tuple[tuple[str, str], ...]:
+        chance = self.chance
+        facts = {
+            "Owner": quoted(chance.choice(("ana", "ben"))),
+            "Ok": f"TARGET.Load {chance.choice('<>')} {chance.randint(0, 9)}",
+            "Deep": "Ok && TARGET.Far > 3",
+            "Mine": f"other.{RAM} > {chance.randint(0, 9)}",
+        }
+        for name, most, unit in (("RequestMemory", 12, 1), ("RequestCpus", 9, 1),
+                                 ("RequestDisk", 9, 1024), ("RequestGPUs", 3, 1),
+                                 ("MaxWallTime", 90, 1)):  # fmt: skip
+            if chance.random() < 0.25:
+                facts[name] = str(chance.randint(0, most) * unit)
+        return tuple(facts.items())
+
+    def node(self, number: int) -> tuple[tuple[str, str], ...]:
+        chance = self.chance
+        tags = ", ".join(map(quoted, chance.sample(LABELS, chance.randint(0, 3))))
+        facts = {
+            "Name": quoted(f"wn{number}"),
+            RAM: str(chance.randint(0, 10)),
+            CPUS: str(chance.randint(0, 9)),
+            OS: quoted(chance.choice((*SYSTEM_NAMES[:4], *SYSTEM_NAMES))),
+            TAGS: f"{{ {tags} }}",
+            OUT: chance.choice(("true", "false")),
+            "Load": str(chance.randint(0, 9)),
+            "Far": str(chance.randint(0, 9)),
+        }
+        if chance.random() < 0.9:
+            facts[SI00] = str(chance.randint(0, 9))
+        if chance.random() < 0.5:
+            facts |= {"Disk": str(chance.randint(0, 9) * 1024), "GPUs": str(chance.randint(0, 3))}
+        if chance.random() < 0.5:
+            facts["Requirements"] = chance.choice(
+                (
+                    "TARGET.Ok",
+                    "TARGET.Deep",
+                    'TARGET.Owner == "ana"',
+                    "Load < 7",
+                    "other.Ok || Far > 6",
+                )
+            )
+        return tuple(facts.items())
+
+
+def _name(text: str) -> str:
+    return str(parse_expr("other.x")).replace("x", "'" + text.replace("\\", "\\\\").replace(
+        "'", "\\'").replace("\n", "\\n") + "'").removeprefix("other.")  # fmt: skip
+
+
+def make(chance: random.Random) -> Case:
+    maker = Maker(chance)
+    lrms = chance.choice(SYSTEMS)
+    return Case(
+        lrms,
+        maker.site(lrms),
+        maker.job(),
+        maker.clauses(),
+        tuple(maker.node(number) for number in range(chance.randint(1, 8))),
+        chance.random() < 0.5,
+        chance.choice(("necessary", "necessary", "sufficient", "exact")),
+    )
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    for at in range(len(case.nodes)):
+        yield attrs.evolve(case, nodes=case.nodes[:at] + case.nodes[at + 1 :])
+    for at in range(len(case.clauses)):
+        yield attrs.evolve(case, clauses=case.clauses[:at] + case.clauses[at + 1 :])
+    for at in range(len(case.job)):
+        yield attrs.evolve(case, job=case.job[:at] + case.job[at + 1 :])
+    for at, node in enumerate(case.nodes):
+        facts = [fact for fact in node if fact[0] != "Requirements"]
+        if len(facts) < len(node):
+            nodes = (*case.nodes[:at], tuple(facts), *case.nodes[at + 1 :])
+            yield attrs.evolve(case, nodes=nodes)
+
+
+# --- what is right --------------------------------------------------------------------------------
+
+
+@cache
+def mapping(lrms: str, text: str) -> Mapping:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "site.toml"
+        path.write_text(text, encoding="utf-8")
+        return batch.load_mapping(lrms, path)
+
+
+def ad(facts: Iterable[tuple[str, str]]) -> ClassAd:
+    return parse_ad("[" + "; ".join(f"{name} = {value}" for name, value in facts) + "]")
+
+
+def has_room(job: ClassAd, node: ClassAd) -> bool:
+    """Whether a node has what a job requests, as far as it says how much it has."""
+    for request, attribute in (("RequestMemory", RAM), ("RequestCpus", CPUS),
+                               ("RequestDisk", "Disk"), ("RequestGPUs", "GPUs")):  # fmt: skip
+        wanted, has = job.eval(request), node.eval(attribute)
+        if isinstance(wanted, int) and isinstance(has, int) and has < wanted:
+            return False
+    return True
+
+
+def judge(case: Case) -> str | None:
+    table = mapping(case.lrms, case.mapping)
+    job = ad(case.job)
+    requirement = conjunction([parse_expr(clause) for clause in case.clauses])
+    job["Requirements"] = requirement
+    nodes = [ad(node) for node in case.nodes]
+    reduction = reduce(job, ClassAd(), lambda name: "host")
+    fit = [truth(requirement.eval(job, node)) is True and has_room(job, node) for node in nodes]
+    willing = [
+        "Requirements" not in node or truth(node.eval("Requirements", job)) is True
+        for node in nodes
+    ]
+    good = [a and b for a, b in zip(fit, willing, strict=True)] if case.inventory else fit
+    try:
+        made = batch.flags(
+            reduction, case.lrms, table, nodes if case.inventory else None, Fit(case.want)
+        )
+    except NoHostError as error:
+        return f"no host: {error}, but {good}" if any(good) else None
+    except NoFlagsError:
+        return "refused" if case.want == "necessary" else None
+    selected = [selects(table, made, node, job) for node in nodes]
+    if case.lrms == "htcondor" and case.inventory:
+        # It looks at the machine's requirements itself.
+        selected = [a and b for a, b in zip(selected, willing, strict=True)]
+    about = f"selected {selected}, right is {good}: {made}"
+    wrong = unsafe(made, table)
+    if wrong:
+        return f"{wrong}: {about}"
+    if made.verdict is Fit.EXACT and selected != good:
+        return f"not exact: {about}"
+    if made.verdict is Fit.SUFFICIENT and any(
+        s and not g for s, g in zip(selected, good, strict=True)
+    ):
+        return f"not sufficient: {about}"
+    if made.verdict is Fit.NECESSARY:
+        if not case.inventory and any(g and not s for s, g in zip(selected, good, strict=True)):
+            return f"not necessary: {about}"
+        again = [
+            made.recheck is None or truth(made.recheck.eval(job, node)) is True for node in nodes
+        ]
+        both = [a and b for a, b in zip(selected, again, strict=True)]
+        allowed = [g or not w for g, w in zip(good, willing, strict=True)]
+        if any(b and not a for a, b in zip(allowed, both, strict=True)):
+            return f"what is dropped is not checked again: {about}"
+    if case.inventory:
+        certificate = made.certificate
+        assert certificate is not None
+        names = [str(node.eval("Name")) for node in nodes]
+        facts = list(zip(names, selected, good, strict=True))
+        if set(certificate.wrongly_included) < {n for n, s, g in facts if s and not g}:
+            return f"the certificate hides a node: {about}"
+        if certificate.accepted != sum(good):
+            return f"the certificate counts {certificate.accepted}: {about}"
+    return None
+
+
+# --- what flags select ----------------------------------------------------------------------------
+
+_FLAGS: Final = {"memory": "RequestMemory", "cpus": "RequestCpus", "disk": "RequestDisk",
+                 "gpus": "RequestGPUs"}  # fmt: skip
+
+
+def selects(table: Mapping, made: Submission, node: ClassAd, job: ClassAd) -> bool:
+    """Whether a batch system runs a job with such flags on a node."""
+    asked = ClassAd({name: job[name] for known, name in _FLAGS.items()
+                     if known in table.requests and name in job})  # fmt: skip
+    if not has_room(asked, node):
+        return False
+    words = list(made.directives if table.lrms == "blah" else made.argv)
+    return _SELECTS[table.lrms](words, node, job, carried(table, node))
+
+
+def carried(table: Mapping, node: ClassAd) -> dict[str, set[str]]:
+    """The features of a node by its attributes, as the site gives them out."""
+    found: dict[str, set[str]] = {}
+    for rule in table.rules.values():
+        value = node.eval(rule.attribute)
+        if rule.kind == "bucket" and isinstance(value, int):
+            names = {name for name, (low, high) in rule.buckets.items() if low <= value <= high}
+        elif rule.kind == "bool":
+            names = {rule.features["true"]} if value is True else set()
+        else:
+            texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+            folded = {ascii_fold(text) for text in texts if isinstance(text, str)}
+            names = {name for text, name in rule.features.items() if ascii_fold(text) in folded}
+        found[rule.attribute] = names
+    return found
+
+
+Carried = dict[str, set[str]]
+
+
+def number(node: ClassAd, name: str) -> int:
+    found = node.eval(name)
+    assert isinstance(found, int)
+    return found
+
+
+def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    every = set().union(*features.values()) if features else set()
+    seen: set[str] = set()
+    for word in argv:
+        option, _, value = word.partition("=")
+        assert option not in seen, "an option twice"
+        seen.add(option)
+        if option == "--mem":
+            assert re.fullmatch("[0-9]+[MG]", value)
+            if number(node, RAM) < int(value[:-1]) * (2 if value[-1] == "G" else 1):
+                return False
+        elif option == "--mincpus":
+            if number(node, CPUS) < int(value):
+                return False
+        elif option == "--constraint":
+            if not _constrained(value, every):
+                return False
+        elif option == "--exclude":
+            if str(node.eval("Name")) in value.split(","):
+                return False
+        else:
+            assert option in ("--cpus-per-task", "--tmp", "--gres", "--time"), option
+    return True
+
+
+def _constrained(text: str, features: set[str]) -> bool:
+    """Features with & or |; parentheses of one level, around the other of the two."""
+
+    def flat(inner: str) -> bool:
+        assert not {"&", "|"} <= set(inner), text
+        test = all if "|" not in inner else any
+        return test(each in {*features, "1"} for each in re.split("[&|]", inner))
+
+    assert re.fullmatch(r"[a-z0-9&|()]+", text), text
+    outer = re.sub(r"\(([a-z0-9&|]+)\)", lambda match: "1" if flat(match.group(1)) else "0", text)
+    return flat(outer)
+
+
+def sge(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    assert argv[::2] == ["-l"] * (len(argv) // 2)
+    pairs = [pair.partition("=")[::2] for word in argv[1::2] for pair in word.split(",")]
+    assert len(dict(pairs)) == len(pairs), "a complex twice"
+    return all(_complex(name, value, node, features) for name, value in pairs)
+
+
+def _complex(name: str, value: str, node: ClassAd, features: Carried) -> bool:
+    if name in ("mem_total", "virtual_total"):
+        return number(node, RAM) >= int(value.removesuffix("M"))
+    if name == "num_proc":
+        return number(node, CPUS) == int(value)
+    if name in ("h_vmem", "h_rt"):
+        return True
+    own = {"hostname": {str(node.eval("Name"))}, "os": features.get(OS, set()),
+           "si": features.get(SI00, set())}  # fmt: skip
+    if name in own:
+        assert re.fullmatch(r"!?(\([a-z0-9|.*]+\)|[a-z0-9.*]+)|[a-z0-9|]+", value), value
+        listed = set(value.strip("!()").split("|"))
+        if not own[name] and name == "si":
+            return False
+        return (not listed.isdisjoint(own[name])) != value.startswith("!")
+    assert value == "TRUE", value
+    return any(name in names for names in features.values())
+
+
+def pbspro(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    assert argv[::2] == ["-l"] * (len(argv) // 2)
+    facts: dict[str, object] = {name: True for names in features.values() for name in names}
+    facts |= {"mem": number(node, RAM), "ncpus": number(node, CPUS), "ngpus": 999}
+    # Room for what the job requests has been looked at.
+    chunks = [word for word in argv[1::2] if not word.startswith("walltime=")]
+    return all(languages.pbspro(word, facts) for word in chunks)
+
+
+def torque(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    every = set().union(*features.values()) if features else set()
+    assert argv[::2] == ["-l"] * (len(argv) // 2)
+    for word in argv[1::2]:
+        name, _, value = word.partition("=")
+        if name == "mem" and languages.kilobytes(value) > number(node, RAM) * 1024:
+            return False
+        if name == "nodes" and not languages.torque(
+            re.sub(r":gpus=[0-9]+", "", word), every, number(node, CPUS)
+        ):
+            return False
+    return True
+
+
+def lsf(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    facts: dict[str, float] = {name: 1 for names in features.values() for name in names}
+    facts |= {"maxmem": number(node, RAM), "ncpus": number(node, CPUS), "maxswp": 0}
+    words = iter(argv)
+    for option in words:
+        value = next(words)
+        if option == "-m":
+            if str(node.eval("Name")) not in value.split(" "):
+                return False
+        elif option == "-R" and value.startswith("select["):
+            if not languages.lsf(value, facts):
+                return False
+        else:
+            assert option in ("-R", "-n", "-gpu", "-W"), option
+    return True
+
+
+_LINE: Final = re.compile(r"(requirements|request_(?:memory|cpus|disk|gpus)) = (.*)", re.DOTALL)
+
+
+def htcondor(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    machine = ClassAd((name, value) for name, value in node.items() if name not in (RAM, CPUS))
+    machine.update({"DetectedMemory": node[RAM], "DetectedCpus": node[CPUS]})
+    assert argv[::2] == ["-append"] * (len(argv) // 2)
+    for line in argv[1::2]:
+        match = _LINE.fullmatch(line)
+        assert match is not None, line
+        assert line.isprintable(), line
+        if match[1] == "requirements":
+            (read,) = parse_ads(f"R = {match[2].replace('$(DOLLAR)', '$')}\n", format="old")
+            if truth(read["R"].eval(job, machine)) is not True:
+                return False
+    return True
+
+
+def blah(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    """The leaves of what BLAH is given, each a bound whatever stands around it."""
+    for line in lines:
+        text = line.removeprefix("CERequirements = ")
+        value = parse_expr(text).eval()
+        assert isinstance(value, str)
+        for leaf in conjuncts(parse_expr(value)):
+            assert isinstance(leaf, (Binary, Call)), leaf
+            if isinstance(leaf, Binary):
+                assert leaf.operator in (">=", "<=", "=="), leaf
+                assert isinstance(leaf.right, Literal), leaf
+            if truth(leaf.eval(target=node)) is not True:
+                return False
+    return True
+
+
+_SELECTS: Final = {"slurm": slurm, "sge": sge, "pbspro": pbspro, "torque": torque, "lsf": lsf,
+                   "htcondor": htcondor, "blah": blah}  # fmt: skip
+
+_SAFE: Final = {
+    "slurm": r"--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
+    "sge": r"-l|[a-z0-9_]+=[A-Za-z0-9()|!.*_=,-]+",
+    "pbspro": r"-l|(select|walltime)=[A-Za-z0-9:=_.-]+",
+    "torque": r"-l|[a-z]+=[A-Za-z0-9:=_.-]+",
+    "lsf": r"-[RmnWJ]|-gpu|(select|rusage|span)\[[A-Za-z0-9_=<>&|!()]+\]|[A-Za-z0-9_. =]+",
+}
+
+
+def unsafe(made: Submission, table: Mapping) -> str | None:
+    """What is wrong with the words themselves and with the lines of a job script."""
+    pattern = _SAFE.get(table.lrms)
+    if pattern is None:
+        return None
+    for word in made.argv:
+        if not re.fullmatch(pattern, word, re.ASCII):
+            return f"the word {word!r}"
+    prefix = table.directive.replace("{flag}", "")
+    words = [word for line in made.directives for word in shlex.split(line.removeprefix(prefix))]
+    if words != list(made.argv) or not all(line.startswith(prefix) for line in made.directives):
+        return "directives that are other than the arguments"
+    return None
+
+
+ATTACK: Final = Attack("flags", make, judge, smaller, nightly=100_000, smoke=250)
+
+if __name__ == "__main__":
+    sys.exit(main(ATTACK))
