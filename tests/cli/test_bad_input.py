@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from matchmaker.cli.group import SUBCOMMANDS
 from tests.cli.conftest import COMMAND, Run
 
 GOOD_JOB = "[ Requirements = other.Cpus > 2; Rank = 1 ]"
@@ -180,7 +183,6 @@ def test_convert_to_where_nothing_can_be_written(classad: Run, files: Path, targ
         (["broker", "job", "--ldif", "folder"], "folder: Is a directory"),
         (["explain", "job", "two"], "no Name"),
         (["nodes", "job"], "--nodes"),
-        (["match", "job", "pool\0"], ""),
     ],
 )  # fmt: skip
 def test_bad_arguments(
@@ -188,6 +190,55 @@ def test_bad_arguments(
 ) -> None:
     monkeypatch.chdir(files)
     assert message in refused(classad, *words)
+
+
+@pytest.mark.parametrize("words", [["a\0b"], ["--ce\0"], ["--ldif", "x\0"], ["-o\0"]])
+def test_null_bytes_in_arguments(classad: Run, words: list[str]) -> None:
+    for command in SUBCOMMANDS:
+        assert "null byte" in refused(classad, command, *words)
+
+
+# Runs the command with room for so many bytes more than the interpreter takes.
+LIMITED = """
+import resource, sys
+from pathlib import Path
+room = int(sys.argv.pop(1))
+from matchmaker.cli import main
+if room > 1 << 20:
+    import matchmaker.cli.match_, matchmaker.cli.reports, matchmaker.matching.pool
+taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + room, taken + room))
+main()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("room", [0, 1 << 20, 6 << 20])
+def test_a_limit_on_memory_is_one_line(files: Path, room: int) -> None:
+    (files / "large").write_text(f'[ Name = "{"n" * (8 << 20)}" ]')
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(room), "match", "job", "large"], cwd=files,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("classad: out of memory")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), SystemError("NULL"),
+     ImportError("libx.so: failed to map segment from shared object")],
+)  # fmt: skip
+def test_want_of_memory_in_any_guise(
+    classad: Run, files: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault that follows") from error
+
+    monkeypatch.setattr("matchmaker.cli.sources.read_ads", fail)
+    assert "out of memory" in refused(classad, "convert", files / "pool")
 
 
 @pytest.mark.parametrize(

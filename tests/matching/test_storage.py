@@ -84,6 +84,22 @@ def test_a_large_pool_is_loaded_as_it_was() -> None:
     assert list(loaded(saved(twin))) == list(twin)
 
 
+@pytest.mark.parametrize("count", [1, 3000])
+def test_strings_with_nul_are_saved(count: int, tmp_path: Path) -> None:
+    ads = [ClassAd({"Name": f"n{n}\0", "T": f"a{n}\0b", "U": "\0"}) for n in range(count)]
+    Pool(ads).save(tmp_path / "pool")
+    assert list(Pool.load(tmp_path / "pool")) == ads
+
+
+def test_a_list_with_nul_is_refused_with_its_reason(tmp_path: Path) -> None:
+    pool = Pool([ClassAd({"Name": "a", "List": ["\0"]})])
+    with pytest.raises(
+        ValueError, match=r"^list: no file can hold .*, since a string in it has NUL"
+    ):
+        pool.save(tmp_path / "pool")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_removed_is_not_in_the_file(pool: Pool) -> None:
     pool.update(parse_ad('[ Name = "b"; Secret = "hidden"; Other = strcat("hid", "den") ]'))
     pool.update(parse_ad('[ Name = "b" ]'))

@@ -6,53 +6,89 @@ line on standard error.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
 
 def main() -> None:
     """Runs the command with the process's arguments, and exits."""
+    # NumPy's linear algebra is not used, and its threads take 30 MB each.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        status = _status()
+    except Exception as error:
+        if not _out_of_memory(error):
+            raise
+        status = _fail("out of memory; raise the limit (ulimit -v) or give less at once", 2)
+    sys.exit(status)
+
+
+def _status() -> int:
+    """Runs the command. Returns its exit status; what is wrong is on standard error."""
     # Click and rich are loaded here, and not with the package.
     import click
 
     from matchmaker.cli.group import classad
 
     if sys.stdout is None:
-        sys.exit(_fail("standard output is closed", 2))
+        return _fail("standard output is closed", 2)
+    for word in sys.argv:
+        if "\0" in word:
+            return _fail(f"an argument holds a null byte; leave it out: {word[:60]}", 2)
     try:
         status = classad.main(standalone_mode=False, prog_name="classad")
     except click.exceptions.Abort:
-        status = _fail("interrupted", 130)
+        return _fail("interrupted", 130)
     except click.ClickException as error:
-        status = _fail(error.format_message(), 2)
+        return _fail(error.format_message(), 2)
     except BrokenPipeError:
         # Whoever read the output has gone; Python must not complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
+        return 1
     except OSError as error:
+        if _out_of_memory(error):
+            raise
         from matchmaker.cli.output import complaint
 
-        status = _fail(complaint(error), 2)
+        return _fail(complaint(error), 2)
     except _refusals() as error:
-        status = _fail(str(error), 1)
-    except (ValueError, RecursionError, MemoryError) as error:
+        return _fail(str(error), 1)
+    except (ValueError, RecursionError) as error:
+        if _out_of_memory(error):
+            raise
         from matchmaker import ParseError
 
         text = error.summary() if isinstance(error, ParseError) else str(error)
-        status = _fail(text or type(error).__name__, 2)
-    sys.exit(status if isinstance(status, int) else 0)
+        return _fail(text or type(error).__name__, 2)
+    return status if isinstance(status, int) else 0
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """The errors that mean no. They are looked up when there is one, not at every start."""
-    from matchmaker.batch import NoFlagsError
-    from matchmaker.cli.queues import NoMatchError
+    """The errors that mean no, of the modules that are loaded: others can't have raised one."""
+    names = (("matchmaker.batch", "NoFlagsError"), ("matchmaker.cli.queues", "NoMatchError"))
+    return tuple(getattr(sys.modules[name], error) for name, error in names if name in sys.modules)
 
-    return NoFlagsError, NoMatchError
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, says that there is no memory left.
+
+    Python raises SystemError where it could not even make a MemoryError, and an ImportError, which
+    says so in words, for a library of C that has no room.
+    """
+    while error is not None:
+        if isinstance(error, (MemoryError, SystemError)):
+            return True
+        if getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if isinstance(error, ImportError) and "map segment" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _fail(message: str, status: int) -> int:
-    from matchmaker.cli.output import printable
+    from matchmaker.classad.quoting import printable
 
     if sys.stderr is not None:
         print(f"classad: {printable(' '.join(message.split()))}", file=sys.stderr)

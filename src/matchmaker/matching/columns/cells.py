@@ -18,8 +18,8 @@ def node_of(content: Any) -> Expr:
 def text_of(content: Any) -> str:
     """The text from which a content is read. Raises ValueError where there is none.
 
-    That is so only for what was made by hand: an empty name, half of a surrogate pair, nesting
-    beyond what is read.
+    That is so only for what was made by hand: an empty name, a string with NUL in a list, half of a
+    surrogate pair, nesting beyond what is read.
 
     >>> text_of("x"), text_of(float("inf"))
     ('"x"', 'real("INF")')
@@ -30,7 +30,8 @@ def text_of(content: Any) -> str:
     plain = text.isascii() and text.isprintable() and not ("\\" in text or "''" in text)
     if node.depth > MAX_NESTING or not (plain or _reads_back(node, text)):
         shown = text[:60].encode("ascii", "backslashreplace").decode()
-        raise ValueError(f"no file can hold {shown}")
+        nul = ", since a string in it has NUL" if "\\000" in text else ""
+        raise ValueError(f"no file can hold {shown}{nul}")
     return text
 
 
