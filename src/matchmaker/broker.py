@@ -305,9 +305,7 @@ def _refusal(
     if by is By.EXPIRY:
         said = f"its ad expired at {expires(ad):%Y-%m-%dT%H:%M:%SZ}"
         return Refusal(name, ad, "expiry", said)
-    if decision.overworked:
-        return Refusal(name, ad, "job", f"the job refuses: {decision.error}")
-    found = refused_by(by.name.lower(), job, name, ad, conditions)
+    found = refused_by(by.name.lower(), job, name, ad, conditions, error=decision.error)
     clause = found.clause
     if clause is None or is_error(clause.value):
         return found

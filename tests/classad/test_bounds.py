@@ -22,6 +22,7 @@ from matchmaker.classad.lint import known
 from matchmaker.classad.nodes import Attr, Binary, Expr, weight
 from matchmaker.classad.values import is_error
 from matchmaker.glue import blocks, ldif
+from matchmaker.matching.columns import masks, work
 from matchmaker.reduction import bind
 from tests.classad.results import value
 
@@ -274,6 +275,6 @@ def test_the_document_says_every_bound() -> None:
         bounds.RECURSION,
         parser.MAX_NESTING, parser.MAX_TEXT, stream.MAX_AD, blocks.LINE_LIMIT,
         ldif.ENTRY_LIMIT, bind.MAX_STEPS, trace.MAX_PARTS, trace.MAX_NESTED, known._MOST,
-        accounts.LOOKUP,
+        accounts.LOOKUP, work.FLAT, work.EACH, work.TICKED, work.SECONDS, work.LEAST, masks.FLAT, masks.EACH,
     }  # fmt: skip
     assert {f"{number:,}" for number in said} <= numbers

@@ -9,6 +9,7 @@ characters foretells, is measured.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from matchmaker.classad.values import Value, is_error
@@ -57,23 +58,33 @@ class OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
 
 
-TOO_MANY_STEPS: Final = f"evaluation took more than {MAX_STEPS} steps"
 TOO_MANY_SECONDS: Final = f"patterns took the evaluation more than {SECONDS} seconds"
+_EXHAUSTED: Final = re.compile(r"(?:evaluation took more than \d+ steps|" + TOO_MANY_SECONDS + ")$")
+
+
+def too_many_steps(limit: int | None = None) -> str:
+    """The reason of an evaluation that is ERROR after so many steps."""
+    return f"evaluation took more than {limit if limit is not None else Budget.limit} steps"
 
 
 def exhausted(value: Value) -> bool:
     """Whether a value is the ERROR of an evaluation that used up its steps or its seconds.
 
     >>> from matchmaker.classad.values import ErrorType
-    >>> exhausted(ErrorType(TOO_MANY_STEPS)), exhausted(ErrorType("division by zero"))
+    >>> exhausted(ErrorType(too_many_steps(200))), exhausted(ErrorType("division by zero"))
     (True, False)
     """
-    return is_error(value) and value.reason.endswith((TOO_MANY_STEPS, TOO_MANY_SECONDS))
+    return is_error(value) and _EXHAUSTED.search(value.reason) is not None
 
 
 class Budget:
-    """What one evaluation has used up so far."""
+    """What one evaluation may use up, and has used up so far.
 
+    A pool gives an evaluation less than ``match`` does, by setting ``limit`` and ``seconds``.
+    """
+
+    limit = MAX_STEPS
+    seconds = SECONDS
     steps = 0
     searched = 0.0
     """Seconds spent in regular expressions."""
@@ -81,8 +92,8 @@ class Budget:
     def spend(self, steps: int) -> None:
         """Counts work. Raises OutOfBoundsError once it is too much."""
         self.steps += steps
-        if self.steps > MAX_STEPS:
-            raise OutOfBoundsError(TOO_MANY_STEPS)
+        if self.steps > self.limit:
+            raise OutOfBoundsError(too_many_steps(self.limit))
 
 
 def bulk(value: Value) -> int:

@@ -19,7 +19,6 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import (
     LONG,
     MAX_DEPTH,
-    MAX_STEPS,
     Budget,
     OutOfBoundsError,
     bulk,
@@ -130,27 +129,39 @@ def _evaluate(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: st
 
 
 def evaluate_counted(
-    node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str = ""
+    node: Expr,
+    my: ClassAd | None,
+    target: ClassAd | None,
+    inside: str = "",
+    within: Budget | None = None,
 ) -> tuple[Value, Budget]:
-    """As ``evaluate``, with what the evaluation has used up.
+    """As ``evaluate``, with what the evaluation has used up, and perhaps other limits `within`.
 
     >>> from matchmaker import parse_expr
     >>> value, used = evaluate_counted(parse_expr("1 + 2"), None, None)
     >>> value, used.steps
     (3, 3)
     """
-    state = _state(node, my, target, inside)
+    state = _state(node, my, target, inside, within)
     try:
         return _begun(node, my, target, state), state
     except OutOfBoundsError as end:
         return ErrorType(str(end)), state
     except RecursionError:
-        state = _state(node, my, target, inside)
+        state = _state(node, my, target, inside, within)
         return _with_room(_begun, node, my, target, state), state
 
 
-def _state(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> State:
+def _state(
+    node: Expr,
+    my: ClassAd | None,
+    target: ClassAd | None,
+    inside: str,
+    within: Budget | None,
+) -> State:
     state = State(my.root if my is not None else None, target, my, inside)
+    if within is not None:
+        state.limit, state.seconds = within.limit, within.seconds
     if inside:
         state.depth = node.depth
     return state
@@ -196,7 +207,7 @@ def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: 
     state.depth += node.depth
     if state.depth > MAX_DEPTH:
         raise OutOfBoundsError(f"attributes lead more than {MAX_DEPTH} levels deep")
-    if state.steps > MAX_STEPS:
+    if state.steps > state.limit:
         state.spend(0)
     active.add(key)
     value = _run(node, ad, other, state)

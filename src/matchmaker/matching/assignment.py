@@ -26,15 +26,15 @@ from typing import Final, SupportsFloat
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.evaluate import evaluate, evaluate_attribute
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.evaluate import evaluate_attribute
+from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
+from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
-from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
 from matchmaker.matching.pair import describe
@@ -54,6 +54,8 @@ GROUP: Final = "MY.AccountingGroup ?: MY.Owner"
 
 FREE: Final = 'MY.State is undefined || MY.State == "Unclaimed"'
 """Which slots are to be had."""
+
+_SUBMITTED: Final = Attr(None, "QDate", False)
 
 NO_GROUP: Final = "<none>"
 """The group of the jobs that name none."""
@@ -250,8 +252,6 @@ class _Cycle:
         self._sizes = Counter(self._clusters)
         self._candidates: dict[Hashable, Candidates] = {}
         self._idle: dict[Hashable, Idle] = {}
-        self._failed: dict[Hashable, Idle] = {}
-        """Clusters whose jobs take too much: they have no further turn."""
 
     def run(self) -> Assignment:
         entries = [entry for n, job in enumerate(self._jobs) if (entry := self._entry(n, job))]
@@ -267,11 +267,12 @@ class _Cycle:
 
     def _entry(self, number: int, job: ClassAd) -> _Entry | None:
         """The job's place in the lines, or None where what should tell it is ERROR."""
-        policy = self._policy
-        group, priority = evaluate(policy.group, job), evaluate(policy.priority, job)
+        policy, steps = self._policy, Allowance()
+        group = steps.value(policy.group, job, None)
+        priority = steps.value(policy.priority, job, None)
         name = group if isinstance(group, str) else NO_GROUP
         share: Value = (
-            evaluate(policy.share, job)
+            steps.value(policy.share, job, None)
             if isinstance(policy.share, Expr)
             else policy.share.get(name, 1.0)
         )
@@ -280,7 +281,7 @@ class _Cycle:
                 reason = printable(f"the job's {what} is {describe(value)}")
                 self._placements[number] = Placement(number, name, Outcome.ERROR, reason=reason)
                 return None
-        submitted = rank_number(job.eval("QDate"))
+        submitted = rank_number(steps.value(_SUBMITTED, job, None))
         before = (
             -(rank_number(priority) or 0.0), math.inf if submitted is None else submitted, number
         )  # fmt: skip
@@ -288,24 +289,18 @@ class _Cycle:
 
     def _place(self, entry: _Entry) -> Placement:
         job, cluster = self._jobs[entry.number], self._clusters[entry.number]
-        idle = self._failed.get(cluster)
-        try:
-            choice = None if idle is not None else self._best(job, cluster)
-            if choice is not None:
-                self._idle.pop(cluster, None)
-                return self._given(entry, job, choice)
-            # What is said of the first of jobs that are alike is said of those that follow.
-            idle = idle or self._idle.get(cluster)
-            if idle is None:
-                idle = self._idle[cluster] = why_idle(self._slots, job)
-        except OverworkError as error:
-            idle = self._failed[cluster] = Idle(Outcome.ERROR, str(error))
+        choice = self._best(job, cluster)
+        if choice is not None:
+            self._idle.pop(cluster, None)
+            return self._given(entry, job, choice)
+        # What is said of the first of jobs that are alike is said of those that follow.
+        idle = self._idle.get(cluster)
+        if idle is None:
+            idle = self._idle[cluster] = why_idle(self._slots, job)
         return Placement(entry.number, entry.group, idle.outcome, reason=idle.reason)
 
     def _best(self, job: ClassAd, cluster: Hashable) -> Choice | None:
-        """The best slot for a job. Raises OverworkError."""
-        if self._slots.problem is not None:
-            raise OverworkError(self._slots.problem)
+        """The best slot for a job."""
         candidates = self._candidates.get(cluster)
         if candidates is None:
             candidates = Candidates(self._slots, job, self._sizes[cluster])

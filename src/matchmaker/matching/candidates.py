@@ -14,9 +14,9 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks
@@ -53,8 +53,8 @@ class Candidates:
         self.job = job
         self._slots = slots
         self._masks = Masks(slots.now, job, Cache(0))
-        self._work = Work(slots.now.size)
-        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), None, self._work)
+        self._work = Work(len(slots.now))
+        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), self._work)
         self._requests = Requests(slots, job)
         # Clean slots: some of the best, in order, and where in them we are.
         self._width = max(FIRST, EACH * count)
@@ -68,8 +68,7 @@ class Candidates:
     def best(self) -> Choice | None:
         """The best slot that a job of the cluster can have by now, of equal ones the first by key.
 
-        None where no slot that matches has room. Raises OverworkError where a job of the cluster
-        takes too much on all slots together.
+        None where no slot that matches has room.
         """
         self._read_log()
         while True:
@@ -136,7 +135,7 @@ class Candidates:
     def _match_all(self) -> None:
         """Matches with the pool as it was, and puts the best of what is still so in order."""
         slots = self._slots
-        found = slots.snapshot.matches(self.job)
+        found = slots.snapshot.match(self.job)
         rows, ranks = found.row_array, found.rank_array
         kept = slots.clean[rows]
         kept[kept] = self._room(rows[kept])
@@ -164,16 +163,17 @@ class Requests:
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
-        self._work = Work(slots.now.size)
-        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""), None, self._work)
+        self._work = Work(len(slots.now))
+        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""), self._work)
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
         self.nonsense = ""
         """What is wrong with a request that is no amount, whatever the slot; empty if none is."""
+        steps = Allowance()
         for name, expression in slots.resources.items():
             reach = self._evaluator.reaches.of(expression, Side.JOB)
             if not (reach.opaque or reach.columns):
-                value = evaluate(expression, job, ClassAd())
+                value = steps.value(expression, job, ClassAd())
                 self._same[name] = amount(value)
                 if self._same[name] is None and not self.nonsense:
                     self.nonsense = no_amount(name, expression, value)

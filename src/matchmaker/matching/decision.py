@@ -19,7 +19,6 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask
-from matchmaker.matching.columns.work import OverworkError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,16 +42,14 @@ class By(IntEnum):
 class Decision:
     """What is decided for a job: the rows that may take it, with their ranks, and who refuses.
 
-    ``by`` has a ``By`` for each row; what it says of rows that do not live is anything. ``error``
-    says why requirements or conditions are ERROR where evaluating them took too much.
+    ``by`` has a ``By`` for each row; entries for deleted rows are unspecified. ``error`` says why
+    requirements, conditions or ranks are ERROR for some ads that took too much to evaluate.
     """
 
     rows: Rows
     ranks: npt.NDArray[np.float64]
     by: npt.NDArray[np.uint8]
     error: str | None = None
-    overworked: bool = False
-    """Whether that was so for all rows together: then nothing is said of any."""
 
     def __len__(self) -> int:
         return len(self.by)
@@ -71,29 +68,22 @@ def decide(
     *,
     both_ways: bool = True,
 ) -> Decision:
-    """Who may take a job, who refuses, and how the job ranks those that may; see ``Snapshot``.
-
-    Where the job takes too much on all ads together, it refuses them all.
-    """
+    """Who may take a job, who refuses, and how the job ranks those that may; see ``Snapshot``."""
     masks = Masks(view, job, cache)
     by = np.full(view.size, By.JOB, np.uint8)
     asked: Mask = np.ones(view.size, np.bool_) if view.alive is None else view.alive
     if expired is not None:
         asked = asked & ~expired
         by[expired] = By.EXPIRY
-    try:
-        left = asked & masks.mine()
-        by[left] = By.RESOURCE
-        if both_ways:
-            left = left & masks.theirs(left)
-        by[left] = By.BROKER
-        for condition in conditions:
-            left = left & masks.condition(condition)
-        rows = np.flatnonzero(left)
-        found, problem = ranks(view, job, rows, cache)
-    except OverworkError as error:
-        by[asked] = By.JOB
-        return Decision(np.zeros(0, np.intp), np.zeros(0), by, str(error), overworked=True)
+    left = asked & masks.mine()
+    by[left] = By.RESOURCE
+    if both_ways:
+        left = left & masks.theirs(left)
+    by[left] = By.BROKER
+    for condition in conditions:
+        left = left & masks.condition(condition)
+    rows = np.flatnonzero(left)
+    found, problem = ranks(view, job, rows, cache)
     by[rows] = By.RANK
     numbers = ~np.isnan(found)
     rows, found = rows[numbers], found[numbers]

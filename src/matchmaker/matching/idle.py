@@ -15,6 +15,7 @@ from matchmaker.classad.values import is_error
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.slots import Short, Slots
@@ -42,10 +43,7 @@ class Idle:
 
 
 def why_idle(slots: Slots, job: ClassAd) -> Idle:
-    """Why no slot could be given to a job, as the slots are by now.
-
-    Raises OverworkError where the job takes too much on all slots together.
-    """
+    """Why no slot could be given to a job, as the slots are by now."""
     idle = _why(slots, job)
     return Idle(idle.outcome, printable(idle.reason))
 
@@ -54,12 +52,17 @@ def _why(slots: Slots, job: ClassAd) -> Idle:
     nonsense = Requests(slots, job).nonsense
     if nonsense:
         return Idle(Outcome.ERROR, nonsense)
-    matched = slots.snapshot.matches(job).row_array
-    return _no_room(slots, job, matched) if len(matched) else _no_match(slots, job)
+    found = slots.snapshot.match(job)
+    if len(found):
+        return _no_room(slots, job, found.row_array)
+    return _no_match(slots, job, found.error)
 
 
-def _no_match(slots: Slots, job: ClassAd) -> Idle:
-    """The clause at which the last slots fall away, and what it finds in the first of them."""
+def _no_match(slots: Slots, job: ClassAd, error: str | None) -> Idle:
+    """The clause at which the last slots fall away, and what it finds in the first of them.
+
+    `error` says what took too much, where no clause does so by itself.
+    """
     view = slots.snapshot.view
     masks = slots.snapshot.masks(job)
     left = view.rows()
@@ -67,18 +70,22 @@ def _no_match(slots: Slots, job: ClassAd) -> Idle:
     if not total:
         return Idle(Outcome.NO_MATCH, "there are no slots")
     for clause in conjuncts(job[REQUIREMENTS]) if REQUIREMENTS in job else []:
-        kept = left[masks.clause(clause)[left]]
+        try:
+            kept = left[masks.clause(clause)[left]]
+        except OverworkError:
+            kept = left[:0]
         if not len(kept):
             found = refusal(job, view.ad(int(left[0])))
-            wrong = found is not None and is_error(found.value)
+            wrong = error is not None if found is None else is_error(found.value)
             return Idle(
                 Outcome.ERROR if wrong else Outcome.NO_MATCH,
-                f"the job refuses {_all(len(left), total)}{_on(slots, left, found)}",
+                f"the job refuses {_all(len(left), total)}{_on(slots, left, found, error)}",
             )
         left = kept
     found = refusal(view.ad(int(left[0])), job)
     return Idle(
-        Outcome.NO_MATCH, f"the job is refused by {_all(len(left), total)}{_on(slots, left, found)}"
+        Outcome.NO_MATCH,
+        f"the job is refused by {_all(len(left), total)}{_on(slots, left, found, error)}",
     )
 
 
@@ -88,8 +95,10 @@ def _all(left: int, total: int) -> str:
     return f"the last {left} of {total} slots" if left > 1 else f"the last of {total} slots"
 
 
-def _on(slots: Slots, left: Rows, found: Clause | None) -> str:
-    return f": on {slots.now.keys[int(left[0])]} {found}" if found is not None else ""
+def _on(slots: Slots, left: Rows, found: Clause | None, error: str | None) -> str:
+    if found is not None:
+        return f": on {slots.now.keys[int(left[0])]} {found}"
+    return f": {error}" if error is not None else ""
 
 
 def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:

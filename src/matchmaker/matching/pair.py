@@ -5,7 +5,7 @@ Many ads at once are in ``pool``; ordering by rank is in ``ranking``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -25,6 +25,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
 
 
@@ -117,7 +118,8 @@ def an_ad(given: object) -> ClassAd:
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     """The clauses of an ad's requirements, each with its value for the other ad.
 
-    The requirements are true exactly when every clause is.
+    The requirements are true exactly when every clause is. All clauses together may take the steps
+    of one evaluation, as the requirements may: a clause beyond that is ERROR.
 
     >>> from matchmaker import parse_ad
     >>> [str(c) for c in clauses(parse_ad("[a = 1; Requirements = a < b && other.c]"),
@@ -125,28 +127,45 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
     """
     an_ad(other)
-    return clauses_of(ad[REQUIREMENTS], ad, other) if REQUIREMENTS in an_ad(ad) else []
+    return list(_clauses(ad, other)) if REQUIREMENTS in an_ad(ad) else []
 
 
-def clauses_of(condition: Expr, ad: ClassAd, other: ClassAd) -> list[Clause]:
-    """The clauses of any condition of an ad, as :func:`clauses` gives those of its requirements."""
-    return [_clause(clause, ad, other) for clause in conjuncts(condition)]
+def _clauses(ad: ClassAd, other: ClassAd) -> Iterator[Clause]:
+    return clauses_of(ad[REQUIREMENTS], ad, other, Allowance())
 
 
-def _clause(clause: Expr, ad: ClassAd, other: ClassAd) -> Clause:
+def clauses_of(
+    condition: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance
+) -> Iterator[Clause]:
+    """The clauses of any condition of an ad, as :func:`clauses` gives those of its requirements.
+
+    What is beyond the allowance is ERROR.
+    """
+    facts = Allowance()
+    return (_clause(clause, ad, other, allowance, facts) for clause in conjuncts(condition))
+
+
+def _clause(
+    clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance, facts: Allowance
+) -> Clause:
     definition = None
     if isinstance(clause, Attr) and (clause.base is None or scope_of(clause) in MY_SCOPES):
         definition = ad.get(clause.name)
-    facts = _facts(definition if definition is not None else clause, ad, other)
-    return Clause(clause, truth(clause.eval(ad, other)), facts, definition)
+    value = truth(allowance.value(clause, ad, other))
+    found = _facts(definition if definition is not None else clause, ad, other, facts)
+    return Clause(clause, value, found, definition)
 
 
 def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:
     """The first clause of an ad's requirements that is not true of the other, or None."""
-    return next((clause for clause in clauses(ad, other) if clause.value is not True), None)
+    if REQUIREMENTS not in ad:
+        return None
+    return next((clause for clause in _clauses(ad, other) if clause.value is not True), None)
 
 
-def _facts(clause: Expr, ad: ClassAd, other: ClassAd) -> tuple[tuple[str, Value], ...]:
+def _facts(
+    clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance
+) -> tuple[tuple[str, Value], ...]:
     """The values of the attributes that a clause names, each once, in the order of mention."""
     found: dict[str, tuple[str, Value]] = {}
     inner = {node.base for node in postorder(clause) if isinstance(node, Attr)}
@@ -156,7 +175,7 @@ def _facts(clause: Expr, ad: ClassAd, other: ClassAd) -> tuple[tuple[str, Value]
             scope = scope_of(node)
             scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
             name = node.name if scoped else unparse(node)
-            value = node.eval(ad, other)
+            value = allowance.value(node, ad, other)
             if name.lower() in found and describe(found[name.lower()][1]) != describe(value):
                 # The same name in both ads: TARGET.Cpus >= MY.Cpus.
                 name = unparse(node)

@@ -19,7 +19,6 @@ from matchmaker.matching.assignment import Assignment, Policy
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.pair import an_ad, describe, shorten
@@ -302,11 +301,7 @@ class Pool:
         an_ad(job)
         if key is not None:
             return explain_pair(key, job, self[key])
-        now = self.snapshot()
-        try:
-            return explain(now, job)
-        except OverworkError as error:
-            return Explanation(len(now), (), 0, 0, error=str(error))
+        return explain(self.snapshot(), job)
 
 
 def _told(key: str, again: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, type_name
+from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.pair import Clause, clauses_of, match, refusal
 from matchmaker.matching.ranking import best_first, rank_number
@@ -139,11 +140,19 @@ def select(
 
 
 def refused_by(
-    by: str, job: ClassAd, name: str, ad: ClassAd, conditions: Sequence[Expr] = ()
+    by: str,
+    job: ClassAd,
+    name: str,
+    ad: ClassAd,
+    conditions: Sequence[Expr] = (),
+    *,
+    error: str | None = None,
 ) -> Refusal:
     """Why a resource is refused of which it is known who refuses: the first clause that does.
 
-    ``by`` is as in ``Refusal``, and not ``expiry``; ``conditions`` are the broker's own.
+    ``by`` is as in ``Refusal``, and not ``expiry``; ``conditions`` are the broker's own. ``error``
+    is the reason where no clause refuses: what took too much among many resources need not by
+    itself.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[ Requirements = other.Cpus > 1 && other.Memory > 1 ]")
@@ -154,15 +163,18 @@ def refused_by(
         said = f"the job's rank of it is {type_name(job.eval(RANK, ad))}, not a number"
         return Refusal(name, ad, by, said)
     if by == "broker":
-        each = (clause for condition in conditions for clause in clauses_of(condition, job, ad))
+        allowance = Allowance()
+        each = (c for condition in conditions for c in clauses_of(condition, job, ad, allowance))
         clause = next((clause for clause in each if clause.value is not True), None)
     else:
         mine, other = (job, ad) if by == "job" else (ad, job)
         clause = refusal(mine, other)
         if clause is None and REQUIREMENTS in mine:
             # Its clauses are true one by one, but name the whole.
-            clause = Clause(mine[REQUIREMENTS], truth(mine.eval(REQUIREMENTS, other)))
-    return Refusal(name, ad, by, f"{_WORDS[by]}{'' if clause is None else f': {clause}'}", clause)
+            whole = Clause(mine[REQUIREMENTS], truth(mine.eval(REQUIREMENTS, other)))
+            clause = whole if whole.value is not True or error is None else None
+    why = str(clause) if clause is not None else error
+    return Refusal(name, ad, by, f"{_WORDS[by]}: {why}" if why else _WORDS[by], clause)
 
 
 _WORDS = {

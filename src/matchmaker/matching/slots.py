@@ -15,10 +15,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.forms import unshared
@@ -33,7 +33,7 @@ from matchmaker.matching.columns.vectors import (
     numbers,
     values,
 )
-from matchmaker.matching.columns.work import OverworkError
+from matchmaker.matching.columns.work import Work, allowance
 from matchmaker.matching.pair import describe
 from matchmaker.matching.snapshot import Snapshot
 
@@ -93,22 +93,19 @@ class Slots:
         self.now: View = attrs.evolve(view, columns=Shown(columns))
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
-        self.problem: str | None = None
-        """Why nothing can be said of the slots, where that takes too much on all of them."""
         self.free: Mask = np.zeros(view.size, np.bool_)
         self.divisible: Mask = self.free
         own = np.zeros(view.size, np.float64)
         self.left: dict[str, npt.NDArray[np.float64]] = dict.fromkeys(self._folded, own)
         """About how much of each resource is left: reals, where the ads may hold integers."""
-        try:
-            ask = Evaluator(view, _NOBODY, (Side.ROW, ""))
-            self.free = alive & is_true(ask.vector(free, Side.ROW), view.size)
-            self.divisible = _own_truth(view, PARTITIONABLE)
-            self.left |= {name: _own_numbers(view, folded) for name, folded in self._folded.items()}
-        except OverworkError as error:
-            self.problem = str(error)
+        ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
+        self.free = alive & is_true(ask.vector(free, Side.ROW), view.size)
+        self.divisible = _own_truth(view, PARTITIONABLE)
+        self.left |= {name: _own_numbers(view, folded) for name, folded in self._folded.items()}
         self.clean: Mask = self.free.copy()
         """Free slots that are as they were when the cycle began."""
+        self.each = allowance(len(view))
+        """The steps that may be taken for each slot, by each question."""
         self.log: list[int] = []
         """The rows that have given a part, in the order in which they did."""
         self._touched = np.zeros(view.size, np.int64)
@@ -133,10 +130,11 @@ class Slots:
     def ask(self, job: ClassAd, row: int) -> Amounts | Short:
         """What a job would take of a slot as it is by now, or what the slot cannot give."""
         ad = self.now.ad(row)
+        within = Allowance(self.each)
         divisible = self.divisible[row]
         taken: Amounts = {}
         for name, expression in self.resources.items():
-            value = evaluate(expression, job, ad)
+            value = within.value(expression, job, ad)
             wanted = amount(value)
             if wanted is None:
                 return Short(name, no_amount(name, expression, value))
@@ -151,7 +149,11 @@ class Slots:
         return taken
 
     def _own(self, ad: ClassAd, name: str) -> int | float | None:
-        return amount(evaluate_attribute(ad, self._folded[name], _NOBODY))
+        folded = self._folded[name]
+        held = ad.content.get(folded, UNDEFINED)
+        if isinstance(held, Expr):
+            held = Allowance(self.each).value(held, ad, _NOBODY, folded)
+        return amount(held)
 
     def take(self, row: int, taken: Amounts) -> None:
         """Gives a slot to a job: a static one whole, of a partitionable one what it takes."""
@@ -186,7 +188,7 @@ def _own(view: View, folded: str) -> Vector:
     """The values of an attribute of the slots, each by itself."""
     if folded not in view.columns:
         return Same(UNDEFINED)
-    ask = Evaluator(view, _NOBODY, (Side.ROW, ""))
+    ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
     return ask.vector(Attr(None, folded, False), Side.ROW)
 
 

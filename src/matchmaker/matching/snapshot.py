@@ -26,7 +26,7 @@ from matchmaker.matching.columns.masks import EACH, FLAT, Cache, Masks, ranks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values
-from matchmaker.matching.columns.work import OverworkError
+from matchmaker.matching.columns.work import Work
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.given import an_expression, some_ads
 from matchmaker.matching.names import FOLDED_RANK
@@ -56,11 +56,7 @@ class Matches:
     _names: Keys
     _unranked: npt.NDArray[np.bool_]
     error: str | None = None
-    """Why requirements or ranks are ERROR where evaluating them took too much, else None.
-
-    For some ads, which do not match then or have no rank, or for all of them together: then nothing
-    matches. The reason says whose, and what.
-    """
+    """Why requirements or ranks are ERROR where an ad took too much to evaluate, else None."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -201,21 +197,13 @@ class Snapshot:
     def _clusters(self) -> Clusters:
         return Clusters(self.view.columns)
 
-    def masks(self, job: ClassAd, steps: list[Step] | None = None) -> Masks:
+    def masks(self, job: ClassAd, work: Work | None = None) -> Masks:
         """The masks of a job's requirements over the rows."""
-        return Masks(self.view, job, self._cache, steps)
+        return Masks(self.view, job, self._cache, work)
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
-        try:
-            return self.matches(an_ad(job))
-        except OverworkError as error:
-            none = np.zeros(0, np.bool_)
-            nowhere, unranked = np.zeros(0, np.intp), np.zeros(0, np.float64)
-            return Matches(nowhere, unranked, self.view.keys, none, str(error))
-
-    def matches(self, job: ClassAd) -> Matches:
-        """As ``match``. Raises OverworkError where the job takes too much on all ads together."""
+        an_ad(job)
         masks = self.masks(job)
         mask = masks.mine()
         if self.view.alive is not None:
@@ -300,7 +288,8 @@ class Snapshot:
         node = an_expression(expression)
         steps: list[Step] = []
         job = an_ad(job) if job is not None else ClassAd()
-        Evaluator(self.view, job, (Side.JOB, ""), steps).vector(node, Side.JOB)
+        work = Work(len(self))
+        Evaluator(self.view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB)
         return Plan(tuple(steps))
 
     def values(self, expression: Expr | str, job: ClassAd | None = None) -> list[object]:
@@ -308,7 +297,8 @@ class Snapshot:
         node = an_expression(expression)
         job = an_ad(job) if job is not None else ClassAd()
         rows = self.view.rows()
-        vector = Evaluator(self.view, job, (Side.JOB, "")).vector(node, Side.JOB, rows)
+        work = Work(len(self))
+        vector = Evaluator(self.view, job, (Side.JOB, ""), work).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
 
 

@@ -21,7 +21,6 @@ from matchmaker.classad.bounds import (
     MAX_PATTERN,
     MAX_SUBJECT,
     RECURSION,
-    SECONDS,
     TOO_MANY_SECONDS,
     Budget,
 )
@@ -101,7 +100,7 @@ def _timed(
     run: Callable[[regex.Pattern[str], float], Any],
 ) -> Any:  # fmt: skip
     """What `run` makes of a compiled pattern in the seconds that the evaluation has left."""
-    left = SECONDS - budget.searched
+    left = budget.seconds - budget.searched
     if left <= 0:
         return ErrorType(f"{name}(): {TOO_MANY_SECONDS}")
     if _CALL.search(pattern):

@@ -8,14 +8,15 @@ row for the rest. The scalar form is applied to ads of just the columns that are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import attrs
 import numpy as np
 
-from matchmaker.classad import bounds
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import bulk
+from matchmaker.classad.bounds import LONG, bulk
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary, weight
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
@@ -43,6 +44,7 @@ from matchmaker.matching.columns.vectors import (
     merged,
     negate,
     paired,
+    pairs,
     part,
     scalars,
     table_of,
@@ -50,12 +52,7 @@ from matchmaker.matching.columns.vectors import (
     uniform,
     where_is,
 )
-from matchmaker.matching.columns.work import (
-    CALL,
-    SHIFT,
-    Spent,
-    Work,
-)
+from matchmaker.matching.columns.work import CALL, SHIFT, OverworkError, Spent, Work
 
 FEW_ROWS: Final = 16
 _CONNECTIVES: Final = ("&&", "||")
@@ -93,25 +90,42 @@ class Evaluator(Scalar):
         view: View,
         job: ClassAd,
         root: tuple[Side, str],
-        steps: list[Step] | None = None,
         work: Work | None = None,
+        *,
+        steps: list[Step] | None = None,
+        shares: Callable[[], Any] | None = None,
     ) -> None:
         """`root` is the attribute, by side and folded name; `steps` collects what is done.
 
         `work` is what may be done, for this and for others together.
         """
-        super().__init__(view, job, root, work)
+        super().__init__(view, job, root, work, shares)
         self._steps = steps
         self._depth = 0
 
     def vector(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
         """The values of an expression that stands on a side, on some rows or on all.
 
-        They are those of the scalar form, also where the steps of an evaluation are used up. Raises
-        OverworkError where it takes too much on all rows together.
+        They are those of the scalar form, also where the steps of an evaluation are used up; those
+        of a row that takes more than its allowance may be ERROR instead.
         """
-        if self._depth:
-            return self._part(node, side, rows)
+        before = len(self._steps) if self._steps is not None else 0
+        try:
+            return self.attempt(node, side, rows)
+        except OverworkError:
+            self.spent = Spent(self.view.size)
+        living = self.view.rows() if rows is None else rows
+        if self._steps is not None:
+            names = self._names(self.reaches.of(node, side))
+            step = Step(0, str(node), side.value, "by row", names, len(living), len(living))
+            self._steps[before:] = [step]
+        values = Objects(self.alone(node, side, living))
+        if rows is not None or self.view.alive is None:
+            return values
+        return merged([(living, values)], self.view.size)
+
+    def attempt(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
+        """As ``vector``, but raises OverworkError where columns take too much for all rows."""
         self.spent, self.problem = Spent(self.view.size), None
         self.spent.all = weight(node)
         vector = self._part(node, side, rows)
@@ -131,8 +145,7 @@ class Evaluator(Scalar):
         changed = places[suspects]
         if not len(changed):
             return vector
-        again = numbers[much][suspects].tolist()
-        found = [self._scalar(node, side, self.view.ad(row))[0] for row in again]
+        found = self.alone(node, side, numbers[much][suspects])
         kept = np.delete(np.arange(size), changed)
         return merged([(kept, part(vector, kept)), (changed, Objects(found))], size)
 
@@ -144,7 +157,7 @@ class Evaluator(Scalar):
         place = len(self._steps) if self._steps is not None else 0
         depth = self._depth
         self._depth = depth + 1
-        self.count(node, CALL + (size >> SHIFT))
+        self.work.count(CALL + (size >> SHIFT))
         try:
             way, count, vector = self._best(node, side, rows, reach)
         except RecursionError:
@@ -166,7 +179,7 @@ class Evaluator(Scalar):
         if reach.opaque:
             return "by row", size, self._by_row(node, side, rows, None)
         if not names:
-            value, steps = self._value(node, side, {})
+            value, steps = self._value(node, side, ClassAd(), lambda: self._sharing(rows))
             self._spend(rows, steps, steps)
             return "once", 1, Same(value)
         if size <= FEW_ROWS:
@@ -211,9 +224,12 @@ class Evaluator(Scalar):
         size = len(used)
         entries = Coded(used.astype(narrowest(length)), column.table)
         view = View(size, {name: entries}, Keys(), None, [], np.zeros(0, np.uint8))
-        inner = Evaluator(view, self.job, self._root, self._steps, self._work)
+        shares = partial(np.bincount, codes, None, length)
+        inner = Evaluator(
+            view, self.job, self._root, self.work, steps=self._steps, shares=lambda: shares()[used]
+        )
         inner._depth = self._depth
-        vector = inner.vector(node, side)
+        vector = inner._part(node, side, None)
         self.problem = inner.problem or self.problem
         places = np.zeros(length, np.intp)
         places[used] = np.arange(size)
@@ -248,12 +264,12 @@ class Evaluator(Scalar):
         listed = members(node, side, self.reaches, self.job)
         if listed is None:
             return None
-        vector = self.vector(node.arguments[0], side, rows)
+        vector = self._part(node.arguments[0], side, rows)
         self.spent.all += listed.steps(largest(_length, vector))
         return applied(listed.holds, vector)
 
     def _unary(self, node: Unary, side: Side, rows: Rows | None) -> Vector:
-        operand = self.vector(node.operand, side, rows)
+        operand = self._part(node.operand, side, rows)
         if node.operator == "!":
             return negate(operand)
         plain = scalars(operand)
@@ -265,17 +281,17 @@ class Evaluator(Scalar):
         if node.operator in _CONNECTIVES:
             return self._chain(node, side, rows)
         if node.operator == "?:":
-            return self._elvis(self.vector(node.left, side, rows), node.right, side, rows)
+            return self._elvis(self._part(node.left, side, rows), node.right, side, rows)
         # The left spine is taken in a loop, so that a long sum is no deeper than a short one.
         links = [node]
         left = node.left
         while isinstance(left, Binary) and left.operator in _ARITHMETIC:
             links.append(left)
             left = left.left
-        vector = self.vector(left, side, rows)
+        vector = self._part(left, side, rows)
         for link in reversed(links):
             vector = self._operation(
-                link.operator, vector, self.vector(link.right, side, rows), rows
+                link.operator, vector, self._part(link.right, side, rows), rows
             )
         return vector
 
@@ -286,7 +302,9 @@ class Evaluator(Scalar):
             return kernels.BINARY[operator](plain, other)
         size = self.view.size if rows is None else len(rows)
         length = largest(_length, left) + largest(_length, right)
-        self.spent.all += length >> 4 if length > bounds.LONG else 0
+        if length > LONG:
+            self.spent.all += length >> 4
+            self.work.count((length >> 4) * pairs(left, right, size))
         return paired(BINARY[operator], left, right, size, FEW)
 
     def _chain(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
@@ -295,9 +313,9 @@ class Evaluator(Scalar):
         while isinstance(left, Binary) and left.operator == node.operator:
             operands.append(left.right)
             left = left.left
-        vector = self.vector(left, side, rows)
+        vector = self._part(left, side, rows)
         for operand in reversed(operands):
-            vector = connect(node.operator, vector, self.vector(operand, side, rows))
+            vector = connect(node.operator, vector, self._part(operand, side, rows))
         return vector
 
     def _elvis(self, left: Vector, right: Expr, side: Side, rows: Rows | None) -> Vector:
@@ -306,18 +324,18 @@ class Evaluator(Scalar):
         if not undefined.any():
             return left
         if undefined.all():
-            return self.vector(right, side, rows)
+            return self._part(right, side, rows)
         kept, others = np.flatnonzero(~undefined), np.flatnonzero(undefined)
         chosen = others if rows is None else rows[others]
-        return merged([(kept, part(left, kept)), (others, self.vector(right, side, chosen))], size)
+        return merged([(kept, part(left, kept)), (others, self._part(right, side, chosen))], size)
 
     def _choice(
         self, condition: Expr, then: Expr, otherwise: Expr, side: Side, rows: Rows | None
     ) -> Vector:
         size = self.view.size if rows is None else len(rows)
-        kinds = uniform(truths(self.vector(condition, side, rows)))
+        kinds = uniform(truths(self._part(condition, side, rows)))
         if len(kinds) == 1 and kinds[0] <= TRUE:
-            return self.vector(then if kinds[0] else otherwise, side, rows)
+            return self._part(then if kinds[0] else otherwise, side, rows)
         kinds = np.broadcast_to(kinds, (size,))
         parts: list[tuple[Rows, Vector]] = []
         for kind, outcome in (
@@ -329,7 +347,7 @@ class Evaluator(Scalar):
                 continue
             whole = len(places) == size
             chosen = rows if whole else places if rows is None else rows[places]
-            vector = self.vector(outcome, side, chosen) if isinstance(outcome, Expr) else outcome
+            vector = self._part(outcome, side, chosen) if isinstance(outcome, Expr) else outcome
             if whole:
                 return vector
             parts.append((places, vector))
@@ -354,7 +372,7 @@ class Evaluator(Scalar):
         if not isinstance(content, Expr):
             return Same(content)
         self.spent.all += weight(content)
-        return self.vector(content, side, rows)
+        return self._part(content, side, rows)
 
     def follow(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         """The values of what the rows hold in a column; `absent` is the job's content instead.

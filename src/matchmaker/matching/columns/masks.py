@@ -8,7 +8,7 @@ depend on what was asked before.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -23,11 +23,11 @@ from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import identity
-from matchmaker.matching.columns.evaluator import Evaluator, Step
+from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers
-from matchmaker.matching.columns.work import COSTLY_BYTES, Costly, Spent, Work
+from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
+from matchmaker.matching.columns.work import OverworkError, Spent, Work, allowance
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 MOST_GROUPS: Final = 16
@@ -75,15 +75,14 @@ EACH: Final = 1 << 8
 
 
 class Cache:
-    """Masks of clauses and ranks of rows, and what expressions of the rows came to that took much.
+    """Masks of clauses and ranks of rows, kept from job to job.
 
-    They are kept from job to job. With no bytes to begin with no masks and ranks are kept.
+    With no bytes to begin with none are kept.
     """
 
     def __init__(self, flat: int = FLAT) -> None:
         self._flat = flat
         self._kept: cache.Cache[Hashable, Kept] = cache.Cache("masks and ranks of a pool", flat)
-        self.costly: Costly = cache.Cache("costly values of a pool", COSTLY_BYTES)
 
     def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
         """What is kept under a key, if its columns have not changed, else None."""
@@ -105,16 +104,18 @@ class Masks:
     """The masks of one job's requirements, and of the rows' requirements of it, over one view."""
 
     def __init__(
-        self, view: View, job: ClassAd, cache: Cache, steps: list[Step] | None = None
+        self,
+        view: View,
+        job: ClassAd,
+        cache: Cache,
+        work: Work | None = None,
     ) -> None:
         self.view = view
         self.job = job
-        self.work = Work(view.size, cache.costly)
-        """What may be done for the job; whatever is asked raises OverworkError beyond it."""
+        self.work = work if work is not None else Work(len(view))
         self._cache = cache
-        self._steps = steps
-        self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), steps, self.work)
-        self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), steps, self.work)
+        self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), self.work)
+        self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), self.work)
         self._spent = Spent(view.size)
         self._problems: dict[str, None] = {}
         self._named_yet = 0
@@ -125,61 +126,70 @@ class Masks:
         return "; ".join(self._problems) or None
 
     def clause(self, node: Expr) -> Mask:
-        """Where a part of the job's requirements is true."""
+        """Where a part of the job's requirements is true. Raises OverworkError."""
         return self._mask(self._mine, node, Side.JOB)
 
     def condition(self, node: Expr) -> Mask:
         """Where an expression of the job is true that is no part of its requirements."""
-        evaluator = Evaluator(self.view, self.job, (Side.JOB, ""), self._steps, self.work)
+        evaluator = Evaluator(self.view, self.job, (Side.JOB, ""), self.work)
         self._spent = Spent(self.view.size)
-        mask = self._mask(evaluator, node, Side.JOB)
-        if self._spent.much:
-            rows = self.view.rows()
-            rows = rows[self._spent.beyond(rows)]
-            mask = mask.copy()
-            mask[rows] = is_true(evaluator.vector(node, Side.JOB, rows), len(rows))
+        rows = self.view.rows()
+        try:
+            mask = self._mask(evaluator, node, Side.JOB)
+            rows = rows[self._spent.beyond(rows)] if self._spent.much else rows[:0]
+            mask = mask.copy() if len(rows) else mask
+        except OverworkError:
+            mask = np.zeros(self.view.size, np.bool_)
+        if len(rows):
+            mask[rows] = is_true(Objects(evaluator.alone(node, Side.JOB, rows)), len(rows))
             self._note(evaluator)
         return mask
 
     def mine(self) -> Mask:
         """Where the job's requirements are true; everywhere if it has none."""
-        if FOLDED_REQUIREMENTS not in self.job.content:
-            return self._all(True)
-        self._spent = Spent(self.view.size)
-        mask = self._content(self._mine, self.job.content[FOLDED_REQUIREMENTS], Side.JOB)
-        return self._together(self._mine, mask)
+        content = self.job.content.get(FOLDED_REQUIREMENTS, True)
+
+        def by_columns() -> Mask:
+            return self._content(self._mine, content, Side.JOB)
+
+        return self._together(self._mine, by_columns, self.view.rows())
 
     def theirs(self, among: Mask | None = None) -> Mask:
         """Where the requirements of the rows are true of the job, and those without any.
 
-        Rows outside of `among` need not be looked at; what is said of them is anything.
+        Entries outside of `among` are unspecified.
         """
         column = self.view.columns.get(FOLDED_REQUIREMENTS)
         if column is None:
             return self._all(True)
-        if isinstance(column, Coded) and len(column.table) <= MOST_GROUPS:
-            self._spent = Spent(self.view.size)
-            return self._together(
-                self._theirs,
-                self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True)),
-            )
-        rows = np.arange(self.view.size) if among is None else np.flatnonzero(among)
-        mask = np.zeros(self.view.size, np.bool_)
-        mask[rows] = self._accepting(column, rows)
-        return mask
-
-    def _together(self, evaluator: Evaluator, mask: Mask) -> Mask:
-        """The mask of requirements without the rows for which their clauses took too much together.
-
-        Each clause has its own steps so far, while the scalar form has one budget for them all.
-        """
-        if not self._spent.much:
+        rows = self.view.rows() if among is None else np.flatnonzero(among)
+        if not isinstance(column, Coded) or len(column.table) > MOST_GROUPS:
+            mask = np.zeros(self.view.size, np.bool_)
+            mask[rows] = self._accepting(column, rows)
             return mask
-        rows = np.flatnonzero(mask)
-        if self.view.alive is not None:
-            rows = rows[self.view.alive[rows]]
-        rows = rows[self._spent.beyond(rows)]
-        mask = mask.copy()
+
+        def by_columns() -> Mask:
+            return self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True))
+
+        return self._together(self._theirs, by_columns, rows)
+
+    def _together(self, evaluator: Evaluator, by_columns: Callable[[], Mask], rows: Rows) -> Mask:
+        """The mask of requirements, of some rows at least.
+
+        Clause by clause, but for the rows for which all clauses together take too much: these are
+        evaluated one by one, and so are all rows where columns take too much.
+        """
+        self._spent = Spent(self.view.size)
+        try:
+            mask = by_columns()
+        except OverworkError:
+            mask = np.zeros(self.view.size, np.bool_)
+        else:
+            if not self._spent.much:
+                return mask
+            rows = rows[mask[rows]]
+            rows = rows[self._spent.beyond(rows)]
+            mask = mask.copy()
         mask[rows] = evaluator.whole(rows)
         self._note(evaluator)
         return mask
@@ -206,13 +216,23 @@ class Masks:
 
     def _accepting(self, column: Column, rows: Rows) -> Mask:
         """Which of some rows have requirements that are true of the job, or none."""
-        found = self._theirs.follow(column, True, rows)
-        if found is not None:
-            self._note(self._theirs)
-            return is_true(found, len(rows))
-        # Too many distinct requirements to group: each row by itself.
-        accepting = self._theirs.whole(rows, narrow=True)
-        self._note(self._theirs)
+        evaluator = self._theirs
+        evaluator.spent, evaluator.problem = Spent(self.view.size), None
+        try:
+            found = evaluator.follow(column, True, rows)
+        except OverworkError:
+            found = None
+        if found is None:
+            # Too many distinct requirements to group, or too much work: each row by itself.
+            accepting = evaluator.whole(rows, narrow=True)
+        elif evaluator.spent.much:
+            accepting = is_true(found, len(rows)).copy()
+            again = np.flatnonzero(accepting)
+            again = again[evaluator.spent.beyond(rows[again])]
+            accepting[again] = evaluator.whole(rows[again])
+        else:
+            accepting = is_true(found, len(rows))
+        self._note(evaluator)
         return accepting
 
     def _all(self, value: bool) -> Mask:
@@ -276,7 +296,7 @@ class Masks:
             key, stamps = (some[0], key), ((some[0], some[1].version), *stamps)
         kept = self._cache.get(key, stamps, self.view.size)
         if kept is not None:
-            evaluator.count(node, kept.work)
+            self.work.count(kept.work)
             self._spent.join(kept.spent)
             self._note(evaluator, kept.problem)
             return kept.array
@@ -310,7 +330,7 @@ class Masks:
     def _evaluated(
         self, evaluator: Evaluator, node: Expr, side: Side, rows: Rows | None = None
     ) -> Mask:
-        vector: Vector = evaluator.vector(node, side, rows)
+        vector = evaluator.attempt(node, side, rows)
         self._spent.join(evaluator.spent)
         self._note(evaluator)
         if rows is not None:
@@ -333,9 +353,17 @@ def _combined(connective: np.ufunc, masks: list[Mask]) -> Mask:
 
 
 def _key(view: View, job: ClassAd, node: Expr, side: Side, reach: Reach) -> tuple[Hashable, Stamps]:
-    """What the value of an expression for all rows rests on: the job's part, and the columns'."""
+    """What the value of an expression for all rows rests on: the job's part, and the columns'.
+
+    The allowance of a row too, since a row beyond it is an error.
+    """
     said = [(name, job.content.get(name)) for name in sorted(reach.job)]
-    key = node, side, tuple((name, c.__class__, identity(c)) for name, c in said)
+    key = (
+        node,
+        side,
+        allowance(len(view)),
+        tuple((name, c.__class__, identity(c)) for name, c in said),
+    )
     columns = view.columns
     stamps = tuple(
         (name, columns[name].version if name in columns else 0) for name in sorted(reach.columns)
@@ -348,35 +376,34 @@ def ranks(
 ) -> tuple[npt.NDArray[np.float64], str | None]:
     """How a job ranks some of the rows: a real each, NaN where its rank is not a number.
 
-    And why it is ERROR for some, where one evaluation took too much. Raises OverworkError where it
-    takes too much on all together.
+    And why it is ERROR for some, where an evaluation took too much.
     """
     content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return _marked(Same(content), len(rows)), None
-    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), None, Work(view.size, cache.costly))
+    work = Work(len(view))
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), work)
     reach = evaluator.reaches.of(content, Side.JOB)
 
     def found(some: Rows | None = None) -> npt.NDArray[np.float64]:
         vector = evaluator.vector(content, Side.JOB, some)
         return _marked(vector, view.size if some is None else len(some))
 
-    def told(problem: str | None) -> str | None:
+    def reason(problem: str | None) -> str | None:
         return f"{evaluator.whose}: {problem}" if problem is not None else None
 
     if reach.volatile:
-        return found(rows), told(evaluator.problem)
+        return found(rows), reason(evaluator.problem)
     key, stamps = _key(view, job, content, Side.JOB, reach)
     key = FOLDED_RANK, key
     kept = cache.get(key, stamps, view.size)
     if kept is None and _SHARE * len(rows) < view.size:
-        return found(rows), told(evaluator.problem)
+        return found(rows), reason(evaluator.problem)
     if kept is None:
-        # What all rows did not take too much for, some do not either: so it need not be counted.
         kept = Kept(stamps, found(), Spent(view.size), 0, evaluator.problem)
         cache.put(key, kept)
     some: npt.NDArray[np.float64] = kept.array[rows]
-    return some, told(kept.problem)
+    return some, reason(kept.problem)
 
 
 def _marked(vector: Vector, size: int) -> npt.NDArray[np.float64]:

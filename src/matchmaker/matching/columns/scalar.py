@@ -1,26 +1,25 @@
 """The scalar form of evaluation applied to what rows hold, once for each distinct content.
 
-It is applied to ads of just the columns that are reached, what it takes is counted, and what takes
-much is kept. When which way is taken is decided in ``evaluator``.
+It is applied to ads of just the columns that are reached, and its work is counted. ``evaluator``
+chooses the strategy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from matchmaker.classad import bounds
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import exhausted
+from matchmaker.classad.bounds import Budget, exhausted
 from matchmaker.classad.evaluate import evaluate_counted
-from matchmaker.classad.nodes import Attr, Expr, weight
+from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import truth
-from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.columns.column import Coded, Rows, used_codes
-from matchmaker.matching.columns.contents import FALSE, MISSING, TRUE, encoded, identity
+from matchmaker.matching.columns.contents import FALSE, MISSING, TRUE, encoded
 from matchmaker.matching.columns.groups import (
     table_by_code,
 )
@@ -37,33 +36,38 @@ from matchmaker.matching.columns.vectors import (
     merged,
     values,
 )
-from matchmaker.matching.columns.work import (
-    OverworkError,
-    Spent,
-    Work,
-    taken,
-)
+from matchmaker.matching.columns.work import Spent, Work
 
 FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""
-
-COSTLY: Final = 10_000
-"""What an expression that took more steps came to is kept, if it can be told on what it rests."""
 
 
 class Scalar:
     """One attribute of a job or of the rows' ads, matched with each other, by content."""
 
-    def __init__(self, view: View, job: ClassAd, root: tuple[Side, str], work: Work | None) -> None:
+    def __init__(
+        self,
+        view: View,
+        job: ClassAd,
+        root: tuple[Side, str],
+        work: Work | None,
+        shares: Callable[[], Any] | None,
+    ) -> None:
+        """`shares` gives how many rows of a pool each row stands for; without it, one."""
         self.view = view
         self.job = job
         self.reaches = Reaches(job, view.columns, view.size, root)
         self._root = root
-        self._work = work if work is not None else Work(view.size)
+        self.work = work if work is not None else Work(len(view))
+        self._shares = shares
         self.spent = Spent(view.size)
-        """What the expression asked for last took of each row."""
+        """The steps of each row for the expression asked for last."""
         self.problem: str | None = None
-        """Why it is ERROR for some rows, where one evaluation took too much."""
+        """Why it is ERROR for some rows, where an evaluation took too much."""
+
+    def alone(self, node: Expr, side: Side, rows: Rows) -> list[Value]:
+        """The values of an expression, each row by itself within its allowance."""
+        return [self._applied(node, side, self.view.ad(row))[0] for row in rows.tolist()]
 
     def whole(self, rows: Rows, *, narrow: bool = False) -> Mask:
         """Where the attribute is true, each row by itself; `narrow` with what it reaches only.
@@ -81,10 +85,8 @@ class Scalar:
         for place, row in enumerate(rows.tolist()):
             ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
             value = (self.job if side is Side.JOB else ad).content.get(name, True)
-            if isinstance(value, Expr) and names is None:
-                value, _ = self._scalar(value, side, ad)
-            elif isinstance(value, Expr):
-                value, _ = self._value(value, side, ad.content)
+            if isinstance(value, Expr):
+                value, _ = self._applied(value, side, ad)
             found[place] = truth(value) is True
         return found
 
@@ -99,96 +101,41 @@ class Scalar:
         side, name = self._root
         return f"the {'job' if side is Side.JOB else 'slot'}'s {name or 'expressions'}"
 
-    def count(self, node: Expr, steps: int) -> None:
-        """Counts work. Raises OverworkError where it is too much."""
-        self._work.left -= steps
-        if self._work.left < 0:
-            raise OverworkError(self._told(node))
-
-    def _told(self, node: Expr) -> str:
-        most, size = self._work.most, self._work.size
-        text = unparse(node)
-        shown = text if len(text) <= 100 else text[:97] + "..."
-        what = self.whose if self._root[0] is Side.JOB else f"the slots' {self._root[1]}"
-        return f"{what} took more than {most:,} steps on all {size:,} ads together, at {shown}"
-
     def _names(self, reach: Reach) -> tuple[str, ...]:
         """The columns that are reached and there, in a fixed order."""
         return tuple(sorted(name for name in reach.columns if name in self.view.columns))
 
     def _value(
-        self, node: Expr, side: Side, content: dict[str, Any], *, learn: bool = True
+        self, node: Expr, side: Side, ad: ClassAd, rows: Callable[[], int]
     ) -> tuple[Value, int]:
-        """The value with a row that has this content, and its steps.
+        """The value with an ad, of which `rows` tells how many rows share it, and its steps."""
+        value, budget = self._applied(node, side, ad)
+        if exhausted(value) and budget.limit < Budget.limit and (shared := rows()) > 1:
+            self.work.count(self.work.note(budget))
+            value, budget = self._applied(node, side, ad, shared)
+        self.work.count(self.work.note(budget))
+        return value, Budget.limit + 1 if exhausted(value) else budget.steps
 
-        What took much before, with whatever job, is not evaluated again, but counts as if it were.
-        """
-        more = 0
-        if self._work.costly.bytes:
-            if side is Side.ROW:
-                known = self._work.costly[self._alone(node, content)]
-                if known is not None:
-                    self.count(node, known[1])
-                    return known
-            content, more = self._shortened(content)
-        before = self._work.left
-        value, steps = self._scalar(node, side, ClassAd.of(content))
-        if learn and steps > COSTLY and not more and self._learn(node, side, content):
-            # Counted as it will be the next time, so that it makes no difference which this is.
-            self._work.left = before
-            return self._value(node, side, content, learn=False)
-        self.count(node, more)
-        return value, steps + more
-
-    def _scalar(self, node: Expr, side: Side, row: ClassAd) -> tuple[Value, int]:
+    def _applied(self, node: Expr, side: Side, row: ClassAd, rows: int = 1) -> tuple[Value, Budget]:
+        """The value for a row, in the time that so many rows may take; what it took."""
         inside = self._root[1] if side is self._root[0] else ""
-        if side is Side.JOB:
-            value, budget = evaluate_counted(node, self.job, row, inside)
-        else:
-            value, budget = evaluate_counted(node, row, self.job, inside)
-        self.count(node, taken(budget))
+        my, target = (self.job, row) if side is Side.JOB else (row, self.job)
+        value, budget = evaluate_counted(node, my, target, inside, self.work.within(rows))
         if is_error(value) and exhausted(value):
             self.problem = value.reason
-            return value, bounds.MAX_STEPS + 1
-        return value, budget.steps
+        return value, budget
 
-    def _alone(self, node: Expr, content: dict[str, Any]) -> Hashable:
-        """What the value of an expression of the rows rests on; None if that cannot be said."""
-        reach = self.reaches.of(node, Side.ROW)
-        if reach.opaque or reach.volatile:
-            return None
-        job = self.job.content
-        return node, _held(content, reach.columns), _held(job, reach.job)
+    def _sharing(self, rows: Rows | None, codes: Any = None, code: int = 0) -> int:
+        """How many rows of the pool some rows stand for: all, or those with a code."""
+        if self._shares is not None:
+            shares = self._shares() if rows is None else self._shares()[rows]
+            return int(shares.sum() if codes is None else shares[codes == code].sum())
+        if codes is not None:
+            return int(np.count_nonzero(codes == code))
+        return self.view.size if rows is None else len(rows)
 
-    def _shortened(self, content: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """A content with the values that are known in the place of expressions, and their steps."""
-        found, steps = {}, 0
-        for name, held in content.items():
-            if isinstance(held, Expr):
-                known = self._work.costly[self._alone(held, content)]
-                if known is not None:
-                    found[name] = known[0]
-                    steps += known[1]
-        return {**content, **found}, steps
-
-    def _learn(self, node: Expr, side: Side, content: dict[str, Any]) -> bool:
-        """Keeps what the expressions of a content come to, those that take much; whether any do."""
-        held = [one for one in content.values() if isinstance(one, Expr)]
-        learnt = False
-        for one in [node, *held] if side is Side.ROW else held:
-            key = self._alone(one, content)
-            if key is None:
-                continue
-            value, budget = evaluate_counted(one, ClassAd.of(content), self.job)
-            steps = budget.steps + weight(one)
-            if is_error(value) and exhausted(value):
-                steps = bounds.MAX_STEPS + 1
-            # Long text costs more than its making, and has no place in a table of values.
-            plain = isinstance(value, (bool, int, float)) or value is UNDEFINED or is_error(value)
-            if plain and steps > COSTLY:
-                self._work.costly.put(key, (value, steps))
-                learnt = True
-        return learnt
+    def _share(self, row: int) -> int:
+        return 1 if self._shares is None else int(self._shares()[row])
 
     def _spend(self, rows: Rows | None, steps: Any, most: int) -> None:
         self.spent.at(slice(None) if rows is None else rows, steps, most)
@@ -198,7 +145,7 @@ class Scalar:
         most = max(steps.values(), default=0)
         table = np.zeros(max(steps, default=0) + 1, np.int64)
         table[list(steps)] = list(steps.values())
-        self._spend(rows, table[codes] if most > bounds.MAX_STEPS >> 6 else 0, most)
+        self._spend(rows, table[codes] if most > Budget.limit >> 6 else 0, most)
 
     def _by_value(
         self, node: Expr, side: Side, rows: Rows | None, size: int, name: str
@@ -211,7 +158,9 @@ class Scalar:
         for code in used.tolist():
             content = table[code]
             held = {} if content is MISSING else {name: content}
-            found[code], steps[code] = self._value(node, side, held)
+            found[code], steps[code] = self._value(
+                node, side, ClassAd.of(held), partial(self._sharing, rows, codes, code)
+            )
         self._spend_by_code(rows, codes, steps)
         return "by value", len(used), Chosen(codes, table_by_code(found, len(table)))
 
@@ -239,7 +188,12 @@ class Scalar:
                 rest, code = divmod(rest, len(table))
                 if code:
                     content[name] = table[code]
-            found[place], steps[place] = self._value(node, side, content)
+            found[place], steps[place] = self._value(
+                node,
+                side,
+                ClassAd.of(content),
+                partial(self._sharing, rows, codes, place),
+            )
         self._spend_by_code(rows, codes, steps)
         length = combinations if codes is key else len(used)
         return "by combination", len(used), Chosen(codes, table_by_code(found, length))
@@ -252,10 +206,8 @@ class Scalar:
         found: list[Value] = []
         steps: list[int] = []
         for row in living.tolist():
-            if names is None:
-                value, used = self._scalar(node, side, self.view.ad(row))
-            else:
-                value, used = self._value(node, side, self._content(row, names))
+            ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
+            value, used = self._value(node, side, ad, partial(self._share, row))
             found.append(value)
             steps.append(used)
         self.spent.at(living, steps, max(steps, default=0))
@@ -281,8 +233,15 @@ class Scalar:
             if not alone or len(others) > FEW:
                 return None
             kinds = np.full(len(table), default, np.uint8)
-            found = {code: self._value(node, side, column.content(search.column, code))
-                     for code in others}  # fmt: skip
+            found = {
+                code: self._value(
+                    node,
+                    side,
+                    ClassAd.of(column.content(search.column, code)),
+                    partial(self._sharing, rows, codes, code),
+                )
+                for code in others
+            }
             kinds[others] = encoded([value for value, _ in found.values()])[0]
             self._spend_by_code(rows, codes, {code: steps for code, (_, steps) in found.items()})
             at = lookup.find(search.texts, search.exact, lambda some: [table[n] for n in some])
@@ -315,9 +274,3 @@ class Scalar:
 
     def _codes(self, column: Coded, rows: Rows | None) -> Any:
         return column.codes[: self.view.size] if rows is None else column.codes[rows]
-
-
-def _held(content: Mapping[str, Any], names: frozenset[str]) -> Hashable:
-    """What an ad holds under some names, as something that can be compared."""
-    held = [(name, content[name]) for name in sorted(names) if name in content]
-    return tuple((name, one.__class__, identity(one)) for name, one in held)

@@ -259,6 +259,13 @@ def paired(
     return Objects(list(map(function, values(left, size), values(right, size))))
 
 
+def pairs(left: Vector, right: Vector, size: int) -> int:
+    """How often ``paired`` applies its function at most."""
+    if isinstance(right, Same) and isinstance(left, Chosen):
+        return _length(left.table)
+    return 1 if isinstance(right, Same) and isinstance(left, Same) else size
+
+
 def part(vector: Vector, places: Rows) -> Vector:
     """The values of some of the rows of a vector."""
     if isinstance(vector, Same):

@@ -1,28 +1,29 @@
-"""What evaluating an expression on many rows may take: of all rows together, and of each.
+"""What evaluating an expression on many rows may take: for each row, and for all together.
 
 Ads come from strangers, and what is within the bounds of one evaluation may be too much a thousand
 times. Work is counted in the steps of ``classad.bounds``, not in seconds, so that the answer does
 not depend on the machine.
+
+Each row has the same allowance, whatever the others take. What is evaluated once for several rows
+may take the allowances of all of them. Where columns take too much all the same, each row is
+evaluated by itself within its allowance. So a row whose evaluation takes no more than that always
+has its value, and one that takes more is ERROR at worst.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad import bounds
 from matchmaker.classad.bounds import Budget
-from matchmaker.classad.cache import Cache
-from matchmaker.classad.values import Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.vectors import Mask
 
-FLAT: Final = 50_000_000
+FLAT: Final = 5_000_000
 EACH: Final = 2_000
-"""How many steps matching a job with a pool may take, and more for each row."""
+"""How many steps a question about all rows may take, and more for each row."""
 
 CALL: Final = 16
 """The steps that it takes to apply the scalar form, beside those that it counts itself."""
@@ -30,43 +31,69 @@ CALL: Final = 16
 SHIFT: Final = 5
 """The shift that makes the steps of an operation on whole columns of its rows."""
 
-TICK: Final = 0.01
-TICKED: Final = 100_000
-"""Each of these parts of a second that patterns took in one evaluation counts so many steps."""
+SECONDS: Final = 2.0
+"""The processor time of regular expressions after which each evaluation has only `LEAST`."""
 
-COSTLY_BYTES: Final = 1 << 26
-"""Bytes of the values that are kept of expressions of the ads that took much."""
-
-Costly: TypeAlias = "Cache[Hashable, tuple[Value, int]]"
-"""Values and their steps, by expression and the contents that it rests on."""
+LEAST: Final = 0.002
+TICKED: Final = 2_000_000
+"""A second in regular expressions counts so many steps; less than `LEAST` counts none."""
 
 
 class OverworkError(Exception):
-    """Ends the work for a job that took too much on all rows together; its text says what did."""
+    """Columns take too much: each row must be evaluated by itself."""
+
+
+def allowance(size: int) -> int:
+    """How many steps may be taken for each of so many rows.
+
+    The rows are rounded up to a power of two, so that one more rarely changes it.
+
+    >>> allowance(4), allowance(1000), allowance(100_000)
+    (1000000, 6882, 2038)
+    """
+    return min(Budget.limit, EACH + FLAT // (1 << max(size - 1, 0).bit_length()))
 
 
 class Work:
-    """What is left of the steps that one job may take on so many rows.
+    """What one question about so many rows may take. ``each`` is the allowance of a row."""
 
-    ``costly`` is what expressions of the ads come to that take much, with any job: others that work
-    on the same ads may have it too, and pay for it as if it were found anew.
-    """
+    __slots__ = ("each", "left", "most", "seconds", "size")
 
-    __slots__ = ("costly", "left", "most", "size")
-
-    def __init__(self, size: int, costly: Costly | None = None) -> None:
+    def __init__(self, size: int) -> None:
         self.size = size
-        self.costly: Costly = costly if costly is not None else Cache("costly values", COSTLY_BYTES)
-        self.most = self.left = FLAT + EACH * size
+        self.each = allowance(size)
+        self.most = FLAT + EACH * size
+        self.renew()
 
     def renew(self) -> None:
         """Begins anew, for another question about the same job."""
         self.left = self.most
+        self.seconds = SECONDS
+
+    def within(self, rows: int) -> Budget:
+        """What an evaluation may take whose value so many rows share."""
+        budget = Budget()
+        budget.limit = min(Budget.limit, self.each * rows)
+        budget.seconds = max(LEAST, min(Budget.seconds, self.seconds / 4))
+        return budget
+
+    def note(self, budget: Budget) -> int:
+        """The steps of an evaluation, and what its patterns took where that matters."""
+        if budget.searched <= LEAST:
+            return CALL + budget.steps
+        self.seconds -= budget.searched
+        return CALL + budget.steps + int(budget.searched * TICKED)
+
+    def count(self, steps: int) -> None:
+        """Counts work. Raises OverworkError where it is too much."""
+        self.left -= steps
+        if self.left < 0:
+            raise OverworkError
 
 
-def taken(budget: Budget) -> int:
-    """The steps of one evaluation, and what its patterns took where that is not to be neglected."""
-    return CALL + budget.steps + int(budget.searched / TICK) * TICKED
+def stopped(size: int) -> str:
+    """What is said where work on so many rows has been stopped."""
+    return f"stopped after {FLAT + EACH * size:,} steps on all {size:,} ads together"
 
 
 class Spent:
@@ -84,7 +111,7 @@ class Spent:
 
     def at(self, places: Any, steps: Any, most: int) -> None:
         """Adds the steps of some rows, or of those where a mask is true, and the `most` of them."""
-        if most <= bounds.MAX_STEPS >> 6:
+        if most <= Budget.limit >> 6:
             self.all += most
             return
         if self.each is None:
@@ -98,7 +125,7 @@ class Spent:
                 self.all += other.all
                 self.each = other.each + (self.each if self.each is not None else 0)
             else:
-                self.at(where, other.all + other.each[where], bounds.MAX_STEPS)
+                self.at(where, other.all + other.each[where], Budget.limit)
         elif where is None:
             self.all += other.all
         else:
@@ -108,9 +135,9 @@ class Spent:
     def much(self) -> bool:
         """Whether some row may have taken more than one evaluation may."""
         most = int(self.each.max(initial=0)) if self.each is not None else 0
-        return self.all + most > bounds.MAX_STEPS
+        return self.all + most > Budget.limit
 
     def beyond(self, rows: Rows) -> Mask:
         """Which of some rows may have taken more than one evaluation may."""
         each = self.each[rows] if self.each is not None else np.zeros(len(rows), np.int64)
-        return self.all + each > bounds.MAX_STEPS
+        return self.all + each > Budget.limit

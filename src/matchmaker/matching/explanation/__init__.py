@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.matching.columns.work import OverworkError, stopped
 from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (
@@ -37,9 +38,15 @@ def explain(pool: Snapshot, job: ClassAd) -> Explanation:
     """What each clause of a job leaves of a pool, what excludes everything, and what would help.
 
     Nothing raises on ads: a clause that is undefined or an error for a slot is one that the slot
-    does not satisfy.
+    does not satisfy. Where the clauses of the job take too much on all slots together, only the
+    slots that match are counted, and ``error`` says so.
     """
-    tally = Tally(pool, job)
+    try:
+        tally = Tally(pool, job)
+    except OverworkError:
+        matched = pool.match(job)
+        error = f"the clauses of the job's requirements: {stopped(len(pool))}"
+        return Explanation(len(pool), (), 0, len(matched), error=error)
     found = suggestions(tally)
     return Explanation(
         total=tally.total,

@@ -10,6 +10,7 @@ import numpy as np
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
 from matchmaker.matching.columns.reach import AROUND, CLOCK, SCOPES, Side
+from matchmaker.matching.columns.work import stopped
 from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.explanation.tally import Tally
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
@@ -26,7 +27,10 @@ def notes(tally: Tally) -> tuple[str, ...]:
     """Sentences, the first few."""
     found = [*_strings(tally), *_names(tally), *_strings_of_slots(tally)]
     more = len(found) - MOST
-    return (*found[:MOST], *([f"and {more} more of the kind"] if more > 0 else []))
+    last = [f"and {more} more of the kind"] if more > 0 else []
+    if tally.stopped:
+        last.append(f"not all changes of the job were tried: {stopped(tally.total)}")
+    return (*found[:MOST], *last)
 
 
 # --- strings --------------------------------------------------------------------------------------

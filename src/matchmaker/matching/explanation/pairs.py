@@ -8,6 +8,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
+from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, describe, match
 
 MOST_DEEP = 8
@@ -96,19 +97,23 @@ def explain_pair(key: str, job: ClassAd, ad: ClassAd) -> PairExplanation:
     return PairExplanation(
         key,
         match(job, ad),
-        tuple(_numbered(clauses(job, ad), job, ad, ())),
-        tuple(_numbered(clauses(ad, job), ad, job, ())),
+        tuple(_numbered(clauses(job, ad), job, ad, (), Allowance())),
+        tuple(_numbered(clauses(ad, job), ad, job, (), Allowance())),
     )
 
 
 def _numbered(
-    found: list[Clause], ad: ClassAd, other: ClassAd, above: tuple[int, ...]
+    found: list[Clause],
+    ad: ClassAd,
+    other: ClassAd,
+    above: tuple[int, ...],
+    allowance: Allowance,
 ) -> Iterator[PairClause]:
     for place, clause in enumerate(found, 1):
         number = (*above, place)
         yield PairClause(".".join(map(str, number)), clause)
         if clause.definition is not None and len(number) < MOST_DEEP:
-            parts = clauses_of(clause.definition, ad, other)
+            parts = list(clauses_of(clause.definition, ad, other, allowance))
             # A single clause is what the definition has said already.
             if len(parts) > 1 or parts[0].definition is not None:
-                yield from _numbered(parts, ad, other, number)
+                yield from _numbered(parts, ad, other, number, allowance)

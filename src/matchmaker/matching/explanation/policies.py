@@ -20,6 +20,7 @@ from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true
+from matchmaker.matching.columns.work import Work
 from matchmaker.matching.explanation.report import MOST_GROUPS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
@@ -51,13 +52,16 @@ class Policies:
 
     def __init__(self, view: View, job: ClassAd) -> None:
         self._view = view
-        self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS))
+        work = Work(len(view))
+        self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), work)
         # Requirements as a whole are asked for by their name, which would else lead in a circle.
-        self._outside = Evaluator(view, job, (Side.ROW, ""))
+        self._outside = Evaluator(view, job, (Side.ROW, ""), work)
+        self.problem: str | None = None
+        """Why a clause is ERROR for some slots, where an evaluation took too much."""
         self._leaves: dict[tuple[Expr, tuple[str, ...], bool], list[Rows]] = {}
 
     def held(self) -> list[Held]:
-        """The clauses, in no particular order."""
+        """The clauses, in no particular order. Raises OverworkError."""
         self._leaves = {}
         pending = self._named(FOLDED_REQUIREMENTS, _WHOLE, self._view.rows(), ())
         while pending:
@@ -70,9 +74,15 @@ class Policies:
             pending = further
         return [self._held(*key, _joined(rows)) for key, rows in self._leaves.items()]
 
+    def lumped(self, accepting: Mask) -> Held:
+        """The requirements of all slots as one clause, where it is known which accept the job."""
+        rows = self._view.rows()
+        return Held(_WHOLE, (), rows, accepting[rows], Reach(opaque=True), lumped=True)
+
     def _held(self, node: Expr, via: tuple[str, ...], lumped: bool, rows: Rows) -> Held:
         evaluator = self._outside if node is _WHOLE else self.evaluator
-        accepts = is_true(evaluator.vector(node, Side.ROW, rows), len(rows))
+        accepts = is_true(evaluator.attempt(node, Side.ROW, rows), len(rows))
+        self.problem = self.problem or evaluator.problem
         return Held(node, via, rows, accepts, evaluator.reaches.of(node, Side.ROW), lumped)
 
     def _followed(

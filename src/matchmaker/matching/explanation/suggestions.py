@@ -22,6 +22,7 @@ from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Chosen, Same, Scalars, Vector, numbers, values
+from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.explanation.comparisons import (
     EQUALITIES,
     FACTS,
@@ -96,14 +97,27 @@ class Lever:
 
 
 def suggestions(tally: Tally) -> tuple[Suggestion, ...]:
-    """The changes that gain slots, the best first; each has been tried out."""
+    """The changes that gain slots, the best first; each has been tried out.
+
+    Where that takes too much on all slots together, ``tally.stopped`` is set.
+    """
+    found: list[Suggestion] = []
+    try:
+        for suggestion in _tried(tally):
+            found.append(suggestion)  # noqa: PERF402 - what is found before it is too much counts
+    except OverworkError:
+        tally.stopped = True
+    found.sort(key=lambda one: -one.gain)
+    return tuple(found[:MOST])
+
+
+def _tried(tally: Tally) -> Iterator[Suggestion]:
     promises = [
         (gain, number, lever, value)
         for number, lever in enumerate(levers(tally))
         for gain, value in promising(tally, lever)
     ]
     promises.sort(key=lambda promise: (-promise[0], promise[1]))
-    found = []
     reaches = tally.evaluator.reaches
     opaque = any(reaches.of(clause, Side.JOB).opaque for clause in tally.clauses)
     for _, _, lever, value in promises[: FEW_TRIED if opaque else MOST_TRIED]:
@@ -111,17 +125,16 @@ def suggestions(tally: Tally) -> tuple[Suggestion, ...]:
         matched = rematched(tally, changed)
         if matched > tally.matched:
             gain = matched - tally.matched
-            found.append(lever.suggestion(value, changed, gain, matched))
+            yield lever.suggestion(value, changed, gain, matched)
     dropped = _best_without_a_clause(tally)
     if dropped is not None:
-        found.append(dropped)
-    found.sort(key=lambda one: -one.gain)
-    return tuple(found[:MOST])
+        yield dropped
 
 
 def rematched(tally: Tally, job: ClassAd) -> int:
-    """How many slots a changed job matches."""
-    masks = tally.pool.masks(job)
+    """How many slots a changed job matches. Raises OverworkError."""
+    tally.work.count(0)
+    masks = tally.pool.masks(job, tally.work)
     mask = masks.mine()
     if tally.view.alive is not None:
         mask = mask & tally.view.alive
@@ -206,7 +219,7 @@ def promising(tally: Tally, lever: Lever) -> Iterator[tuple[int, Value]]:
     for use in lever.uses:
         comparison, places = use.comparison, _places(use, rows)
         evaluator = tally.evaluator if comparison.side is Side.JOB else tally.policies.evaluator
-        vector = evaluator.vector(comparison.slot, comparison.side, rows[places])
+        vector = evaluator.attempt(comparison.slot, comparison.side, rows[places])
         if comparison.operator in EQUALITIES:
             choices.update(_choices(vector, len(places)))
             asked[places] = True

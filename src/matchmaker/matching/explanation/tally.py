@@ -19,6 +19,7 @@ from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.vectors import Mask, truths
+from matchmaker.matching.columns.work import OverworkError, Work, stopped
 from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
@@ -35,6 +36,8 @@ _DEAD: Final = 1 << 30
 class Tally:
     """The clauses of a job and of the rows of a pool, and how many of them each row fails.
 
+    Raises OverworkError where the job's clauses take too much on all rows together.
+
     ``failing`` is how many clauses of the job are not true of a row, ``objecting`` how many of the
     row's own are not true of the job; both are huge where there is no slot any more.
     """
@@ -43,8 +46,11 @@ class Tally:
         self.pool = pool
         self.job = job
         self.view = pool.view
-        self.masks = pool.masks(job)
-        self.evaluator = Evaluator(self.view, job, (Side.JOB, FOLDED_REQUIREMENTS))
+        self.work = Work(self.total)
+        """What may be done for the clauses of the job, and then for suggestions."""
+        self.masks = pool.masks(job, self.work)
+        root = Side.JOB, FOLDED_REQUIREMENTS
+        self.evaluator = Evaluator(self.view, job, root, self.work)
         self.policies = Policies(self.view, job)
         self.wanted = wanted(self.evaluator)
         self.clauses: list[Expr] = [clause.node for clause in self.wanted]
@@ -57,7 +63,15 @@ class Tally:
         self._bits: list[int] = []
         self.failing = self._none_failing()
         self._count()
-        self.held = self.policies.held()
+        self.stopped = False
+        """Whether the search for suggestions has taken too much."""
+        self._lumped = False
+        try:
+            self.held = self.policies.held()
+        except OverworkError:
+            self._lumped = True
+            self.held = [self.policies.lumped(pool.masks(job).theirs())]
+        self.work.renew()
         self.objecting = self._none_failing()
         self._object(self.objecting, self.held, 1)
 
@@ -89,7 +103,7 @@ class Tally:
         if not failing:
             return 0, 0, 0
         rows = np.flatnonzero(fails)
-        kinds = np.broadcast_to(truths(self.evaluator.vector(clause, Side.JOB, rows)), rows.shape)
+        kinds = np.broadcast_to(truths(self.evaluator.attempt(clause, Side.JOB, rows)), rows.shape)
         undefined = self._count_of(kinds == UNDEFINED_KIND)
         error = self._count_of(kinds == ERROR_KIND)
         return failing - undefined - error, undefined, error
@@ -97,7 +111,9 @@ class Tally:
     @property
     def error(self) -> str | None:
         """Why something is ERROR that took too long to evaluate, if something is."""
-        return self.masks.problem or self.evaluator.problem or self.policies.evaluator.problem
+        if self._lumped:
+            return f"the clauses of the slots' requirements: {stopped(self.total)}"
+        return self.masks.problem or self.evaluator.problem or self.policies.problem
 
     def has(self, folded: str) -> bool:
         """Whether any slot has an attribute."""
