@@ -275,6 +275,7 @@ def test_the_document_says_every_bound() -> None:
         bounds.RECURSION,
         parser.MAX_NESTING, parser.MAX_TEXT, stream.MAX_AD, blocks.LINE_LIMIT,
         ldif.ENTRY_LIMIT, bind.MAX_STEPS, trace.MAX_PARTS, trace.MAX_NESTED, known._MOST,
-        accounts.LOOKUP, work.FLAT, work.EACH, work.TICKED, work.SECONDS, work.LEAST, masks.FLAT, masks.EACH,
+        accounts.LOOKUP, work.FLAT, work.EACH, work.TICKED, work.SECONDS, work.LEAST,
+        masks.FLAT, masks.EACH,
     }  # fmt: skip
     assert {f"{number:,}" for number in said} <= numbers
