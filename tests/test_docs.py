@@ -237,6 +237,27 @@ def test_every_document_is_in_the_site() -> None:
     assert sorted(listed) == sorted(p.relative_to(docs).as_posix() for p in docs.rglob("*.md"))
 
 
+def paths_in(text: str) -> list[str]:
+    """The paths from the top of the checkout that a text names; NAME stands for a new one."""
+    tops = r"(?:src|tests|docs|fuzz|grammars|schemas|examples)"
+    named = re.findall(rf"[`\s]({tops}/[\w./-]+|[A-Z]+\.md|mkdocs\.yml)(?=[`\s])", text)
+    return [path for path in named if "NAME" not in path]
+
+
+def test_every_path_in_the_architecture_exists() -> None:
+    paths = paths_in(text_of("docs/architecture.md"))
+    assert len(set(paths)) > 50
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_table_in_the_architecture_is_where_it_says() -> None:
+    for step in re.split(r"\n\n|\n\d\. ", text_of("docs/architecture.md")):
+        tables = re.findall(r"`(_?[A-Z][A-Z_]{3,})`", step)
+        files = [path for path in paths_in(step) if (ROOT / path).is_file()]
+        held = "".join(map(text_of, files))
+        assert [name for name in tables if not re.search(rf"\b{name}\b", held)] == []
+
+
 def test_every_public_name_has_an_entry_in_the_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/reference/*.md"))
     shown = re.findall(r"^::: matchmaker\.(\w+)$", pages, re.MULTILINE)
