@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from hypothesis import strategies as st
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.functions import FUNCTIONS, Function
+from matchmaker.classad.functions import FUNCTIONS, Function, Trait, traits_of
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -38,26 +38,20 @@ Attributes: TypeAlias = Mapping[str, Any]
 ARITHMETIC: Final = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", ">>>")
 RELATIONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
 
-# What these give depends on the moment, on chance, on the machine; debug() writes to a log.
-_UNREPEATABLE: Final = frozenset(
-    {"time", "currenttime", "daytime", "timezoneoffset", "random", "formattime", "userhome",
-     "usermap", "debug"}
-)  # fmt: skip
+_UNREPEATABLE: Final = Trait.VOLATILE | Trait.LOCAL
 
 
 def _arities(function: Function) -> range:
     """The numbers of arguments to be tried; what takes any number gets up to two more."""
-    # Without an argument it is the present.
-    least = max(1, function.least) if function.name == "absTime" else function.least
-    most = function.most if function.most is not None else least + 2
-    return range(least, most + 1)
+    most = function.most if function.most is not None else function.least + 2
+    return range(function.least, most + 1)
 
 
 CALLS: Final = tuple(
     (function.name, count)
     for name, function in FUNCTIONS.items()
-    if name not in _UNREPEATABLE
     for count in _arities(function)
+    if not traits_of(name, count) & _UNREPEATABLE
 )
 """Each function whose value depends on its arguments alone, with each number of arguments."""
 

@@ -15,11 +15,13 @@ from matchmaker.classad.functions import (
     types,
     versions,
 )
-from matchmaker.classad.functions.registry import FUNCTIONS, Function
+from matchmaker.classad.functions.registry import FUNCTIONS, UNFOLDABLE, Function, Trait, traits_of
 
 __all__ = [
     "FUNCTIONS",
+    "UNFOLDABLE",
     "Function",
+    "Trait",
     "accounts",
     "control",
     "conversions",
@@ -31,6 +33,7 @@ __all__ = [
     "stringlists",
     "strings",
     "times",
+    "traits_of",
     "types",
     "versions",
 ]

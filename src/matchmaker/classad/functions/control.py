@@ -11,7 +11,7 @@ from matchmaker.classad.bounds import MAX_DEPTH, OutOfBoundsError
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
-from matchmaker.classad.functions.registry import lazy_function
+from matchmaker.classad.functions.registry import NUMBER, Trait, lazy_function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -46,7 +46,7 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[1] if condition else arguments[2])
 
 
-@lazy_function("eval", 1)
+@lazy_function("eval", 1, traits=Trait.REFLECTIVE | Trait.CODE)
 def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """eval(x): x as text, read as an expression and evaluated where the call stands.
 
@@ -77,7 +77,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return value
 
 
-@lazy_function("debug", 1)
+@lazy_function("debug", 1, traits=Trait.VOLATILE)
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """debug(x): x, of any type; undefined and error stay.
 
@@ -90,7 +90,7 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[0])
 
 
-@lazy_function("unparse", 1)
+@lazy_function("unparse", 1, traits=Trait.REFLECTIVE)
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
@@ -111,7 +111,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return text
 
 
-@lazy_function("unresolved", 1, 2)
+@lazy_function("unresolved", 1, 2, traits=Trait.REFLECTIVE)
 def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
 
@@ -184,7 +184,7 @@ def _path(node: Attr) -> list[str]:
     return names[::-1] if base is None else []
 
 
-@lazy_function("evalInEachContext", 2)
+@lazy_function("evalInEachContext", 2, traits=Trait.REFLECTIVE)
 def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
@@ -202,7 +202,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _in_each(arguments[0], ads, scope)
 
 
-@lazy_function("countMatches", 2)
+@lazy_function("countMatches", 2, traits=Trait.REFLECTIVE, result=NUMBER)
 def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 

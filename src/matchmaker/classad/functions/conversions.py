@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from matchmaker.classad.bounds import MAX_TEXT, Budget
-from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, STRING, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse_value
@@ -183,7 +183,7 @@ def _relative_text(seconds: int) -> str:
     return f"{sign}{minute:02}:{second:02}" if minute else f"{sign}{second:02}"
 
 
-@function("int", 1)
+@function("int", 1, result=NUMBER)
 def int_(value: Value) -> Value:
     """int(x): a number, a boolean, a time or a string that begins with a number, as an integer.
 
@@ -201,7 +201,7 @@ def int_(value: Value) -> Value:
     return number
 
 
-@function("real", 1)
+@function("real", 1, result=NUMBER)
 def real(value: Value) -> Value:
     """real(x): a number, a boolean, a time or a string that begins with a number, as a real.
 
@@ -219,7 +219,7 @@ def real(value: Value) -> Value:
     return number
 
 
-@function("string", 1, budgeted=True)
+@function("string", 1, budgeted=True, result=STRING)
 def string(value: Value, *, budget: Budget | None = None) -> Value:
     """string(x): any value as text; undefined and error stay.
 
@@ -231,7 +231,7 @@ def string(value: Value, *, budget: Budget | None = None) -> Value:
     return to_text(value, budget)
 
 
-@function("bool", 1)
+@function("bool", 1, result=BOOLEAN)
 def bool_(value: Value) -> Value:
     """bool(x): numbers other than 0 are true; the strings "true" and "false" in any case are too.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import FOUR, Budget
-from matchmaker.classad.functions.registry import function, lazy_function
+from matchmaker.classad.functions.registry import BOOLEAN, Trait, function, lazy_function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.nodes import Expr, weight
 from matchmaker.classad.values import UNDEFINED, Value, is_error
@@ -23,7 +23,7 @@ _CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
 _ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
 
 
-@lazy_function("anyMatch", 2)
+@lazy_function("anyMatch", 2, traits=Trait.REFLECTIVE | Trait.GANG, result=BOOLEAN)
 def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """anyMatch(L, x): whether x is true of any ad of the list L, which is TARGET for x.
 
@@ -38,7 +38,7 @@ def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("anyMatch", arguments, scope, decides=True)
 
 
-@lazy_function("allMatch", 2)
+@lazy_function("allMatch", 2, traits=Trait.REFLECTIVE | Trait.GANG, result=BOOLEAN)
 def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
 
@@ -52,7 +52,7 @@ def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("allMatch", arguments, scope, decides=False)
 
 
-@lazy_function("whichMatch", 2)
+@lazy_function("whichMatch", 2, traits=Trait.REFLECTIVE | Trait.GANG)
 def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """whichMatch(L, x): the list of the ads of the list L that x is true of; undefined if none is.
 
@@ -115,7 +115,7 @@ def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tupl
             yield ad, wrong(name, "a condition that is true or false", value)
 
 
-@function("FQANmember", 2, 3, budgeted=True)
+@function("FQANmember", 2, 3, budgeted=True, result=BOOLEAN)
 def fqan_member(name: Value, rules: Value, kind: Value = "", budget: Budget | None = None) -> Value:
     """FQANmember(s, L[, kind]): whether a rule of the list L covers the name of a VOMS role.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
@@ -17,7 +17,7 @@ from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value
 Number: TypeAlias = "int | float"
 
 
-@function("member", 2)
+@function("member", 2, result=BOOLEAN)
 def member(value: Value, items: Value) -> Value:
     """member(x, L): whether an element of the list L ``==`` x; strings without regard to case.
 
@@ -37,7 +37,7 @@ def member(value: Value, items: Value) -> Value:
     return _contains("member", "==", value, items)
 
 
-@function("identicalMember", 2)
+@function("identicalMember", 2, result=BOOLEAN)
 def identical_member(value: Value, items: Value) -> Value:
     """identicalMember(x, L): whether an element of the list L ``is`` x; undefined can be found too.
 
@@ -61,7 +61,7 @@ def _contains(name: str, symbol: str, value: Value, items: Value) -> Value:
     return any(compare(item, value) is True for item in items)
 
 
-@function("size", 1)
+@function("size", 1, result=NUMBER)
 def size(value: Value) -> Value:
     """size(x): the characters of a string, the elements of a list, the attributes of an ad.
 
@@ -167,7 +167,7 @@ def _numbers(name: str, items: Value) -> list[Number] | UndefinedType | ErrorTyp
 _COMPARISONS: Final = frozenset({"<", "<=", "==", "!=", ">=", ">", "is", "isnt"})
 
 
-@function("anyCompare", 3)
+@function("anyCompare", 3, result=BOOLEAN)
 def any_compare(symbol: Value, items: Value, value: Value) -> Value:
     """anyCompare(op, L, x): whether ``element op x`` is true of any element of the list.
 
@@ -181,7 +181,7 @@ def any_compare(symbol: Value, items: Value, value: Value) -> Value:
     return _compare_all("anyCompare", symbol, items, value, wanted=True)
 
 
-@function("allCompare", 3)
+@function("allCompare", 3, result=BOOLEAN)
 def all_compare(symbol: Value, items: Value, value: Value) -> Value:
     """allCompare(op, L, x): whether ``element op x`` is true of every element.
 

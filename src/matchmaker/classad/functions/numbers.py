@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Final, TypeGuard
 
 from matchmaker.classad.functions.conversions import saturated, to_real
-from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.registry import NUMBER, Trait, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.values import MAX_INT, MIN_INT, ErrorType, Value, wrap
 
 _A_NUMBER: Final = "a number or text that begins with one"
 
 
-@function("floor", 1)
+@function("floor", 1, result=NUMBER)
 def floor(value: Value) -> Value:
     """floor(x): the largest integer that is not above x. x is read as real() reads it.
 
@@ -29,8 +29,8 @@ def floor(value: Value) -> Value:
     return _rounded("floor", value)
 
 
-@function("ceil", 1)
-@function("ceiling", 1)
+@function("ceil", 1, result=NUMBER)
+@function("ceiling", 1, result=NUMBER)
 def ceiling(value: Value) -> Value:
     """ceiling(x), ceil(x): the smallest integer that is not below x. x is read as real() reads it.
 
@@ -42,7 +42,7 @@ def ceiling(value: Value) -> Value:
     return _rounded("ceiling", value)
 
 
-@function("round", 1)
+@function("round", 1, result=NUMBER)
 def round_(value: Value) -> Value:
     """round(x): the nearest integer, of two the even one. x is read as real() reads it.
 
@@ -150,7 +150,7 @@ def _is_integer(value: Value) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-@function("random", 0, 1)
+@function("random", 0, 1, traits=Trait.VOLATILE | Trait.CHANCE)
 def random_(most: Value = 1.0) -> Value:
     """random([max]): a random number from 0 up to but not including max, of the type of max.
 

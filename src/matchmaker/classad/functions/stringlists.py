@@ -14,7 +14,7 @@ from typing import Final
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import leading_number
 from matchmaker.classad.functions.patterns import search
-from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.registry import BOOLEAN, Trait, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.functions.strings import alike
 from matchmaker.classad.operators import ascii_fold
@@ -157,7 +157,7 @@ def _combined(
     return wrap(result) if isinstance(result, int) else result
 
 
-@function("stringListMember", 2, 3, budgeted=True)
+@function("stringListMember", 2, 3, budgeted=True, result=BOOLEAN)
 def string_list_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringListMember(x, s[, delimiters]): whether the string x is an element of the list s.
 
@@ -170,7 +170,7 @@ def string_list_member(*values: Value, budget: Budget | None = None) -> Value:
     return _member("stringListMember", values, str, budget)
 
 
-@function("stringListIMember", 2, 3, budgeted=True)
+@function("stringListIMember", 2, 3, budgeted=True, result=BOOLEAN)
 def string_list_imember(*values: Value, budget: Budget | None = None) -> Value:
     """stringListIMember(x, s[, delimiters]): stringListMember() without regard to letter case.
 
@@ -208,7 +208,7 @@ def _member(
     return fold(wanted) in map(fold, elements(text, delimiters, budget=budget))
 
 
-@function("stringListSubsetMatch", 2, 3, budgeted=True)
+@function("stringListSubsetMatch", 2, 3, budgeted=True, result=BOOLEAN)
 def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
 
@@ -221,7 +221,7 @@ def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Va
     return _subset("stringListSubsetMatch", values, str, budget)
 
 
-@function("stringListISubsetMatch", 2, 3, budgeted=True)
+@function("stringListISubsetMatch", 2, 3, budgeted=True, result=BOOLEAN)
 def string_list_isubset_match(*values: Value, budget: Budget | None = None) -> Value:
     """stringListISubsetMatch(a, b[, delimiters]): the same without regard to letter case.
 
@@ -246,7 +246,7 @@ def _subset(
     return set(map(fold, elements(whole, delimiters, budget=budget))).issuperset(map(fold, wanted))
 
 
-@function("stringListsIntersect", 2, 3, budgeted=True)
+@function("stringListsIntersect", 2, 3, budgeted=True, result=BOOLEAN)
 def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Value:
     """stringListsIntersect(a, b[, delimiters]): whether the lists have an element in common.
 
@@ -271,7 +271,7 @@ def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Valu
     return not found.isdisjoint(_cut(right, delimiters, budget))
 
 
-@function("stringList_regexpMember", 2, 4, budgeted=True)
+@function("stringList_regexpMember", 2, 4, budgeted=True, traits=Trait.PATTERN)
 def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringList_regexpMember(p, s[, delimiters[, options]]): whether p matches an element of s.
 

@@ -13,13 +13,13 @@ from itertools import dropwhile
 
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.registry import NUMBER, STRING, function
 from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 
-@function("strcat", 0, None, budgeted=True)
+@function("strcat", 0, None, budgeted=True, result=STRING)
 def strcat(*values: Value, budget: Budget | None = None) -> Value:
     """strcat(x, …): the values as text, one after the other; any type.
 
@@ -37,7 +37,7 @@ def strcat(*values: Value, budget: Budget | None = None) -> Value:
     return joined("strcat", parts)
 
 
-@function("join", 0, None, budgeted=True)
+@function("join", 0, None, budgeted=True, result=STRING)
 def join(*values: Value, budget: Budget | None = None) -> Value:
     """join(sep, x, …), join(sep, L), join(L): the values as text, with sep between them.
 
@@ -61,7 +61,7 @@ def join(*values: Value, budget: Budget | None = None) -> Value:
     return joined("join", list(dropwhile(lambda part: not part, parts)), separator)
 
 
-@function("toUpper", 1, budgeted=True)
+@function("toUpper", 1, budgeted=True, result=STRING)
 def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
     """toUpper(x): the text of x with a-z made large; any type. Undefined and error stay.
 
@@ -78,7 +78,7 @@ def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
     return text.encode("utf-8", "surrogatepass").upper().decode("utf-8", "surrogatepass")
 
 
-@function("toLower", 1, budgeted=True)
+@function("toLower", 1, budgeted=True, result=STRING)
 def to_lower(value: Value, *, budget: Budget | None = None) -> Value:
     """toLower(x): the text of x with A-Z made small; any type. Undefined and error stay.
 
@@ -91,7 +91,7 @@ def to_lower(value: Value, *, budget: Budget | None = None) -> Value:
     return ascii_fold(text) if isinstance(text, str) else text
 
 
-@function("substr", 2, 3)
+@function("substr", 2, 3, result=STRING)
 def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
     """substr(s, offset[, length]): a part of a string; negative numbers count from the end.
 
@@ -117,7 +117,7 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
     return text[start : max(start, end)]
 
 
-@function("strcmp", 2, budgeted=True)
+@function("strcmp", 2, budgeted=True, result=NUMBER)
 def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
 
@@ -131,7 +131,7 @@ def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     return _order(*texts) if isinstance(texts, tuple) else texts
 
 
-@function("stricmp", 2, budgeted=True)
+@function("stricmp", 2, budgeted=True, result=NUMBER)
 def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """stricmp(a, b): as strcmp(), without regard to letter case.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.functions.registry import function
+from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.values import UNDEFINED, Value
 
@@ -62,7 +62,7 @@ def _leading_zeros(digits: str) -> int:
     return zeros - 1 if zeros and zeros == len(digits) else zeros
 
 
-@function("versioncmp", 2, budgeted=True)
+@function("versioncmp", 2, budgeted=True, result=NUMBER)
 def versioncmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """versioncmp(a, b): below 0, 0 or above 0 as version a is older than, equal to or newer than b.
 
@@ -85,7 +85,7 @@ def _relation(
 ) -> Callable[..., Value]:
     """Enters a relation; the results are those for an older, the same and a newer version."""
 
-    @function(name, 2, budgeted=True)
+    @function(name, 2, budgeted=True, result=BOOLEAN)
     def compare(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
         order = versioncmp(left, right, budget=budget)
         return holds(order) if isinstance(order, int) else order
@@ -108,7 +108,7 @@ version_gt = _relation("versionGT", ">", lambda order: order > 0, "[False, False
 version_eq = _relation("versionEQ", "==", lambda order: order == 0, "[False, True, False]")
 
 
-@function("version_in_range", 3, budgeted=True)
+@function("version_in_range", 3, budgeted=True, result=BOOLEAN)
 def version_in_range(
     version: Value, least: Value, most: Value, *, budget: Budget | None = None
 ) -> Value:

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.lint.fixes import text_of, whole, with_doubled, with_operator
 from matchmaker.classad.lint.kinds import (
     ANY,
-    BOOLEAN,
     CONDITIONS,
-    NUMBER,
     ORDER,
     RELATIONS,
-    STRING,
     Facts,
     Kinds,
     undivided,

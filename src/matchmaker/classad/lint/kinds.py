@@ -14,7 +14,16 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.functions.registry import (
+    BOOLEAN,
+    FUNCTIONS,
+    NUMBER,
+    STRING,
+    UNFOLDABLE,
+    Trait,
+    result_of,
+    traits_of,
+)
 from matchmaker.classad.lint.model import Site, Unit, role_of
 from matchmaker.classad.nodes import (
     AdExpr,
@@ -33,9 +42,6 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
 
-NUMBER: Final = "number"
-BOOLEAN: Final = "boolean"
-STRING: Final = "string"
 LIST: Final = "list"
 AD: Final = "ad"
 TIME: Final = "absolute time"
@@ -53,33 +59,8 @@ class Unknown:
 
 UNKNOWN: Final = Unknown()
 
-# Constant arguments do not make them constant, they look at more than values, or take their time.
-_NOT_FOLDED: Final = frozenset(
-    {"time", "currenttime", "daytime", "timezoneoffset", "random", "debug", "eval", "unparse",
-     "unresolved", "userhome", "usermap", "formattime", "abstime", "splittime", "countmatches",
-     "evalineachcontext", "interval", "regexp", "regexpmember", "regexps", "replace", "replaceall",
-     "stringlist_regexpmember", "anymatch", "allmatch", "whichmatch"}
-)  # fmt: skip
-
-_RESULTS: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        ("isundefined", "iserror", "isstring", "isinteger", "isreal", "islist", "isclassad",
-         "isboolean", "isabstime", "isreltime", "member", "identicalmember", "anycompare",
-         "allcompare", "regexp", "regexpmember", "versionle", "versionlt", "versionge",
-         "versiongt", "versioneq", "version_in_range", "stringlistmember", "stringlistimember",
-         "stringlistsubsetmatch", "stringlistisubsetmatch", "stringlistsintersect", "bool",
-         "anymatch", "allmatch", "fqanmember"),
-        frozenset({BOOLEAN}),
-    ),
-    **dict.fromkeys(
-        ("size", "strcmp", "stricmp", "versioncmp", "int", "real", "floor", "ceil", "ceiling",
-         "round", "time", "currenttime", "countmatches"),
-        frozenset({NUMBER}),
-    ),
-    **dict.fromkeys(
-        ("strcat", "join", "toupper", "tolower", "substr", "string"), frozenset({STRING})
-    ),
-}  # fmt: skip
+# Calls that are no constants, or whose evaluation may take long.
+_NOT_FOLDED: Final = UNFOLDABLE | Trait.PATTERN
 
 
 @attrs.frozen(slots=True)
@@ -181,7 +162,7 @@ def _constant(node: Expr, parts: list[Fact]) -> Value | Unknown:
     if isinstance(node, Call):
         function = FUNCTIONS.get(node.function.lower())
         known = function is not None and function.accepts(len(node.arguments))
-        if not known or node.function.lower() in _NOT_FOLDED or not parts:
+        if not known or not parts or traits_of(node.function, len(parts)) & _NOT_FOLDED:
             return UNKNOWN
     try:
         value = evaluate(rebuild(node, tuple(literal(part.value) for part in parts)))
@@ -241,6 +222,11 @@ def _binary(node: Binary, parts: list[Kinds]) -> Kinds:
     return frozenset({NUMBER, TIME, SPAN} if (left | right) & _TIMES else {NUMBER})
 
 
+def _call(node: Call, parts: list[Kinds]) -> Kinds:
+    result = result_of(node.function)
+    return frozenset({result}) if result else ANY
+
+
 RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
 ORDER: Final = frozenset({"<", "<=", ">", ">="})
 BITWISE: Final = frozenset({"&", "|", "^", "<<", ">>", ">>>"})
@@ -249,7 +235,7 @@ _KINDS_OF: Final[Mapping[type, Callable[[Any, list[Kinds]], Kinds]]] = {
     Unary: _unary,
     Binary: _binary,
     Ternary: lambda node, parts: parts[1] | parts[2],
-    Call: lambda node, parts: _RESULTS.get(node.function.lower(), ANY),
+    Call: _call,
     Subscript: lambda node, parts: ANY,
     ListExpr: lambda node, parts: frozenset({LIST}),
     AdExpr: lambda node, parts: frozenset({AD}),

@@ -16,6 +16,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bounds import MAX_DEPTH
+from matchmaker.classad.functions.registry import Trait, traits_of
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -54,18 +55,6 @@ CLOCK: Final = "currenttime"
 def hides(names: Iterable[str]) -> bool:
     """Whether an attribute is named like a scope, which it hides."""
     return any(name in SCOPES or name in AROUND for name in names)
-
-
-OPAQUE_FUNCTIONS: Final = frozenset({"eval", "evalineachcontext", "countmatches", "unresolved"})
-"""These can lead to names that the expression does not show."""
-
-GANG_FUNCTIONS: Final = frozenset({"anymatch", "allmatch", "whichmatch"})
-"""For a part of the evaluation these put another ad in the place of one side."""
-
-VOLATILE_FUNCTIONS: Final = frozenset({
-    "random", "time", "currenttime", "daytime", "formattime", "abstime", "timezoneoffset",
-})  # fmt: skip
-"""These can have another value the next time."""
 
 
 MANY_EXPRESSIONS: Final = 2000
@@ -137,11 +126,12 @@ def _names_in(root: Expr) -> Names:
             else:
                 mentioned.append(node)
         elif isinstance(node, Call):
-            function = node.function.lower()
-            opaque = opaque or function in OPAQUE_FUNCTIONS
-            volatile = volatile or function in VOLATILE_FUNCTIONS
-            random = random or function == "random"
-            gang = gang or function in GANG_FUNCTIONS
+            traits = traits_of(node.function, len(node.arguments))
+            # What these look at need not be named; a gang's ads stand for one side.
+            opaque = opaque or (Trait.REFLECTIVE in traits and Trait.GANG not in traits)
+            volatile = volatile or bool(traits & (Trait.VOLATILE | Trait.LOCAL))
+            random = random or Trait.CHANCE in traits
+            gang = gang or Trait.GANG in traits
     for node in mentioned:
         if node not in scopes:
             bare.add(node.folded)
