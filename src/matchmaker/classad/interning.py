@@ -30,12 +30,25 @@ class Interned(type):
 
 
 def _key(field: Any) -> Any:
-    """A hashable stand-in for a constant, telling 1 from 1.0 from true and 0.0 from -0.0."""
-    if isinstance(field, float):
-        return float, field.hex() if math.isfinite(field) else repr(field)
-    if isinstance(field, ErrorType):
-        return ErrorType, field.reason
-    if isinstance(field, datetime):
-        # Equal instants with other offsets are other values.
-        return datetime, field, field.utcoffset()
-    return (type(field), field)
+    """A hashable stand-in for a constant, telling 1 from 1.0 from true."""
+    kind = next((each for each in INEXACT if isinstance(field, each)), type(field))
+    return kind, identity(field)
+
+
+INEXACT: Final[tuple[type, ...]] = (float, datetime, ErrorType)
+"""The types of constants that may be equal to Python and still differ to an ad."""
+
+
+def identity(value: Any) -> Any:
+    """A hashable stand-in that tells constants of one type apart as ads do.
+
+    0.0 differs from -0.0, and equal instants with different offsets differ. NaN is itself.
+
+    >>> identity(0.0) == identity(-0.0), identity(2) == identity(2)
+    (False, True)
+    """
+    if isinstance(value, float):
+        return repr(value) if not value or math.isnan(value) else value
+    if isinstance(value, datetime):
+        return value, value.utcoffset()
+    return value.reason if isinstance(value, ErrorType) else value

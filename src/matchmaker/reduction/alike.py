@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.interning import INEXACT, identity
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.reduction.outline import outline
@@ -28,25 +29,24 @@ def alike(
     [[0, 1], [2]]
     """
     every = list(ads)
-    names = set(significant)
+    names, inexact = set(significant), frozenset(INEXACT)
     looked: dict[Expr, set[str] | None] = {}
     while True:
         whole = other is not None and _leads_through(other, names, looked)
         order = sorted(names)
-        classes: dict[tuple[Any, ...], list[int]] = {}
+        # Expressions are interned: two that are equal are one object.
+        classes: dict[tuple[tuple[Any, ...], tuple[type, ...]], list[int]] = {}
         for place, ad in enumerate(every):
             held = tuple(map(ad.content.get, order))
-            # 1, 1.0 and true are equal to Python.
             kinds = tuple(map(type, held))
-            key = (held, kinds, *(repr(v) for v in held if v == 0)) if float in kinds else (
-                held, kinds
-            )  # fmt: skip
-            classes.setdefault(key, []).append(place)
+            if not inexact.isdisjoint(kinds):
+                held = tuple(map(identity, held))
+            classes.setdefault((held, kinds), []).append(place)
         more: set[str] = set()
         found: list[list[int]] = []
-        for key, places in classes.items():
+        for (held, _), places in classes.items():
             alone = whole
-            for part in key[0]:
+            for part in held:
                 if isinstance(part, Expr):
                     if part not in looked:
                         looked[part] = names_in(part)

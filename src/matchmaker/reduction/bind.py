@@ -17,6 +17,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate, evaluate_counted
+from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import (
     FALSE,
     TARGET_SCOPES,
@@ -24,7 +25,6 @@ from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
     Binary,
-    Call,
     Expr,
     Literal,
     children,
@@ -34,8 +34,8 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.reduction.facts import REFLECTIVE
-from matchmaker.reduction.outline import NOW, SCOPE_WORDS, outline
+from matchmaker.reduction.facts import NOW, traits
+from matchmaker.reduction.outline import SCOPE_WORDS, outline
 
 ScopeOf: TypeAlias = Callable[[str], str]
 """Tells what a name, as it is spelled, describes; the answer ``host`` makes it a variable."""
@@ -95,6 +95,10 @@ class Binder:
         cls, job: ClassAd, queue: ClassAd, scope: ScopeOf, attribute: str = "Requirements"
     ) -> Binder:
         """The binder for an attribute of a job, such as its requirements, and a queue."""
+        # A scope that takes every name it does not know for a host's means no word by that.
+        named = {word for word in SCOPE_WORDS if scope(word) == HOST}
+        if named and (named != SCOPE_WORDS or not named.isdisjoint(queue.content)):
+            raise ReductionError(f"hosts may have an attribute named like a scope: {min(named)}")
         # A job may have an attribute named like the scope, which would hide it.
         word = next((word for word in ("other", "TARGET") if word not in job), None)
         if word is None:
@@ -121,7 +125,7 @@ class Binder:
         seen = outline(node)
         named = seen.stated
         if not (named and seen.plain) or not all(
-            part.base is self.host and self.scope(part.name) == HOST for part, _, _ in named
+            part.base is self.host and self._is_hosts(part.name) for part, _, _ in named
         ):
             return False
         for _, text, folded in named:
@@ -153,9 +157,7 @@ class Binder:
             bound = self._constant(node, side)
         elif isinstance(node, Attr):
             bound = self._attribute(node, side)
-        elif isinstance(node, AdExpr) or (
-            isinstance(node, Call) and ascii_fold(node.function) in REFLECTIVE
-        ):
+        elif isinstance(node, AdExpr) or Trait.REFLECTIVE in traits(node):
             raise ReductionError(
                 f"{unparse(node)[:80]} looks at the host from inside; only plain conditions on "
                 "the host can be reduced"
@@ -204,7 +206,7 @@ class Binder:
         if node.base is None:
             own = self._defined(node, side)
             if own is not None:
-                if side.is_queue and self.scope(node.name) == HOST and node.name in self.job.ad:
+                if side.is_queue and self._is_hosts(node.name) and node.name in self.job.ad:
                     # Where the host has no such attribute, the bare name means the job's.
                     raise ReductionError(f"{node.name} may be the host's or the job's")
                 return own
@@ -215,7 +217,15 @@ class Binder:
             return Literal(UNDEFINED) if node.absolute else self._in(node, self._opposite(side))
         named = self._side_named(node.base, side)
         if named is None:
-            return rebuild(node, (self._bind(node.base, side),))
+            base = self._bind(node.base, side)
+            if node.folded in SCOPE_WORDS or (
+                node.name in self.queue.ad and not self._is_hosts(node.name)
+            ):
+                # A name that an ad of the host lacks is looked up in the ads around it.
+                raise ReductionError(
+                    f"{node.name} in {unparse(node)[:80]} may be the host's or the queue's"
+                )
+            return rebuild(node, (base,))
         if node.name not in named.ad:
             if node.folded == NOW:
                 return self._now(node)
@@ -245,7 +255,7 @@ class Binder:
 
     def _defined(self, node: Attr, side: _Side) -> Expr | None:
         """A name as one side defines it, with that side's facts put in; None where it does not."""
-        if side.is_queue and self.scope(node.name) == HOST:
+        if side.is_queue and self._is_hosts(node.name):
             found = node if node.base is self.host else Attr(self.host, node.name, False)
             text = f"{self.host.name}.{node.name}"
             self.bindings.setdefault(text.lower(), Binding(text, HOST))
@@ -263,6 +273,9 @@ class Binder:
         finally:
             self._active.pop()
 
+    def _is_hosts(self, name: str) -> bool:
+        return self.scope(name) == HOST and ascii_fold(name) not in SCOPE_WORDS
+
     def _is_open(self, node: Expr) -> bool:
         """Whether a host may have a say in the value: judged by every name within reach.
 
@@ -277,7 +290,7 @@ class Binder:
             for part in seen.parts:
                 found[part.node] = (
                     part.moving
-                    or (part.name is not None and self._is_name_open(part.name))
+                    or any(map(self._is_name_open, part.names))
                     or any(found[inner] for inner in part.inner)
                 )
             known = found[node]
@@ -298,7 +311,7 @@ class Binder:
         while pending:
             name = pending.pop()
             folded = ascii_fold(name)
-            if self._open_names.get(name) or folded == NOW or self.scope(name) == HOST:
+            if self._open_names.get(name) or folded == NOW or self._is_hosts(name):
                 leading.append(name)
                 continue
             if name in self._open_names:

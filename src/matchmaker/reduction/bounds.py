@@ -24,6 +24,7 @@ from matchmaker.classad.nodes import (
     Literal,
     Ternary,
     Unary,
+    conjunction,
     conjuncts,
 )
 from matchmaker.classad.operators import ascii_fold, logical_and, logical_or
@@ -43,6 +44,7 @@ from matchmaker.reduction.domains import (
     meet_all,
     widened,
 )
+from matchmaker.reduction.facts import is_volatile
 
 MOST_BOXES: Final = 32
 """So many alternatives are told apart; of more, the hull and the condition as it is."""
@@ -104,7 +106,13 @@ def bounds(condition: Expr, universe: Callable[[str], Domain] = everything) -> B
     ()
     """
     walk = _Walk(universe)
-    found = [(clause, walk.true(clause)) for clause in conjuncts(condition)]
+    clauses = conjuncts(condition)
+    # Alternatives evaluate a part of them more or less often than it stands there.
+    volatile = [clause for clause in clauses if is_volatile(clause)]
+    found = [(clause, walk.true(clause)) for clause in clauses if clause not in volatile]
+    if volatile:
+        whole_clause = conjunction(volatile)
+        found.append((whole_clause, [Box(others=(whole_clause,))]))
     # What must be so in any case is met at once, and parts that touch no alternative come last.
     settled = meet_all([boxes[0] for _, boxes in found if len(boxes) == 1])
     if settled is None or any(not boxes for _, boxes in found):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.nodes import Binary, Call, Expr, Literal, Ternary, Unary
+from matchmaker.classad.functions.registry import BOOLEAN, Trait, result_of, traits_of
+from matchmaker.classad.nodes import (
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    Ternary,
+    Unary,
+    postorder,
+)
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, is_error
 
@@ -12,22 +22,35 @@ RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
 IDENTITY: Final = frozenset({"is", "isnt"})
 CHAINS: Final = frozenset({"&&", "||"})
 
-TYPE_TESTS: Final = frozenset(
-    {"isundefined", "iserror", "isstring", "isinteger", "isreal", "isboolean", "islist",
-     "isclassad", "isabstime", "isreltime"}
-)  # fmt: skip
+NOW: Final = "currenttime"
+"""An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
 
 
-# Their value is another one at another time, so that a call is never a constant.
-VOLATILE: Final = frozenset(
-    {"time", "currenttime", "daytime", "formattime", "abstime", "random", "debug"}
-)
+def traits(node: Expr) -> Trait:
+    """The traits of the function that an expression calls; none for any other expression."""
+    return traits_of(node.function, len(node.arguments)) if isinstance(node, Call) else Trait.NONE
 
-# They look at expressions or at whole ads: nothing may be put into their arguments, or taken out.
-REFLECTIVE: Final = frozenset(
-    {"eval", "unparse", "unresolved", "evalineachcontext", "countmatches",
-     "anymatch", "allmatch", "whichmatch"}
-)  # fmt: skip
+
+def is_type_test(node: Expr) -> bool:
+    """Whether an expression calls a function such as ``isString``: true or false of any value."""
+    return Trait.TYPE_TEST in traits(node)
+
+
+def is_volatile(node: Expr) -> bool:
+    """Whether an expression may come out differently when it is evaluated again.
+
+    Such an expression must stand as often as it was written: two calls of ``random()`` are not one,
+    and one is not two.
+
+    >>> from matchmaker import parse_expr
+    >>> is_volatile(parse_expr("x + random(2) > 1")), is_volatile(parse_expr("x + 1 > 1"))
+    (True, False)
+    """
+    return any(
+        Trait.VOLATILE in traits(part)
+        or (isinstance(part, Attr) and part.base is None and part.folded == NOW)
+        for part in postorder(node)
+    )
 
 
 def is_boolean(node: Expr) -> bool:
@@ -40,7 +63,7 @@ def is_boolean(node: Expr) -> bool:
         return node.operator == "!"
     if isinstance(node, Ternary):
         return is_boolean(node.then) and is_boolean(node.otherwise)
-    return isinstance(node, Call) and node.function.lower() in TYPE_TESTS
+    return isinstance(node, Call) and result_of(node.function) == BOOLEAN
 
 
 def may_fail(node: Expr) -> bool:
@@ -48,7 +71,7 @@ def may_fail(node: Expr) -> bool:
     if isinstance(node, Literal):
         return is_error(truth(node.value))
     if isinstance(node, Call):
-        return node.function.lower() not in TYPE_TESTS or len(node.arguments) != 1
+        return not is_type_test(node) or len(node.arguments) != 1
     if isinstance(node, Unary):
         return node.operator != "!" or may_fail(node.operand)
     if isinstance(node, Binary):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.functions.registry import UNFOLDABLE
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -29,13 +30,13 @@ from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.reduction.facts import (
     IDENTITY,
-    REFLECTIVE,
     RELATIONS,
-    TYPE_TESTS,
-    VOLATILE,
     is_boolean,
     is_scalar,
+    is_type_test,
+    is_volatile,
     may_fail,
+    traits,
 )
 
 Demand: TypeAlias = frozenset[str]
@@ -54,7 +55,7 @@ def fold_constant(node: Expr) -> Expr:
     """An expression of constants alone is its value."""
     if isinstance(node, Attr) or not all(map(_is_constant, children(node))):
         return node
-    if isinstance(node, Call) and node.function.lower() in VOLATILE | REFLECTIVE:
+    if traits(node) & UNFOLDABLE:
         return node
     value = evaluate(node)
     # A nested ad has no value outside its surroundings.
@@ -102,7 +103,7 @@ def and_(left: Expr, right: Expr, demand: Demand) -> Expr:
             return left
         if value is False and not may_fail(left):
             return FALSE
-    if left is right and (is_boolean(left) or "value" not in demand):
+    if left is right and (is_boolean(left) or "value" not in demand) and not is_volatile(left):
         return left
     return fold_constant(Binary("&&", left, right))
 
@@ -133,7 +134,7 @@ def or_(left: Expr, right: Expr, demand: Demand) -> Expr:
             return TRUE
         if value is not True and demand == MATCH:
             return left
-    if left is right and (is_boolean(left) or "value" not in demand):
+    if left is right and (is_boolean(left) or "value" not in demand) and not is_volatile(left):
         return left
     return fold_constant(Binary("||", left, right))
 
@@ -187,7 +188,7 @@ def _choose_one_outcome(
     join = and_ if matching else or_
     if never_then and never_otherwise:
         return FALSE if matching else TRUE
-    if then is otherwise:
+    if then is otherwise and not is_volatile(condition):
         sure = known(condition)
         return join(sure if matching else not_(sure, OUTCOME), then, demand)
     if never_otherwise:
@@ -221,7 +222,7 @@ def known(condition: Expr) -> Expr:
                 return Call("isString", (condition.left,))
         if condition.operator in IDENTITY and is_scalar(condition.left, condition.right):
             return TRUE
-    if isinstance(condition, Call) and condition.function.lower() in TYPE_TESTS:
+    if isinstance(condition, Call) and is_type_test(condition):
         return TRUE if len(condition.arguments) == 1 else FALSE
     return Binary("||", condition, not_(condition, MATCH))
 

@@ -11,38 +11,36 @@ import attrs
 
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.footprint import size_of
+from matchmaker.classad.functions.registry import UNFOLDABLE, Trait
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
     AdExpr,
     Attr,
-    Call,
     Expr,
     Literal,
     children,
     postorder,
 )
-from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
-from matchmaker.reduction.facts import REFLECTIVE, VOLATILE
-
-NOW: Final = "currenttime"
-"""An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
+from matchmaker.reduction.facts import NOW, traits
 
 SCOPE_WORDS: Final = MY_SCOPES | TARGET_SCOPES | {"parent", "root", "toplevel"}
 
-_MOVING: Final = VOLATILE | {"eval"}
-_APART: Final = VOLATILE | REFLECTIVE
+_MOVING: Final = Trait.VOLATILE | Trait.LOCAL | Trait.ZONE | Trait.CODE
 
 
 @attrs.frozen(slots=True, eq=False)
 class Part:
-    """A part of an expression: a host has a say in it by its own name, or by the parts in it."""
+    """A part of an expression: a host has a say in it by names in it, or by the parts in it.
+
+    Of ``my.S`` both are names: where an ad defines ``my``, that is an attribute like any other.
+    """
 
     node: Expr
     moving: bool
     """Whether it looks at the moment, at code, or at an ad as a whole."""
-    name: str | None
+    names: tuple[str, ...]
     inner: tuple[Expr, ...]
 
 
@@ -97,17 +95,22 @@ def _read(root: Expr) -> Outline:
         tuple(dict.fromkeys(node.name for node in attributes)),
         tuple((node, text, text.lower()) for node, text in texts),
         all(map(_is_plain, nodes)),
-        any(isinstance(node, Call) and ascii_fold(node.function) in REFLECTIVE for node in nodes),
+        any(Trait.REFLECTIVE in traits(node) for node in nodes),
     )
 
 
 def _part(node: Expr) -> Part:
     if isinstance(node, Attr):
-        word = is_scope(node)
-        base = None if node.base is None or is_scope(node.base) else node.base
-        return Part(node, word or node.folded == NOW, node.name, _variable(base))
-    moving = isinstance(node, Call) and ascii_fold(node.function) in _MOVING
-    return Part(node, moving, None, _variable(*children(node)))
+        names = [node.name]
+        base = node.base
+        if base is not None and is_scope(base):
+            while isinstance(base, Attr):
+                names.append(base.name)
+                base = base.base
+        # Behind any ad a scope's word leads to another whole ad.
+        moving = node.folded in SCOPE_WORDS or node.folded == NOW
+        return Part(node, moving, tuple(names), _variable(base))
+    return Part(node, bool(traits(node) & _MOVING), (), _variable(*children(node)))
 
 
 def _variable(*nodes: Expr | None) -> tuple[Expr, ...]:
@@ -126,6 +129,4 @@ def is_scope(node: Expr) -> bool:
 def _is_plain(node: Expr) -> bool:
     if isinstance(node, Attr):
         return node.base is None or (is_scope(node.base) and node.folded not in SCOPE_WORDS)
-    if isinstance(node, Call):
-        return ascii_fold(node.function) not in _APART
-    return not isinstance(node, AdExpr)
+    return not isinstance(node, AdExpr) and not traits(node) & UNFOLDABLE

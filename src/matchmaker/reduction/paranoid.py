@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Attr, Call, Expr, Literal, literal, postorder
+from matchmaker.classad.functions.registry import Trait
+from matchmaker.classad.nodes import Attr, Expr, Literal, literal, postorder
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.reduction.atoms import outcome
-from matchmaker.reduction.facts import VOLATILE
+from matchmaker.reduction.facts import traits
 from matchmaker.reduction.laws import VALUE, Demand
 from matchmaker.reduction.simplify import watched
 
@@ -62,9 +63,7 @@ def paranoid() -> Iterator[None]:
 def check(before: Expr, demand: Demand, after: Expr) -> None:
     """Raises UnsoundError where a rewrite does not keep what is demanded."""
     parts = {*postorder(before), *postorder(after)}
-    if len(parts) > MOST_NODES or any(
-        isinstance(part, Call) and part.function.lower() in VOLATILE for part in parts
-    ):
+    if len(parts) > MOST_NODES or any(Trait.VOLATILE in traits(part) for part in parts):
         return
     attributes = [part for part in parts if isinstance(part, Attr)]
     bases = {part.base for part in attributes}

@@ -30,7 +30,7 @@ from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, Reduction
 from matchmaker.reduction.domains import NOTHING, common
 from matchmaker.reduction.facts import is_boolean
 from matchmaker.reduction.laws import MATCH, numeric_subject
-from matchmaker.reduction.simplify import simplify, tell, watched, watchers
+from matchmaker.reduction.simplify import distinct, simplify, tell, watched, watchers
 
 
 class Verdict(StrEnum):
@@ -164,14 +164,15 @@ def reduce(
 
 def conjunction_of(residuals: list[Expr]) -> Expr:
     """Simplified clauses as one condition, simplified for a match: one never true decides."""
-    left: dict[Expr, None] = {}
+    left: list[Expr] = []
     for residual in residuals:
         if isinstance(residual, Literal):
             if truth(residual.value) is not True:
                 return FALSE
         else:
-            left.update(dict.fromkeys(conjuncts(residual)))
-    return FALSE if contradict(left) else conjunction(list(left))
+            left += conjuncts(residual)
+    left = distinct(left)
+    return FALSE if contradict(left) else conjunction(left)
 
 
 def contradict(clauses: Iterable[Expr]) -> bool:

@@ -15,10 +15,11 @@ The laws themselves are in ``laws``. Nothing here knows what a host is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -35,7 +36,7 @@ from matchmaker.classad.nodes import (
     rebuild,
 )
 from matchmaker.classad.operators import truth
-from matchmaker.reduction.facts import REFLECTIVE
+from matchmaker.reduction.facts import is_volatile, traits
 from matchmaker.reduction.laws import (
     MATCH,
     VALUE,
@@ -150,7 +151,23 @@ _CHAINS: Final[Mapping[str, Callable[[Expr, Expr, Demand], Expr]]] = {"&&": and_
 
 def _without_repetitions(node: Expr) -> Expr:
     """``a && b && a = a && b`` where only truth counts."""
-    return conjunction(list(dict.fromkeys(conjuncts(node))))
+    return conjunction(distinct(conjuncts(node)))
+
+
+def distinct(clauses: Iterable[Expr]) -> list[Expr]:
+    """Clauses without repetitions; a volatile one stays as often as it stands.
+
+    >>> from matchmaker import parse_expr
+    >>> print(*distinct(map(parse_expr, ["a", "random(2)", "b", "a", "random(2)"])))
+    a random(2) b random(2)
+    """
+    seen: set[Expr] = set()
+    kept = []
+    for clause in clauses:
+        if clause not in seen or is_volatile(clause):
+            kept.append(clause)
+        seen.add(clause)
+    return kept
 
 
 def _strict(node: Binary, demand: Demand) -> Expr:
@@ -183,7 +200,7 @@ def _call(node: Call, demand: Demand) -> Expr:
     """``ifThenElse(c, a, b)`` is ``c ? a : b``; any other function is strict in its arguments."""
     if node.function.lower() == "ifthenelse" and len(node.arguments) == 3:
         return _ternary(Ternary(*node.arguments), demand)
-    if node.function.lower() in REFLECTIVE:
+    if Trait.REFLECTIVE in traits(node):
         return node
     return _parts(node, demand)
 

@@ -6,15 +6,15 @@ the attribute. How the contents of many ads are kept is in ``column``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker.classad import interning
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -51,21 +51,12 @@ THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, t
 
 
 def identity(content: Any) -> Any:
-    """A hashable stand-in that tells contents of one class apart as ads do: 0.0 from -0.0.
+    """A hashable stand-in that tells contents of one class apart as ads do, lists too.
 
-    >>> identity(0.0) == identity(-0.0), identity(2) == identity(2)
+    >>> identity([0.0]) is identity([-0.0]), identity([2]) is identity([2])
     (False, True)
     """
-    kind = content.__class__
-    if kind is float:
-        return repr(content) if not content or math.isnan(content) else content
-    if kind is datetime:
-        return content, content.utcoffset()
-    if kind is ErrorType:
-        return content.reason
-    if kind is list:
-        return literal(content)
-    return content
+    return literal(content) if content.__class__ is list else interning.identity(content)
 
 
 def same(one: Any, other: Any) -> bool:
