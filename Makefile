@@ -109,6 +109,7 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
+	$(BIN)/python benchmarks/memory_growth.py
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
 	$(BIN)/python benchmarks/glue.py
 	$(BIN)/python benchmarks/flags.py

@@ -41,7 +41,7 @@ def _parser(side: str) -> Callable[[str], Any]:
     return parser
 
 
-def _resident() -> int:
+def resident() -> int:
     """The bytes of this process that are in memory."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -53,11 +53,11 @@ def main() -> None:
     # What there is once (the grammar, tables, shared expressions) does not count for each ad.
     kept = [parse(text) for text in subjects.unlike_machine_texts(_WARM)]
     gc.collect()
-    before = _resident()
+    before = resident()
     for _ in range(number // 1000):
         kept += [parse(text) for text in subjects.unlike_machine_texts(1000)]
     gc.collect()
-    print((_resident() - before) / (len(kept) - _WARM) / 1000)
+    print((resident() - before) / (len(kept) - _WARM) / 1000)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import io
+import json
+import re
+import subprocess
+import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -138,3 +144,90 @@ def test_caches_take_what_they_count_and_give_it_back(work: Callable[[range], No
     assert taken - left <= 1.2 * counted + 20_000
     # The interpreter's tables do not shrink: names, and nodes that are alive.
     assert left <= max(150_000, taken / 5)
+
+
+# --- the guide to safety lists them all -----------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+
+EVERY_CACHE = """
+import importlib, json, pkgutil, matchmaker as mm
+for module in pkgutil.walk_packages(mm.__path__, "matchmaker."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+pool = mm.Pool([mm.ClassAd(Name="a")])
+matches = pool.match_many([mm.parse_ad('[ Requirements = TARGET.Name == "a" ]')])
+next(matches)
+from matchmaker.classad.cache import caches
+print(json.dumps({cache.name: cache.most for cache in caches()}))
+"""
+
+TABLES = {
+    "batch/told.py:_NOTHING_TAKEN": "constant",
+    "classad/ad.py:_spelled": "bounded, as the guide says",
+    "classad/functions/registry.py:FUNCTIONS": "the functions of the language",
+    "classad/interning.py:_table": "weak: what nobody holds is not in it",
+    "classad/cache.py:_caches": "weak",
+    "classad/locks.py:_locks": "weak",
+    "classad/locks.py:_taken": "threads that fork at this moment",
+    "classad/stack.py:_guests": "evaluations that have room at this moment",
+    "glue/writer.py:_NONE": "constant",
+    "reduction/simplify.py:watchers": "what tests watch with",
+}
+"""What else begins empty in a module, and why it needs no bound."""
+
+
+def listed(heading: str) -> dict[str, str]:
+    """The rows of the table below a heading of the guide: the first column and the last."""
+    text = (ROOT / "docs" / "safety.md").read_text("utf-8")
+    section = text.partition(f"\n{heading}\n")[2].partition("\n#")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
+    return {row[0].strip("`"): row[-1] for row in rows[1:]}
+
+
+def test_the_guide_lists_every_cache_with_its_bound() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_CACHE], check=True, capture_output=True, text=True
+    )
+    found = json.loads(done.stdout)
+    guide = listed("## Caches")
+    assert guide.keys() == found.keys()
+    for name, most in found.items():
+        flat, _, each = guide[name].partition(", and ")
+        more = int(each.split()[0]) if each else 0
+        assert int(flat.replace(",", "")) + more == most, name
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE / "matchmaker").as_posix()
+        yield name, ast.parse(path.read_text("utf-8"))
+
+
+def test_the_guide_lists_every_function_that_remembers_without_a_bound() -> None:
+    found = set()
+    for name, tree in modules():
+        dotted = name.removesuffix(".py").replace("/", ".")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                for decorator in node.decorator_list:
+                    if re.search(r"\b(?:lru_)?cache\b", ast.unparse(decorator)):
+                        found.add(f"{dotted}.{node.name}")
+            elif isinstance(node, ast.Call) and "lru_cache" in ast.unparse(node.func):
+                found.add(f"{dotted}:{node.lineno}")
+    assert found == listed("### Of a fixed domain").keys()
+
+
+def test_no_other_table_of_a_module_grows() -> None:
+    found = set()
+    empty = re.compile(
+        r"(\{\}|\[\]|(dict|list|set|OrderedDict|defaultdict|deque|\w*Weak\w+)\(.*\))"
+    )
+    for name, tree in modules():
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                if empty.fullmatch(ast.unparse(node.value)):
+                    found.add(f"{name}:{ast.unparse(target)}")
+    assert found == TABLES.keys()
