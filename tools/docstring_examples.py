@@ -1,7 +1,7 @@
-"""Lets the documentation site show the examples of docstrings as code.
+"""Lets the documentation site show the docstrings of the library, which are not Markdown.
 
-A docstring of ours holds its examples as doctests among the text. Markdown would take ``>>>`` for
-quotations, so each run of such lines gets fences. Loaded by mkdocstrings (see ``mkdocs.yml``).
+They hold examples as doctests among the text. Markdown would take ``>>>`` for quotations, so each
+run of such lines gets fences. Roles such as ``:func:`` go. Loaded by mkdocstrings (``mkdocs.yml``).
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import griffe
 
 # From a line that begins with the prompt up to an empty line or the end.
 EXAMPLE = re.compile(r"^(?P<indent> *)>>> .*(?:\n(?! *$).*)*", re.MULTILINE)
+ROLE = re.compile(r":(?:class|func|meth|mod):(?=`)")
 
 
-def fenced(text: str) -> str:
-    """A docstring with fences around each doctest."""
+def as_markdown(text: str) -> str:
+    """A docstring with fences around each doctest, and without roles."""
     return EXAMPLE.sub(
-        lambda found: f"{found['indent']}```pycon\n{found[0]}\n{found['indent']}```", text
+        lambda found: f"{found['indent']}```pycon\n{found[0]}\n{found['indent']}```",
+        ROLE.sub("", text),
     )
 
 
 class DocstringExamples(griffe.Extension):
-    """Puts the doctests of each docstring into fences."""
+    """Turns each docstring into Markdown."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Called by griffe with each object that it has loaded."""
         if obj.docstring is not None:
-            obj.docstring.value = fenced(obj.docstring.value)
+            obj.docstring.value = as_markdown(obj.docstring.value)
