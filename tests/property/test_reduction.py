@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr, Verdict, parse_expr, reduce
+from matchmaker import (
+    ClassAd,
+    Expr,
+    ReductionError,
+    Verdict,
+    parse_expr,
+    reduce,
+    reduce_many,
+)
 from matchmaker.classad.nodes import (
     Attr,
     Binary,
@@ -15,6 +26,7 @@ from matchmaker.classad.nodes import (
     Literal,
     Ternary,
     Unary,
+    fold,
     postorder,
 )
 from matchmaker.classad.operators import truth
@@ -121,7 +133,7 @@ def of_host(queue: ClassAd, host: ClassAd) -> ClassAd:
     return both
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(cases())
 def test_residual_is_true_exactly_when_the_requirement_is(
     case: tuple[ClassAd, ClassAd, list[ClassAd]],
@@ -140,6 +152,86 @@ def test_residual_is_true_exactly_when_the_requirement_is(
             assert truth(wanted) is True
 
 
+@st.composite
+def shadowing(draw: st.DrawFn) -> tuple[ClassAd, ClassAd, list[ClassAd]]:
+    """Ads with attributes named like scopes, which lead to the host, in both of them."""
+    job, queue, several = draw(cases())
+    word = draw(st.sampled_from(["my", "self", "target", "other", "parent", "root", "toplevel"]))
+    behind = Attr(Attr(None, word, False), draw(st.sampled_from([*FACTS, "y", word])), False)
+    host = st.sampled_from(HOSTS)
+    held = draw(st.one_of(host.flatmap(reference), host.flatmap(reference), leaves, values))
+    draw(st.sampled_from([job, queue, queue]))[word] = held
+    queue["FactA"] = behind
+    test = draw(st.sampled_from(["isUndefined", "isError", "isInteger"]))
+    looked = draw(st.sampled_from([behind, parse_expr("other.FactA"), parse_expr("FactA")]))
+    condition = Call(test, (looked,))
+    whole = Binary(draw(st.sampled_from(["&&", "||"])), condition, job["Requirements"])
+    job["Requirements"] = draw(st.sampled_from([condition, whole]))
+    return job, queue, several
+
+
+@given(shadowing())
+def test_a_scopes_word_is_a_name_wherever_an_ad_defines_it(
+    case: tuple[ClassAd, ClassAd, list[ClassAd]],
+) -> None:
+    job, queue, several = case
+    try:
+        residual = reduce(job, queue, scope).residual
+    except ReductionError:
+        return
+    for host in several:
+        wanted = truth(job.eval("Requirements", of_host(queue, host))) is True
+        assert (truth(residual.eval(my=job, target=host)) is True) == wanted
+
+
+twins = st.one_of(
+    st.sampled_from([
+        (1, 1.0, True), (0, 0.0, -0.0, False), ("a", "A"), (UNDEFINED, float("nan")),
+        (datetime(2020, 1, 1, tzinfo=UTC),
+         datetime(2020, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
+    ]).flatmap(st.permutations),
+    st.lists(scalars, min_size=2, max_size=2),
+)  # fmt: skip
+wrapped = st.sampled_from([lambda x: x, lambda x: [x], lambda x: [[x], "a"], lambda x: {"x": x}])
+
+
+@given(twins, wrapped, st.sampled_from(["{}", "{}[0]", "{}.x", "{}[0][0]", "string({})"]))
+def test_queues_are_reduced_together_only_if_nothing_tells_them_apart(
+    several: list[object], wrap: Callable[[object], object], path: str
+) -> None:
+    queues = [ClassAd(FactA=wrap(value)) for value in several]
+    for queue in queues:
+        job = ClassAd(WantA=queue["FactA"])
+        sides = path.format("other.FactA"), path.format("MY.WantA")
+        job["Requirements"] = parse_expr("({0} is {1}) && 1.0 / ({0}) isnt 0".format(*sides))
+        together = reduce_many(job, queues, scope)
+        each = [reduce(job, one, scope) for one in queues]
+        assert [made.residual for made in together] == [made.residual for made in each]
+
+
+CHANCE = parse_expr("random(2)")
+host_names = st.sampled_from(HOSTS).flatmap(reference)
+chances = st.recursive(
+    st.one_of(st.just(CHANCE), host_names),
+    lambda inner: st.one_of(
+        st.builds(Binary, st.sampled_from(["&&", "||", "=="]), inner, inner),
+        st.builds(lambda condition, x: Ternary(condition, x, x), inner, host_names),
+        st.builds(Unary, st.just("!"), inner),
+    ),
+    max_leaves=4,
+)
+
+
+@given(chances, st.sampled_from([MATCH, OUTCOME, VALUE]))
+def test_a_volatile_call_is_never_repeated_or_merged(node: Expr, demand: frozenset[str]) -> None:
+    assert fold(simplify(node, demand), _count) == fold(node, _count)
+
+
+def _count(node: Expr, parts: tuple[int, ...]) -> int:
+    """How often ``random(2)`` stands in an expression."""
+    return sum(parts) + (node is CHANCE)
+
+
 @given(cases())
 def test_residual_names_hosts_only_and_prints_back(
     case: tuple[ClassAd, ClassAd, list[ClassAd]],
@@ -151,7 +243,7 @@ def test_residual_names_hosts_only_and_prints_back(
     assert parse_expr(str(residual)) is residual
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(st.one_of(expressions, conditions()), hosts, st.sampled_from([MATCH, OUTCOME, VALUE]))
 def test_simplification_keeps_what_is_demanded(
     node: Expr, host: ClassAd, demand: frozenset[str]

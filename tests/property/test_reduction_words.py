@@ -18,10 +18,12 @@ from matchmaker.reduction import bounds
 CHUNKS = 8
 CASES = 150
 
-HOST = ("HostA", "HostB", "HostList", "HostVersion", "HostTags")
+HOST = ("HostA", "HostB", "HostList", "HostVersion", "HostTags", "HostAd")
 FACTS = ("FactA", "FactB", "FactList", "FactAd", "FactTags")
 JOB = ("WantA", "WantB", "WantAd", "HostB", "FactB")
-SHADOWS = ("other", "target", "my", "self", "parent", "CurrentTime", "Requirements")
+SHADOWS = (
+    "other", "target", "my", "self", "parent", "root", "toplevel", "CurrentTime", "Requirements",
+)  # fmt: skip
 
 CONSTANTS = (
     *("0", "1", "2", "5", "-1", "1.5", "2.0", "-0.0", 'real("NaN")', "9223372036854775807"),
@@ -56,8 +58,10 @@ class Chance(random.Random):
         elif kind < 0.92:
             name, words = self.choice(JOB), ("MY.", "self.", "", ".")
         else:
-            name = self.choice((*HOST, *JOB, "Missing", "CurrentTime", "FactAd.x", "WantAd.HostA"))
-            words = ("other.target.", "my.other.", "other.my.", "root.", "", "MY.")
+            name = self.choice((*HOST, *JOB, "Missing", "CurrentTime", "FactAd.x", "WantAd.HostA",
+                                "HostAd.x", "HostAd.FactA", "HostAd.parent.FactB"))  # fmt: skip
+            words = ("other.target.", "my.other.", "other.my.", "root.", "", "MY.", "other.",
+                     *(f"{self.cased(shadow)}." for shadow in SHADOWS))  # fmt: skip
         return self.choice(words) + self.cased(name)
 
     def cased(self, name: str) -> str:
@@ -75,8 +79,9 @@ class Chance(random.Random):
             if self.random() < 0.65:
                 deep = self.random() < expressions
                 made[self.cased(name)] = parse_expr(self.text(2) if deep else self.plain(name))
-        if expressions and self.random() < 0.05:
-            made[self.choice(SHADOWS)] = parse_expr(self.choice(CONSTANTS))
+        if expressions and self.random() < 0.2:
+            # An attribute named like a scope, which may lead anywhere.
+            made[self.cased(self.choice(SHADOWS))] = parse_expr(self.text(self.randint(0, 1)))
         return made
 
     def plain(self, name: str) -> str:
