@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
-from matchmaker.batch import NoHostError
+from matchmaker.batch import NoHostError, blah
 from matchmaker.batch.blah import Value, ce_requirements, condition_of, read_variables, submit_text
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary, conjuncts, disjuncts
 from matchmaker.classad.operators import truth
@@ -187,6 +187,45 @@ def test_what_blah_reads_is_what_was_meant(condition: Expr, several: list[ClassA
         wanted = truth(condition.eval(target=host)) is True
         got = truth(read.eval(target=host)) is True
         assert got == wanted if not found.dropped else got >= wanted
+
+
+def test_which_variables_are_bounds() -> None:
+    declared = """declare -- Cpus_Min="4"
+declare -- Os="\\"SL\\""
+declare -a Tags=([0]="\\"A\\"" [1]="\\"B\\"")
+declare -- Memory_Max="8"
+declare -- Vendor="\\"x\\""
+declare -- COLUMNS="80"
+declare -- Empty=""
+declare -- Broken=$'\\"\\n'
+declare -- Foreign_Min="2"
+"""
+    names = ["Cpus", "Os", "Tags", "Memory", "Empty", "Broken"]
+    condition, foreign = condition_of(read_variables(declared), names)
+    assert str(condition) == (
+        'other.Cpus >= 4 && other.Os == "SL" && member("A", other.Tags) &&'
+        ' member("B", other.Tags) && other.Memory <= 8'
+    )
+    # Bounds on other names, and values that cannot be read; a shell's own number is neither.
+    assert foreign == ["Vendor", "Broken", "Foreign_Min"]
+
+
+@pytest.mark.parametrize("value", ["x", '"', "1.5", "-"])
+def test_a_bound_without_a_value_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="Cpus_Min"):
+        condition_of({"Cpus_Min": value}, ["Cpus"])
+
+
+def test_endless_variables_are_refused() -> None:
+    with pytest.raises(ValueError, match="characters of variables"):
+        read_variables("x" * (blah.MOST_INPUT + 1))
+
+
+def test_a_condition_that_no_host_satisfies_is_refused() -> None:
+    with pytest.raises(NoHostError, match="A < 2 with what else"):
+        ce_requirements(parse_expr("other.A > 3 && other.A < 2"))
+    with pytest.raises(NoHostError, match="nothing satisfies"):
+        ce_requirements(parse_expr("(other.A > 3) is 5"))
 
 
 # --- through bash, as BLAH does it ----------------------------------------------------------------

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import attrs
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
 from matchmaker import ClassAd
 from matchmaker.cli import prompt
@@ -221,6 +223,44 @@ def test_hanging_up_ends_it(terminals: list[Terminal], state: Path) -> None:
 )
 def test_is_open(text: str, open_: bool) -> None:
     assert is_open(text) is open_
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("Cp", ["Cpus"]),
+        ("TARGET.", ["Owner"]),
+        ("MY.C", ["Cpus"]),
+        ("other.C", []),
+        ("1 + isun", ["isUndefined("]),
+        ("undef", ["undefined"]),
+        (":qu", ["quit"]),
+        (":ta", ["target"]),
+    ],
+)
+def test_what_tab_offers(text: str, offered: list[str]) -> None:
+    desk = prompt._Desk(ClassAd(Cpus=4), ClassAd(Owner="ana"))
+    found = prompt._Names(desk).get_completions(Document(text), CompleteEvent())
+    assert [completion.text for completion in found] == offered
+
+
+def test_tab_offers_files_after_a_command_that_reads_one(tmp_path: Path) -> None:
+    (tmp_path / "machine.ad").touch()
+    names = prompt._Names(prompt._Desk(ClassAd()))
+    found = names.get_completions(Document(f":ad {tmp_path}/mach"), CompleteEvent())
+    assert [completion.text for completion in found] == ["ine.ad"]
+
+
+def test_an_ad_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.ad"
+    path.write_text("[ Cpus = 1 ] [ Cpus = 2 ]", encoding="utf-8")
+    desk = prompt._Desk(ClassAd())
+    assert prompt.answer(f":ad {path} 2", desk)
+    assert desk.my.eval("Cpus") == 2
+    for wrong in (f":ad {path} 3", ":ad", ":ad -"):
+        assert prompt.answer(wrong, desk)
+    assert desk.my.eval("Cpus") == 2
+    assert "2 ads" in capsys.readouterr().out
 
 
 def test_a_name_that_is_no_attribute(capsys: pytest.CaptureFixture[str]) -> None:
