@@ -1,7 +1,7 @@
 """What is fuzzed: each target takes any bytes and raises only where the library has a defect.
 
 A target reads the bytes as a stranger's text and holds the library to its laws: nothing but a
-ParseError for text that is wrong, the same tree from both tiers of reading, the same ads from any
+ParseError for text that is wrong, the same tree from both parsers, the same ads from any
 cut of a stream and from what was written, the same value from both forms of evaluation. ``run``
 drives the targets with a fuzzer; ``tests/test_fuzz_corpus.py`` replays the corpus without one.
 """
@@ -20,17 +20,17 @@ from zlib import crc32
 import matchmaker as mm
 from matchmaker import glue
 from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad import parser as parsing
+from matchmaker.classad.bounds import Budget
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.formats.old import _read_lines
-from matchmaker.classad.functions import patterns
 from matchmaker.classad.lint import FORMATS as LINTED
 from matchmaker.classad.lint import lint
-from matchmaker.classad.nodes import Expr, Literal, literal, weight
+from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal, weight
 from matchmaker.classad.operators import truth
-from matchmaker.classad.parser import parse_ad_expr, parse_expr
+from matchmaker.classad.parser import ad_in, parse_ad_expr, parse_expr, parsed, value_of
 from matchmaker.classad.places import place_ad, place_expr
-from matchmaker.classad.scanner import read_flat_ad, read_value
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value
 from matchmaker.reduction import ReductionError, reduce
@@ -76,28 +76,16 @@ def told(error: ParseError, text: str) -> None:
 
 
 def parser(data: bytes) -> None:
-    """Expressions and ads: both tiers agree, and what is printed reads back as the same tree."""
+    """Expressions and ads: what is printed reads back as the same tree, and old lines alike."""
     text = decoded(data)
     node = read(parse_expr, text)
     if node is not None:
         looked_at(node)
         assert place_expr(text).node is node, "places are those of the same tree"
-    try:
-        value = read_value(text)
-    except ParseError:
-        value = None
-    assert canonical(value) == canonical(node.value if isinstance(node, Literal) else node), (
-        "both tiers read a value alike"
-    )
-
     ad = read(parse_ad_expr, text)
     if ad is not None:
         looked_at(ad)
         assert place_ad(text).node is ad, "places are those of the same tree"
-    flat = read_flat_ad(text)
-    if flat is not None:
-        assert ad is not None, "what the first tier takes, the grammar takes"
-        assert flat.expression() is ad, "both tiers read an ad alike"
 
     # Readers have found bytes that are no UTF-8 before.
     if text == data.decode("utf-8", "replace"):
@@ -107,6 +95,22 @@ def parser(data: bytes) -> None:
         )
         assert quick == slow, "both tiers read old lines alike"
         assert [list(ad) for ad in quick or ()] == [list(ad) for ad in slow or ()], "names alike"
+
+
+def syntax(data: bytes) -> None:
+    """The fast parser takes nothing but what the grammar takes, and reads it alike."""
+    text = decoded(data)
+    node = parsed(text)
+    value, ad = value_of(text), ad_in(text)
+    if node is not None:
+        assert parsing.by_grammar(text, "expression") is node, "both read an expression alike"
+    held = node.value if isinstance(node, Literal) else node
+    assert canonical(value) == canonical(held), "a value is that of its expression"
+    if ad is not None:
+        wanted = mm.ClassAd.from_expression(parsing.by_grammar(text, "ad"))
+        assert ad == wanted, "both read an ad alike"
+        assert list(ad) == list(wanted), "both spell its names alike"
+    assert (ad is not None) == isinstance(node, AdExpr), "an ad is taken as an expression too"
 
 
 def looked_at(node: Expr) -> None:
@@ -237,7 +241,7 @@ def evaluated(node: Expr, my: mm.ClassAd | None, target: mm.ClassAd | None) -> N
 def seeded(evaluate: Callable[[], Value | None]) -> Value | None:
     """A value, with the same chance each time, functions made at once, and little time."""
     random.seed(0)
-    with patch.object(evaluation, "COMPILE_AFTER", 2), patch.object(patterns, "SECONDS", 0.02):
+    with patch.object(evaluation, "COMPILE_AFTER", 2), patch.object(Budget, "seconds", 0.02):
         return evaluate()
 
 
@@ -299,6 +303,7 @@ def scope(name: str) -> str:
 
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "parser": parser,
+    "syntax": syntax,
     **{form: partial(reader, form) for form in FORMATS},
     "evaluator": evaluator,
     "linter": linter,

@@ -75,8 +75,9 @@ CE = "dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid"
 Defect: TypeAlias = tuple[str, str, str, Callable[..., Any], str]
 DEFECTS: list[Defect] = [
     ("parser", "a + b", "parse_again", lambda _: FALSE, "reads back as the same tree"),
-    ("parser", "1", "read_value", lambda _: 1.0, "both tiers read a value alike"),
-    ("parser", "[a = 1]", "read_flat_ad", lambda _: mm.ClassAd(a=2), "both tiers read an ad alike"),
+    ("syntax", "1", "value_of", lambda _: 1.0, "a value is that of its expression"),
+    ("syntax", "1", "parsed", lambda _: FALSE, "both read an expression alike"),
+    ("syntax", "[a = 1]", "ad_in", lambda _: mm.ClassAd(a=2), "both read an ad alike"),
     ("parser", "1 +", "parse_expr", far_away, "line 99 of 1"),
     ("new", "[a = 1]", "decoded", lambda _: "[a = 2]", "however the stream is cut"),
     ("new", "[a = 1]", "parse_ad", lambda *_: mm.ClassAd(a=2), "reads back equal"),

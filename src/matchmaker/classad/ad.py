@@ -41,6 +41,8 @@ class ClassAd(MutableMapping[str, Expr]):
     """What evaluation reads: a plain value or an expression under each name in small letters."""
 
     _names: dict[str, str] | None
+    """By folded names, the spellings that differ from the first that was ever met."""
+
     parent: ClassAd | None
     """The ad in which this one is nested, or None."""
 
@@ -64,7 +66,7 @@ class ClassAd(MutableMapping[str, Expr]):
     def of(cls, content: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
         """An ad around its content: values and expressions by folded names.
 
-        ``names`` are the spellings, as :func:`canonical_names` gives them.
+        ``names`` are unusual spellings, as :func:`unusual_names` gives them.
         """
         ad = _new(cls)
         ad.content = content
@@ -138,7 +140,7 @@ class ClassAd(MutableMapping[str, Expr]):
         folded = ascii_fold(name)
         if folded not in self.content:
             raise KeyError(name)
-        return _spelled[folded] if self._names is None else self._names[folded]
+        return (self._names and self._names.get(folded)) or _spelled[folded]
 
     def __getitem__(self, name: str) -> Expr:
         held = self.content[ascii_fold(name)]
@@ -157,22 +159,22 @@ class ClassAd(MutableMapping[str, Expr]):
         folded = ascii_fold(name)
         del self.content[folded]
         if self._names is not None:
-            del self._names[folded]
+            self._names.pop(folded, None)
 
     def _spell(self, folded: str, name: str) -> None:
         """Notes the spelling of a new attribute."""
-        if self._names is None:
-            if canonical_names({folded: name}) is None:
-                return
-            self._names = {known: _spelled[known] for known in self.content}
-        self._names[folded] = name
+        if unusual(folded, name):
+            self._names = self._names or {}
+            self._names[folded] = name
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and ascii_fold(name) in self.content
 
     def __iter__(self) -> Iterator[str]:
-        names = _spelled if self._names is None else self._names
-        return iter([names[folded] for folded in self.content])
+        names = self._names
+        if names is None:
+            return iter([_spelled[folded] for folded in self.content])
+        return iter([names.get(folded) or _spelled[folded] for folded in self.content])
 
     def __len__(self) -> int:
         return len(self.content)
@@ -253,31 +255,32 @@ def first_text(ad: ClassAd, attributes: Iterable[str]) -> str | None:
     return next((value for value in values if isinstance(value, str) and value), None)
 
 
-# How each name was spelled first. Ads that spell all their names so need no table of their own, and
-# so rest on this one: nothing is ever dropped from it.
+# How each name was spelled first. Ads note only the names that they spell otherwise, and so rest on
+# this table: nothing is ever dropped from it.
 _spelled: Final[dict[str, str]] = {}
 MOST_SPELLINGS: Final = 1 << 15
 LONGEST_SPELLING: Final = 100
 
 
-def canonical_names(names: dict[str, str]) -> dict[str, str] | None:
-    """None where each name is spelled as it was first, else the same names, by their folded forms.
+def unusual(folded: str, name: str) -> bool:
+    """Whether a name is spelled otherwise than it was first."""
+    known = _spelled.get(folded)
+    if known is None and len(_spelled) < MOST_SPELLINGS and len(name) <= LONGEST_SPELLING:
+        known = _spelled.setdefault(folded, name)
+    return known != name
 
-    >>> canonical_names({"onlyhere": "OnlyHere"}), canonical_names({"onlyhere": "ONLYHERE"})
+
+def unusual_names(names: Mapping[str, str]) -> dict[str, str] | None:
+    """Those of the names, by their folded forms, that were first spelled otherwise; None for none.
+
+    >>> unusual_names({"onlyhere": "OnlyHere"}), unusual_names({"onlyhere": "ONLYHERE"})
     (None, {'onlyhere': 'ONLYHERE'})
     """
-    for folded, name in names.items():
-        if folded not in _spelled and len(name) <= LONGEST_SPELLING:
-            if len(_spelled) >= MOST_SPELLINGS:
-                return names
-            _spelled.setdefault(folded, name)
-        if _spelled.get(folded) != name:
-            return names
-    return None
+    return {folded: name for folded, name in names.items() if unusual(folded, name)} or None
 
 
 _Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None]"
-"""The folded forms of an ad's names, and what `canonical_names` gives of them."""
+"""The folded forms of an ad's names, and what `unusual_names` gives of them."""
 
 _shapes: Final[Cache[tuple[str, ...], _Shape]] = Cache("names of ads", 1 << 23)
 
@@ -290,5 +293,5 @@ def _shape(names: tuple[str, ...]) -> _Shape:
         folded = tuple(intern(ascii_fold(name)) for name in names)
         # Of a name that comes twice, the first spelling.
         spelled = dict(zip(reversed(folded), reversed(names), strict=True))
-        shape = _shapes.put(names, (folded, canonical_names(spelled)))
+        shape = _shapes.put(names, (folded, unusual_names(spelled)))
     return shape

@@ -15,13 +15,12 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from matchmaker._data import data_text
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.forms import NAMED, ad_expression, call
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
-    AdExpr,
     Attr,
     Binary,
-    Call,
     Expr,
     ListExpr,
     Literal,
@@ -29,8 +28,6 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
-from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.parser import constant_call
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
@@ -116,7 +113,7 @@ class _Nodes(Transformer[Token, Any]):
         return Subscript(base, index)
 
     def call(self, function: str, *arguments: Expr) -> Expr:
-        return constant_call(function, arguments) or Call(function, arguments)
+        return call(function, arguments)
 
     def list(self, *items: Expr) -> Expr:
         return ListExpr(items)
@@ -125,26 +122,17 @@ class _Nodes(Transformer[Token, Any]):
         return name, expression
 
     def ad(self, *assignments: tuple[str, Expr]) -> Expr:
-        # The last of duplicates counts, under the first one's spelling and place.
-        entries: dict[str, tuple[str, Expr]] = {}
-        for name, expression in assignments:
-            folded = ascii_fold(name)
-            entries[folded] = (entries[folded][0] if folded in entries else name, expression)
-        names, expressions = zip(*entries.values(), strict=True) if entries else ((), ())
-        return AdExpr(names, expressions)
+        return ad_expression(assignments)
 
     def unary(self, operator: Token, operand: Expr) -> Expr:
         return Unary(str(operator), operand)
 
     def binary(self, left: Expr, operator: Token, right: Expr) -> Expr:
-        symbol = _SPELLINGS.get(operator.lower(), str(operator))
-        return Binary("?:" if symbol[0] == "?" else symbol, left, right)
+        symbol = operator.lower()
+        return Binary("?:" if symbol[0] == "?" else NAMED.get(symbol, symbol), left, right)
 
     def ternary(self, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
         return Ternary(condition, then, otherwise)
-
-
-_SPELLINGS: Final = {"=?=": "is", "=!=": "isnt", "is": "is", "isnt": "isnt"}
 
 
 def _explained(error: UnexpectedInput, text: str) -> ParseError:

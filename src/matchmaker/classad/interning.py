@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from datetime import datetime
 from typing import Any, Final
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from matchmaker.classad.locks import Lock
 from matchmaker.classad.values import ErrorType
 
-_table: Final[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
+
+class _Reference(ref[Any]):
+    """A weak reference to a node, with the node's key in the table."""
+
+    __slots__ = ("key",)
+
+    key: tuple[Any, ...]
+
+
+# A WeakValueDictionary does the same at five times the cost of an entry.
+_table: Final[dict[tuple[Any, ...], _Reference]] = {}
 _lock: Final = Lock()
 
 
@@ -21,18 +31,46 @@ class Interned(type):
         """The node of these fields."""
         # Constants stand alone in a node. Other fields are nodes and texts, only like themselves.
         key = (cls, *fields) if len(fields) > 1 else (cls, *map(_key, fields))
-        node = _table.get(key)
-        if node is None:
-            node = super().__call__(*fields)
-            with _lock:
-                node = _table.setdefault(key, node)
-        return node
+        reference = _table.get(key)
+        if reference is not None:
+            node = reference()
+            if node is not None:
+                return node
+        node = super().__call__(*fields)
+        reference = _Reference(node, _remove)
+        reference.key = key
+        known = _table.setdefault(key, reference)
+        return node if known is reference else _settled(node, reference)
+
+
+def _settled(node: Any, reference: _Reference) -> Any:
+    """The node that another thread entered meanwhile, or this one in place of one that ended."""
+    with _lock:
+        known = _table.get(reference.key)
+        other = known() if known is not None else None
+        if other is None:
+            _table[reference.key] = reference
+            return node
+        return other
+
+
+def _remove(reference: _Reference) -> None:
+    with _lock:
+        # Another node may have taken the place.
+        if _table.get(reference.key) is reference:
+            del _table[reference.key]
 
 
 def _key(field: Any) -> Any:
     """A hashable stand-in for a constant, telling 1 from 1.0 from true."""
-    kind = next((each for each in INEXACT if isinstance(field, each)), type(field))
+    kind = type(field)
+    if kind in _PLAIN:
+        return kind, field
+    kind = next((each for each in INEXACT if isinstance(field, each)), kind)
     return kind, identity(field)
+
+
+_PLAIN: Final = frozenset({str, int, bool, tuple})
 
 
 INEXACT: Final[tuple[type, ...]] = (float, datetime, ErrorType)

@@ -58,7 +58,8 @@ def unescape(body: str) -> str:
     >>> unescape(r"a\tb\101\q")
     'a\tbAq'
     """
-    return _ESCAPE.sub(_character, body) if "\\" in body else body
+    plain = body.replace('\\"', '"')
+    return _ESCAPE.sub(_character, body) if "\\" in plain else plain
 
 
 def _character(match: re.Match[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from hypothesis import strategies as st
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.forms import call
 from matchmaker.classad.functions import FUNCTIONS, Function, Trait, traits_of
 from matchmaker.classad.nodes import (
     FALSE,
@@ -28,7 +29,6 @@ from matchmaker.classad.nodes import (
     literal,
 )
 from matchmaker.classad.operators import BINARY
-from matchmaker.classad.parser import constant_call
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.testing.plain import NAMES, integers, plain_values, reals, texts
 
@@ -167,7 +167,7 @@ def _a_call(
     function, count = draw(st.sampled_from(calls))
     arguments = _drawn(draw, inner, count)
     # As the parser makes it, which takes some calls for the constants that they stand for.
-    return constant_call(function, arguments) or Call(function, arguments)
+    return call(function, arguments)
 
 
 _MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {

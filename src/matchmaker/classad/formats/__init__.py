@@ -30,8 +30,7 @@ from matchmaker.classad.formats.stream import (
 )
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
 from matchmaker.classad.nodes import Literal as Constant
-from matchmaker.classad.parser import MAX_NESTING
-from matchmaker.classad.scanner import read_flat_ad
+from matchmaker.classad.parser import MAX_NESTING, ad_in
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
 Target = str | os.PathLike[str] | IO[str]
@@ -70,7 +69,7 @@ def parse_ad(text: str, format: str = "auto") -> ClassAd:
     4
     """
     if format in ("auto", "new") and isinstance(text, str):
-        ad = read_flat_ad(text) if text.isascii() else None
+        ad = ad_in(text) if text.isascii() else None
         if ad is not None:
             return ad
     ads = parse_ads(text, format)

@@ -17,8 +17,7 @@ from matchmaker.classad.formats.stream import (
     placed,
     strict,
 )
-from matchmaker.classad.parser import parse_ad_expr
-from matchmaker.classad.scanner import read_flat_ad
+from matchmaker.classad.parser import ad_in, parse_ad_expr
 from matchmaker.classad.unparse import unparse
 
 _SYNTAX: Final = Syntax(
@@ -35,7 +34,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     for part in cut(pieces, _SYNTAX, report, MAX_AD):
         try:
             check_text(part.text, part.line)
-            ad = read_flat_ad(part.text)
+            ad = ad_in(part.text)
             if ad is None:
                 ad = _by_grammar(part)
         except ParseError as error:

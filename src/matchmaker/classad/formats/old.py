@@ -14,16 +14,15 @@ attributes is the comment ``# [ ]``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import MAX_AD, Report, check_text, strict
-from matchmaker.classad.nodes import Literal
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.parser import ad_of, parse_value, value_of
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.scanner import PLAIN_LINES, read_old_line, read_old_lines
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
@@ -45,10 +44,9 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    plain, of = PLAIN_LINES.read, ClassAd.of
     for text, number, lines in _whole_ads(pieces, report):
         if not _is_text(text):
-            yield from _read_lines(lines, number, report, _quick_assignment)
+            yield from _read_lines(lines, number, report)
             continue
         lines.append("")
         start, size, after = 0, 0, len(lines)
@@ -59,13 +57,9 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
                 end = lines.index("", start)
             block = lines[start:end]
             size = end - start
-            ad: ClassAd | None
-            try:
-                ad = of(dict(map(plain, block)))
-            except ParseError:
-                ad = read_old_lines(block)
+            ad = ad_of(map(str.partition, block, repeat(" = ")), _value)
             if ad is None:
-                yield from _read_lines(block, number + start, report, _quick_assignment)
+                yield from _read_lines(block, number + start, report)
                 size = 0
             elif block:
                 yield ad
@@ -131,12 +125,7 @@ def _too_long(number: int) -> ParseError:
     return ParseError(f"an ad goes on for over {MAX_AD} characters", line=number)
 
 
-def _read_lines(
-    lines: list[str],
-    number: int,
-    report: Report = strict,
-    assignment: Callable[[str, int], tuple[str, Any]] | None = None,
-) -> Iterator[ClassAd]:
+def _read_lines(lines: list[str], number: int, report: Report = strict) -> Iterator[ClassAd]:
     """The ads of lines of any kind, the first of which has a number."""
     assignments: list[tuple[str, Any]] = []
     empty = False
@@ -151,7 +140,7 @@ def _read_lines(
         else:
             try:
                 check_text(line, at)
-                assignments.append((assignment or _assignment)(line, at))
+                assignments.append(_assignment(line, at))
             except ParseError as error:
                 report(error)
     if assignments or empty:
@@ -196,10 +185,6 @@ def _name(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else unparse_name(name)
 
 
-def _quick_assignment(line: str, number: int) -> tuple[str, Any]:
-    return read_old_line(line) or _assignment(line, number)
-
-
 def _assignment(line: str, number: int) -> tuple[str, Any]:
     match = _LINE.match(line)
     if match is None:
@@ -209,8 +194,7 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
     text = match[2]
     try:
         name = _read_name(match[1])
-        node = parse_expr(_STRING.sub(_new_string, text).strip())
-        return name, node.value if isinstance(node, Literal) else node
+        return name, parse_value(_new_text(text))
     except ParseError as error:
         shift = match.start(2) + len(text) - len(text.lstrip())
         column = _old_column(text.strip(), error.column)
@@ -222,6 +206,16 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
             expected=error.expected,
             hint=error.hint,
         ) from None
+
+
+def _value(text: str) -> Any:
+    """What an ad holds for the text of an expression, None if the fast parser does not take it."""
+    return value_of(_new_text(text))
+
+
+def _new_text(text: str) -> str:
+    """An expression's text with its strings in the new format."""
+    return (_STRING.sub(_new_string, text) if "\\" in text else text).strip()
 
 
 def _read_name(text: str) -> str:

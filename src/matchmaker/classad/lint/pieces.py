@@ -16,9 +16,10 @@ from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
 from matchmaker.classad.lint.model import Definition, Piece, Scope
 from matchmaker.classad.lint.syntax import Problem, problem
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
+from matchmaker.classad.parser import ad_in
 from matchmaker.classad.places import Name, Place, place_ad, place_expr
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import read_flat_ad
+from matchmaker.classad.scanner import assignments_of
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -150,8 +151,12 @@ def _end(text: str, start: int) -> int | None:
 
 def _ad(piece: Piece, *, closed: bool) -> Iterator[Read]:
     """An ad; nothing for one that holds but constants, of which there is nothing to say."""
-    flat = read_flat_ad(piece.text)
-    if flat is None or not all(map(_is_constant, flat.content.values())):
+    flat = ad_in(piece.text)
+    if (
+        flat is None
+        or len(flat) < len(assignments_of(piece.text))
+        or not all(map(_is_constant, flat.content.values()))
+    ):
         # Without its end an ad is read as one with the next, and what follows is not its fault.
         for found in _mended(piece, place_ad, _MENDS if closed else 1):
             yield found if isinstance(found, Problem) else Whole(Scope(), (found,))

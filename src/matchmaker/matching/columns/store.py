@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.ad import ClassAd, canonical_names
+from matchmaker.classad.ad import ClassAd, unusual_names
 from matchmaker.classad.locks import Lock
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
@@ -42,7 +42,7 @@ class Layout:
     def of(cls, names: tuple[str, ...]) -> Layout:
         """The layout of an ad with these names."""
         folded = tuple(map(ascii_fold, names))
-        return cls(names, folded, canonical_names(dict(zip(folded, names, strict=True))))
+        return cls(names, folded, unusual_names(dict(zip(folded, names, strict=True))))
 
     def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
         """An ad with this layout and what a row holds."""

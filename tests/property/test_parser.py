@@ -1,0 +1,172 @@
+"""The fast parser is the grammar: what it takes, the grammar takes and reads alike, on any text.
+
+Texts come from the grammar file itself, from trees printed in several spellings, and from both with
+something spoiled.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.lark import from_lark
+
+from matchmaker import ClassAd, Expr, ParseError, parse_ad
+from matchmaker.classad import parser
+from matchmaker.classad.formats.old import _read_lines, read
+from matchmaker.classad.grammar import lark
+from matchmaker.classad.nodes import AdExpr
+from matchmaker.classad.parser import ad_in, parse_expr, parsed
+from matchmaker.classad.scanner import tokens_of
+from tests import strategies
+
+CASES = int(os.environ.get("PARSER_CASES", "200"))
+
+generated = from_lark(lark())
+
+FRAGMENTS = (
+    "1", "-5", "007", "1.5", "1.", ".5", "1e3", "1E-3", "9223372036854775807",
+    "9223372036854775808", '"x"', '"a;b"', '"a]b"', r'"q\"r"', r'"\\"', '"\n"', '"open', "true",
+    "FALSE", "undefined", "error", "a", "A", "Cpus", "is", "isnt", "IS", "'a b'", "''", "'q;r'",
+    "{1, 2}", "[z = 1]", "x[0]", "[", "]", "{", "}", "(", ")", ",", ";", ":", "?", "?:", "? :", ".",
+    "+", "-", "*", "/", "%", "<", "<<", "<=", ">", ">>>", ">=", "=", "==", "=?=", "=!=", "!", "!=",
+    "&", "&&", "|", "||", "^", "~", " ", "\n", "\t", "// c\n", "/* ; ] */", "/*", "\0", "é", "٣",
+    "\u017f", "\xa0", "3is", "1.5.x", 'real("INF")', "a = 1;", "b = [c = 2]", "\\", "'", '"',
+)  # fmt: skip
+fragments = st.sampled_from(FRAGMENTS)
+soup = st.lists(fragments, max_size=8).map("".join)
+
+
+def respelled(expression: Expr, seed: int) -> str:
+    """The text of a tree with other spaces, comments and letters between and in its tokens."""
+    chance = random.Random(seed)
+    gaps = ["", " ", " ", "\n\t", "/* c */", "// ;\n"]
+
+    def spelled(token: str) -> str:
+        word = re.fullmatch(r"is|isnt|true|false|undefined|error", token)
+        text = chance.choice([token.upper(), token]) if word else token
+        text = {"IS": "=?=", "ISNT": "=!="}.get(text, text) if chance.random() < 0.5 else text
+        gap = chance.choice(gaps)
+        return text + (gap or " " if word or token[0].isalnum() else gap)
+
+    return "".join(map(spelled, tokens_of(str(expression))[:-1]))
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> str:
+    """A text with a part of it taken out, doubled or replaced."""
+    text = draw(texts)
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, min(len(text), start + 5)))
+    return text[:start] + draw(fragments | st.just("") | st.just(2 * text[start:end])) + text[end:]
+
+
+trees = st.builds(respelled, strategies.expressions(), st.integers(0, 2**16))
+ads = st.builds(lambda ad, seed: respelled(ad.expression(), seed), strategies.ads(), st.integers())
+good = generated | trees | ads
+texts = good | spoiled(good) | soup | soup.map(lambda text: f"[{text}]")
+
+# What the fast parser leaves to the grammar: a number with a word or a selection at its end.
+LEFT = re.compile(r"[0-9](?:[iI][sS]|\.\s*[A-Za-z_'])")
+
+
+def wanted_of(text: str, start: str) -> Any:
+    try:
+        return parser.by_grammar(text, start)
+    except ParseError as error:
+        return str(error)
+
+
+@settings(max_examples=CASES)
+@given(texts)
+def test_the_fast_parser_is_the_grammar(text: str) -> None:
+    node, left = parsed(text), LEFT.search(text)
+    wanted = wanted_of(text, "expression")
+    if isinstance(wanted, Expr):
+        assert node is wanted or (node is None and left)
+    else:
+        assert node is None
+        with pytest.raises(ParseError) as raised:
+            parse_expr(text)
+        assert str(raised.value) == wanted
+    ad, wanted = ad_in(text), wanted_of(text, "ad")
+    if isinstance(wanted, AdExpr):
+        read = ClassAd.from_expression(wanted)
+        assert ad == read or (ad is None and left)
+        assert ad is None or list(ad) == list(read)
+    else:
+        assert ad is None
+
+
+names = st.sampled_from(["a", "A", "Cpus", "cpus", "x1", "true", "is", "'a b'", "ä", "1a", "a.b"])
+old_values = trees | soup | st.sampled_from(['"x\\ty"', '"x\\"', '"x" // c', "1 # c", '"x = y"'])
+
+
+@st.composite
+def old_blocks(draw: st.DrawFn) -> str:
+    lines = st.tuples(
+        st.sampled_from(["", " ", "\t"]), names, st.sampled_from([" = ", "=", " =", "  =\t"]),
+        old_values.map(lambda text: text.replace("\n", " ")),
+    ).map("".join)  # fmt: skip
+    odd = st.sampled_from(["", " ", "# note", "junk", "a = 1\r"])
+    return "\n".join(draw(st.lists(lines | lines | odd, max_size=5)))
+
+
+def outcome(ads: Iterator[ClassAd]) -> list[tuple[str, list[str]]] | str:
+    """What is read, each ad as text and with its spellings, or the error that ends it."""
+    try:
+        return [(str(ad), list(ad)) for ad in ads]
+    except ParseError as error:
+        return str(error)
+
+
+@settings(max_examples=CASES)
+@given(old_blocks())
+def test_old_lines_are_what_the_slow_way_reads(text: str) -> None:
+    slow = outcome(_read_lines(text.split("\n"), 1))
+    assert outcome(read(iter([text]))) == slow
+    assert outcome(read(iter(text))) == slow
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a + b * -c ? d : {e, [f = 1; g = f]}[0].h",
+        "[ a = 1; b = { [ c = 2 ], [ d = x[1] ] } ; e = [ f = [ g = [ h = [ i = 1 ] ] ] ] ]",
+        '[ s = "x;]" "y" /* ; */ ; // ]\n t = \'u v\'; ]',
+        "(" * 150 + "1" + ")" * 150,
+    ],
+)
+def test_the_grammar_is_not_needed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str, start: str) -> None:
+        raise AssertionError(f"the grammar was asked for {text!r}")
+
+    monkeypatch.setattr(parser, "by_grammar", refuse)
+    node = parse_expr(text)
+    if isinstance(node, AdExpr):
+        assert parse_ad(text) == ClassAd.from_expression(node)
+
+
+def test_a_caller_deep_in_the_stack_reads_the_same() -> None:
+    text = "(" * 100 + "1" + ")" * 100
+
+    def deep(levels: int) -> Expr:
+        return deep(levels - 1) if levels else parse_expr(text)
+
+    assert deep(800) is parse_expr(text)
+
+
+def test_spellings_of_names_are_kept() -> None:
+    first, second = parse_ad('[ Spelled = 1; Also = "x" ]'), parse_ad("[ SPELLED = 2; spelled=3]")
+    assert list(first) == ["Spelled", "Also"]
+    assert list(second) == ["SPELLED"]
+    assert second.eval("spelled") == 3
+    del second["Spelled"]
+    second["Spelled"] = 1
+    assert list(second) == ["Spelled"]
