@@ -7,7 +7,19 @@ import pytest
 from matchmaker import ClassAd, Pool, match, parse_ad
 
 # As strings are the common case, a column of them has ways of its own; these are no strings.
-ODD = ["wn1", "WN2", "5", 5, 5.0, True, None, "error", "{ 1 }", "[ a = 1 ]", "undefined"]
+ODD: list[str | float | None] = [
+    "wn1",
+    "WN2",
+    "5",
+    5,
+    5.0,
+    True,
+    None,
+    "error",
+    "{ 1 }",
+    "[ a = 1 ]",
+    "undefined",
+]
 
 
 def machines() -> list[ClassAd]:
