@@ -20,7 +20,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad.bounds import CALL, FOUR, LONG, bulk, cost
-from matchmaker.classad.fastpaths import RELATIONS, Operand, identity, ways
+from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -36,7 +36,7 @@ from matchmaker.classad.nodes import (
     scope_of,
     weight,
 )
-from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, truth
+from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value
 
 MAX_DEPTH: Final = 40

@@ -11,13 +11,12 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad.bounds import LONG
-from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.operators import RELATIONS, ascii_fold
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED
 
 _EXACT: Final = 2**53
 """Up to here an integer and a real compare in Python as they do after promotion."""
 
-RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/"})
 
 

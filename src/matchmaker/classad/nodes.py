@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from matchmaker.classad.interning import Interned
-from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.operators import MIRRORED, ascii_fold
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,
@@ -363,6 +363,24 @@ def _joined(operator: str, operands: list[Expr]) -> Expr:
     for operand in operands[1:]:
         joined = Binary(operator, joined, operand)
     return joined
+
+
+def compared(node: Expr) -> tuple[Expr, str, Value] | None:
+    """The subject, the relation and the constant of a comparison with a constant.
+
+    The constant may stand on either side: ``5 < x`` is ``x > 5``. None for any other expression.
+
+    >>> from matchmaker import parse_expr
+    >>> compared(parse_expr("5 < x")), compared(parse_expr("x is undefined")), compared(TRUE)
+    ((Expr('x'), '>', 5), (Expr('x'), 'is', UNDEFINED), None)
+    """
+    if not isinstance(node, Binary) or node.operator not in MIRRORED:
+        return None
+    if isinstance(node.right, Literal):
+        return node.left, node.operator, node.right.value
+    if isinstance(node.left, Literal):
+        return node.right, MIRRORED[node.operator], node.left.value
+    return None
 
 
 def scope_of(node: Attr) -> str | None:

@@ -359,9 +359,24 @@ UNARY: Final[Mapping[str, Callable[[Value], Value]]] = {
     "~": invert,
 }
 
+ORDER: Final = frozenset({"<", "<=", ">", ">="})
+RELATIONS: Final = ORDER | {"==", "!="}
+IDENTITY: Final = frozenset({"is", "isnt"})
+CONNECTIVES: Final = frozenset({"&&", "||"})
+
+MIRRORED: Final[Mapping[str, str]] = {
+    "<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt",
+}  # fmt: skip
+"""The relation of ``b`` to ``a`` by that of ``a`` to ``b``."""
+
 __all__ = [
     "BINARY",
+    "CONNECTIVES",
     "ERROR",
+    "IDENTITY",
+    "MIRRORED",
+    "ORDER",
+    "RELATIONS",
     "UNARY",
     "ascii_fold",
     "choose",

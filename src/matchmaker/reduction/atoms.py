@@ -16,13 +16,14 @@ from matchmaker.classad.nodes import (
     Call,
     Expr,
     Literal,
+    compared,
     disjunction,
     scope_of,
 )
-from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.operators import RELATIONS, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.reduction.domains import ANY, LISTS, MISSING, NUMBERS, TEXTS, Domain, numbers
-from matchmaker.reduction.laws import MATCH, constant_to_the_right, numeric_subject
+from matchmaker.reduction.laws import numeric_subject
 
 _EXACT: Final = 2**53
 """Below this an integer and a real compare as their values do."""
@@ -92,20 +93,19 @@ def tested(node: Expr) -> Tested | None:
         if attribute is None or domain is None:
             return None
         return attribute, {"T": domain, "F": ~domain}, None
-    if isinstance(node, Binary):
-        node = constant_to_the_right(node, MATCH) or node
-    if not (isinstance(node, Binary) and isinstance(node.right, Literal)):
+    found = compared(node)
+    if found is None:
         return None
-    attribute = host_attribute(node.left)
-    return None if attribute is None else _compared(attribute, node, node.right.value)
+    subject, relation, value = found
+    attribute = host_attribute(subject)
+    return None if attribute is None else _compared(attribute, relation, value, node)
 
 
 def _parts(true: Domain, false: Domain) -> dict[str, Domain]:
     return {"T": true, "F": false, "U": MISSING, "E": ~(true | false | MISSING)}
 
 
-def _compared(attribute: Attr, node: Binary, value: Value) -> Tested | None:
-    operator = node.operator
+def _compared(attribute: Attr, operator: str, value: Value, node: Expr) -> Tested | None:
     if operator in ("is", "isnt"):
         same = _same(value)
         if same is None:
@@ -120,7 +120,7 @@ def _compared(attribute: Attr, node: Binary, value: Value) -> Tested | None:
         same_text = Domain(texts=frozenset({ascii_fold(value)}))
         parts = (same_text, TEXTS & ~same_text)
         return attribute, _parts(*(parts if operator == "==" else parts[::-1])), None
-    if isinstance(value, (int, float)) and operator in ("<", "<=", ">", ">=", "==", "!="):
+    if isinstance(value, (int, float)) and operator in RELATIONS:
         if not abs(value) < _EXACT:
             return None
         true = numbers(operator, value + 0)

@@ -15,12 +15,8 @@ from matchmaker.classad.nodes import (
     Unary,
     postorder,
 )
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS, truth
 from matchmaker.classad.values import UNDEFINED, is_error
-
-RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
-IDENTITY: Final = frozenset({"is", "isnt"})
-CHAINS: Final = frozenset({"&&", "||"})
 
 NOW: Final = "currenttime"
 """An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
@@ -58,7 +54,7 @@ def is_boolean(node: Expr) -> bool:
     if isinstance(node, Literal):
         return isinstance(node.value, bool) or node.value is UNDEFINED or is_error(node.value)
     if isinstance(node, Binary):
-        return node.operator in RELATIONS or node.operator in IDENTITY or node.operator in CHAINS
+        return node.operator in RELATIONS | IDENTITY | CONNECTIVES
     if isinstance(node, Unary):
         return node.operator == "!"
     if isinstance(node, Ternary):
@@ -75,7 +71,7 @@ def may_fail(node: Expr) -> bool:
     if isinstance(node, Unary):
         return node.operator != "!" or may_fail(node.operand)
     if isinstance(node, Binary):
-        if node.operator in CHAINS:
+        if node.operator in CONNECTIVES:
             return any(may_fail(part) for part in _links(node))
         if node.operator in IDENTITY:
             return not is_scalar(node.left, node.right)

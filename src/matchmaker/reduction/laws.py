@@ -26,11 +26,9 @@ from matchmaker.classad.nodes import (
     disjunction,
     literal,
 )
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.reduction.facts import (
-    IDENTITY,
-    RELATIONS,
     is_boolean,
     is_scalar,
     is_type_test,
@@ -46,7 +44,6 @@ REFUSAL: Final[Demand] = frozenset("F")
 OUTCOME: Final[Demand] = frozenset("TFE")
 VALUE: Final[Demand] = frozenset({"T", "F", "E", "value"})
 
-_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _LAZY: Final = frozenset({"&&", "||", "?:", "is", "isnt"})
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "is": "isnt", "isnt": "is"}
 
@@ -280,6 +277,6 @@ def elvis_of_constant(node: Binary, demand: Demand) -> Expr | None:
 
 def constant_to_the_right(node: Binary, demand: Demand) -> Expr | None:
     """``500 < x = x > 500``, and so for all six relations."""
-    if node.operator in _MIRRORED and isinstance(node.left, Literal):
-        return Binary(_MIRRORED[node.operator], node.right, node.left)
+    if node.operator in RELATIONS and isinstance(node.left, Literal):
+        return Binary(MIRRORED[node.operator], node.right, node.left)
     return None

@@ -18,6 +18,7 @@ from matchmaker.classad.nodes import (
     Binary,
     Expr,
     Literal,
+    compared,
     conjunction,
     conjuncts,
     postorder,
@@ -184,11 +185,12 @@ def contradict(clauses: Iterable[Expr]) -> bool:
     False
     True
     """
-    compared: dict[Expr, list[Expr]] = {}
+    by_subject: dict[Expr, list[Expr]] = {}
     for clause in clauses:
-        if isinstance(clause, Binary) and isinstance(clause.right, Literal):
-            compared.setdefault(clause.left, []).append(clause)
-    for several in compared.values():
+        found = compared(clause)
+        if found is not None:
+            by_subject.setdefault(found[0], []).append(clause)
+    for several in by_subject.values():
         if len(several) < 2:
             continue
         atoms = [atom for clause in several if (atom := tested(clause))]

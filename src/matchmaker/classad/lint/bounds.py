@@ -12,15 +12,10 @@ from typing import Final, TypeAlias, TypeGuard
 
 import attrs
 
-from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Literal, Unary
-from matchmaker.classad.operators import BINARY, ascii_fold
+from matchmaker.classad.nodes import Attr, Call, Expr, Unary, compared
+from matchmaker.classad.operators import BINARY, IDENTITY, ascii_fold
 from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value
-
-_MIRRORED: Final = {
-    "<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"
-}  # fmt: skip
-_EXACTLY: Final = frozenset({"is", "isnt"})
 
 # From here on integers and reals differ in what they can tell apart.
 _EXACT: Final = 2**53
@@ -43,7 +38,7 @@ class Bound:
     @property
     def is_exact(self) -> bool:
         """Whether it compares by type too, and with undefined."""
-        return self.relation in _EXACTLY
+        return self.relation in IDENTITY
 
     def holds_of(self, value: Value) -> bool:
         """Whether the clause is true where the attribute has a value."""
@@ -62,22 +57,16 @@ def bound_of(place: Place) -> Bound | None:
     if isinstance(node, Unary) and node.operator == "!":
         asked = _asked_for(node.operand)
         return Bound(asked, "isnt", UNDEFINED, place) if asked is not None else None
-    if not isinstance(node, Binary) or node.operator not in _MIRRORED:
+    found = compared(node)
+    if found is None or not isinstance(found[0], Attr):
         return None
-    for attribute, constant, relation in (
-        (node.left, node.right, node.operator),
-        (node.right, node.left, _MIRRORED[node.operator]),
-    ):
-        if isinstance(attribute, Attr) and isinstance(constant, Literal):
-            value = constant.value
-            exactly = relation in _EXACTLY
-            if exactly and (value is UNDEFINED or isinstance(value, bool)):
-                return Bound(attribute, relation, value, place)
-            if isinstance(value, str):
-                return Bound(attribute, relation, value if exactly else ascii_fold(value), place)
-            if _is_plain_number(value):
-                return Bound(attribute, relation, value, place)
-    return None
+    attribute, relation, value = found
+    exactly = relation in IDENTITY
+    if exactly and (value is UNDEFINED or isinstance(value, bool)):
+        return Bound(attribute, relation, value, place)
+    if isinstance(value, str):
+        return Bound(attribute, relation, value if exactly else ascii_fold(value), place)
+    return Bound(attribute, relation, value, place) if _is_plain_number(value) else None
 
 
 def _asked_for(node: Expr) -> Attr | None:

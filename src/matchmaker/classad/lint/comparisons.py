@@ -11,8 +11,6 @@ from matchmaker.classad.lint.fixes import text_of, whole, with_doubled, with_ope
 from matchmaker.classad.lint.kinds import (
     ANY,
     CONDITIONS,
-    ORDER,
-    RELATIONS,
     Facts,
     Kinds,
     undivided,
@@ -20,6 +18,7 @@ from matchmaker.classad.lint.kinds import (
 from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import WARNING, Report, Site
 from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
+from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, is_error
 

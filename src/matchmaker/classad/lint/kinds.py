@@ -39,6 +39,7 @@ from matchmaker.classad.nodes import (
     literal,
     rebuild,
 )
+from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.places import Place
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
 
@@ -227,8 +228,6 @@ def _call(node: Call, parts: list[Kinds]) -> Kinds:
     return frozenset({result}) if result else ANY
 
 
-RELATIONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
-ORDER: Final = frozenset({"<", "<=", ">", ">="})
 BITWISE: Final = frozenset({"&", "|", "^", "<<", ">>", ">>>"})
 
 _KINDS_OF: Final[Mapping[type, Callable[[Any, list[Kinds]], Kinds]]] = {

@@ -14,7 +14,7 @@ from matchmaker.classad.lint.bounds import (
     excludes,
 )
 from matchmaker.classad.lint.fixes import text_of, whole
-from matchmaker.classad.lint.kinds import RELATIONS, Facts
+from matchmaker.classad.lint.kinds import Facts
 from matchmaker.classad.lint.known import Known
 from matchmaker.classad.lint.model import Report, Site
 from matchmaker.classad.nodes import (
@@ -29,19 +29,18 @@ from matchmaker.classad.nodes import (
     Unary,
     scope_of,
 )
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
 from matchmaker.classad.places import Place
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 
-_CHAINS: Final = frozenset({"&&", "||"})
-_TESTS: Final = RELATIONS | {"is", "isnt"} | _CHAINS
+_TESTS: Final = MIRRORED.keys() | CONNECTIVES
 
 
 def _is_chain(node: Expr | None, operator: str = "") -> bool:
     if not isinstance(node, Binary):
         return False
-    return node.operator == operator if operator else node.operator in _CHAINS
+    return node.operator == operator if operator else node.operator in CONNECTIVES
 
 
 def _node_above(site: Site) -> Expr | None:
@@ -153,7 +152,11 @@ def _constant(site: Site, what: str, deciding: str, outcome: str) -> Report:
 def _compares_with_itself(site: Site) -> str:
     """The relation of a comparison between an attribute and itself, or empty."""
     node = site.place.node
-    if isinstance(node, Binary) and node.operator in _TESTS - _CHAINS and node.left is node.right:
+    if (
+        isinstance(node, Binary)
+        and node.operator in _TESTS - CONNECTIVES
+        and node.left is node.right
+    ):
         return node.operator if isinstance(node.left, Attr) else ""
     return ""
 

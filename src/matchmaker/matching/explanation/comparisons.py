@@ -29,6 +29,7 @@ from matchmaker.classad.nodes import (
     rebuild,
     scope_of,
 )
+from matchmaker.classad.operators import MIRRORED, ORDER
 from matchmaker.classad.values import Value
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.reach import Side
@@ -36,7 +37,6 @@ from matchmaker.matching.columns.reach import Side
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "is": "is"}
 EQUALITIES: Final = frozenset({"==", "is"})
 MOST_TERMS: Final = 64
 
@@ -81,7 +81,7 @@ def comparisons(
     if evaluator.reaches.of(clause, side).opaque:
         return
     for node in postorder(clause):
-        if isinstance(node, Binary) and node.operator in _TURNED:
+        if isinstance(node, Binary) and node.operator in ORDER | EQUALITIES:
             found = _compared(evaluator, node, side, attribute, node is clause)
             if found is not None:
                 yield found
@@ -109,7 +109,7 @@ def _compared(
             return None
     if left:
         return Comparison(node, side, attribute, node.operator, node.left, node.right, whole)
-    turned = _TURNED[node.operator]
+    turned = MIRRORED[node.operator]
     return Comparison(node, side, attribute, turned, node.right, node.left, whole)
 
 
