@@ -181,7 +181,7 @@ def test_the_brokers_own_conditions_are_told_in_words() -> None:
         "/lhcb": f"the broker refuses: no rule of access covers the job ({rules},"
         ' CertificateSubject = undefined, VirtualOrganisation = "lhcb", FQAN = "/lhcb")',
         "/cms/Role=bad": f"the broker refuses: a rule of access denies the job ({rules},"
-        ' FQAN = "/cms/Role=bad")',
+        ' CertificateSubject = undefined, VirtualOrganisation = "cms", FQAN = "/cms/Role=bad")',
         "/cms": "the broker refuses: the queue has as many jobs as it takes"
         " (GlueCEPolicyMaxTotalJobs = 4, GlueCEStateRunningJobs = 2, GlueCEStateWaitingJobs = 2)",
     }

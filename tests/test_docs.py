@@ -314,7 +314,7 @@ def test_the_bounds_of_descriptions_are_those_of_the_code() -> None:
         f"{blocks.LINE_LIMIT:,}", f"{ldif.ENTRY_LIMIT:,}", f"{ldif.VALUES_LIMIT:,}",
         f"{server.value:,}", f"{server.message:,}", f"{server.answer:,}", f"{server.entries:,}",
         f"{server.timeout:.0f}, {server.total:.0f}",
-        f"{documents.DOCUMENT_LIMIT:,}", f"{documents.OBJECTS_LIMIT:,}",
+        f"{documents.MAX_SIZE:,}", f"{documents.OBJECTS_LIMIT:,}",
         "{:,}; {:,}".format(*weighing.LIMIT), "{:,}; {:,}".format(*glue20.LINKS),
         f"{issues.KEPT_ISSUES:,}", f"{texts.MOST:,}",
     ]  # fmt: skip

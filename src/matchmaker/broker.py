@@ -58,11 +58,12 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
 """What a job without requirements asks for: a queue in production, where one says what it is."""
 
 AUTHORISED: Final = authorised("MY", f"other.{RULES}")
-"""A rule of access covers everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
-or one of its VOMS groups and roles."""
+"""A rule of access admits everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
+or one of its VOMS groups and roles. An ad without the attribute is open: its author set no rule. A
+queue of a dump always has it."""
 
 NOT_DENIED: Final = not_denied("MY", f"other.{RULES}")
-"""No rule denies one of the job's VOMS groups and roles."""
+"""No rule denies everybody, or the job's certificate, organisation, or VOMS group or role."""
 
 NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
     || other.GlueCEPolicyMaxTotalJobs == 0
@@ -323,6 +324,7 @@ def _meant() -> dict[Expr, str]:
         parse_expr(AUTHORISED): "no rule of access covers the job",
         parse_expr(authorised("other", RULES)): "no rule of access covers the job",
         parse_expr(NOT_DENIED): "a rule of access denies the job",
+        parse_expr(not_denied("other", RULES)): "a rule of access denies the job",
         parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
     }
 

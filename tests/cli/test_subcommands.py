@@ -228,8 +228,8 @@ def test_ces_check_reports_what_was_mended(classad: Run, examples: Path) -> None
 def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) -> None:
     done = classad("ces", "--ldif", examples / "site.ldif", "--check", "--nagios")
     found = re.fullmatch(
-        r"GLUE CRITICAL - 19 queues, 7 errors, \d+ warnings, \d+ notes"
-        r" \| errors=7 warnings=\d+ notes=\d+\n",
+        r"GLUE CRITICAL - 19 queues, 8 errors, \d+ warnings, \d+ notes"
+        r" \| errors=8 warnings=\d+ notes=\d+\n",
         done.out,
     )
     assert (done.status, bool(found)) == (2, True)

@@ -147,7 +147,7 @@ def test_the_xml_of_arc() -> None:
 
 def test_the_json_of_ipf() -> None:
     found = read("\n " + json.dumps(JSON))
-    assert [issue.rule for issue in found.issues] == ["link.no-endpoint"]
+    assert [issue.rule for issue in found.issues] == ["link.no-endpoint", "access.none"]
     ad = only(found)
     assert ad.eval("CEid") == "urn:normal"
     assert ad.eval("GlueCEPolicyMaxWallClockTime") == 1440

@@ -229,7 +229,7 @@ GlueCEStateEstimatedResponseTime: 1
         ("VOMS:/cms/Role=pilot", "/cms/Role=pilot", True),
         ("VOMS:/cms/Role=pilot", "/cms", False),
         ("VO:cms", "/cms/Role=pilot", True),
-        ("", "/cms", True),
+        ("", "/cms", False),
         ("no rule at all", "/cms", False),
     ],
 )

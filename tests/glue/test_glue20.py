@@ -167,6 +167,9 @@ def test_a_queue_is_as_inviting_as_the_worse_of_share_and_endpoint() -> None:
         (["all"], ["VO:b"], ["VO:b"]),
         (["VO:a", "VO:b"], ["VO:b"], ["VO:b"]),
         (["VOMS:/a/x", "VO:b"], ["VO:A"], ["VOMS:/a/x"]),
+        (["VO:a"], ["VOMS:/A/x", "VOMS:/b/x"], ["VOMS:/A/x"]),
+        (["VOMS:/a/x"], ["VOMS:/a/y"], []),
+        (None, None, []),
         (["VO:a"], ["VO:b"], []),
         (["VO:a"], ["ALL"], ["VO:a"]),
         (["ALL"], ["VO:b"], ["VO:b"]),
@@ -213,7 +216,7 @@ def test_provenance_goes_with_a_queue(old: glue.Glue, new: glue.Glue, version: s
 
 def test_everybody_is_admitted_where_all_are() -> None:
     text = GLUE20.replace("GLUE2PolicyRule: VO:dteam\n", "").replace("VO:lhcb", "ALL")
-    text = text.replace("GLUE2PolicyRule: VO:cms\nGLUE2AccessPolicy", "GLUE2AccessPolicy", 1)
+    text = text.replace("VO:cms\nGLUE2AccessPolicy", "ALL\nGLUE2AccessPolicy", 1)
     job = parse_ad('[ VirtualOrganisation = "xyz"; Requirements = true; Rank = 1 ]')
     assert [c.name for c in broker.choose(job, read(text)).ranked] == [SHORT]
 

@@ -31,6 +31,7 @@ def test_the_shortest_dump(tmp_path: Path) -> None:
     assert ad.eval("GlueCEStateWaitingJobs") is UNDEFINED
     assert [(issue.rule, issue.raw, issue.line) for issue in found.issues] == [
         ("clean.default-number", "444444", 1),
+        ("access.none", "h:1/jm-pbs-q", 1),
         ("link.dangling", "GlueClusterUniqueID=h", 1),
     ]
 
@@ -132,7 +133,7 @@ def test_damaged_packed_files_are_refused(place: int, byte: int) -> None:
 def test_what_was_read_is_shown_in_a_line() -> None:
     site = glue.read_ldif(EXAMPLE)
     kinds = "4 sites, 7 clusters, 17 computing elements, 4 storage elements"
-    assert repr(site) == f"<Glue: {kinds}; 51 findings>"
+    assert repr(site) == f"<Glue: {kinds}; 52 findings>"
     assert repr(site.snapshot) == f"<Snapshot: {kinds}>"
     with pytest.raises(KeyError, match="no queue has the CEid 'x'"):
         site.provenance("x")

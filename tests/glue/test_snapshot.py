@@ -33,6 +33,7 @@ dn: GlueCEUniqueID={CE},{SITE}
 objectClass: GlueCE
 GlueCEUniqueID: {CE}
 GlueForeignKey: glueclusteruniqueid=CE.S.GRID
+GlueCEAccessControlBaseRule: VO:egee
 
 dn: GlueVOViewLocalID=egee,GlueCEUniqueID={CE},{SITE}
 objectClass: GlueVOView
@@ -148,7 +149,8 @@ def test_duplicates() -> None:
     other = WHOLE + f"\ndn: GlueCEUniqueID=x,{SITE}\nobjectClass: GlueCE\nGlueCEUniqueID: {CE}\n"
     made, rules = snapshot(entries(other))
     assert len(made.computing_elements) == 1
-    assert rules == ["link.duplicate"]
+    assert rules == ["access.damaged", "link.duplicate", "access.conflict"]
+    assert made.computing_elements[0].values["GlueCEAccessControlBaseRule"] == ["DENY:ALL"]
 
 
 def test_several_keys_to_one_kind() -> None:

@@ -70,6 +70,8 @@ class Sources:
         start_tls: whether to ask ``ldap://`` servers for TLS first.
         ca_file: certificates to trust in place of the system's.
         timeout: seconds to wait for a server to connect, and for each piece of its answer.
+        open_without_rules: whether a queue that publishes no rule of access admits everybody.
+        max_size: bytes of a dump that are read at most; None for the usual bound.
     """
 
     ldifs: tuple[str, ...]
@@ -79,6 +81,8 @@ class Sources:
     start_tls: bool
     ca_file: str | None
     timeout: float
+    open_without_rules: bool
+    max_size: int | None
 
     @property
     def any(self) -> bool:
@@ -98,6 +102,7 @@ def _read_ldap(places: Sources, url: str) -> Glue:
             ca_file=places.ca_file,
             at=places.at,
             progress=count,
+            open_without_rules=places.open_without_rules,
         )
 
 
@@ -125,6 +130,15 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
 
     for option in (
         click.option(
+            "--max-size", metavar="BYTES", callback=_size,
+            help="Read at most so much of a dump, such as 500M; by default 256M of LDIF, 64M of XML"
+            " or JSON.",
+        ),
+        click.option(
+            "--open-without-rules", is_flag=True,
+            help="A queue that publishes no rule of access admits everybody, not nobody.",
+        ),
+        click.option(
             "--at", metavar="TIME", callback=_moment,
             help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
         ),
@@ -150,6 +164,16 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
     ):  # fmt: skip
         gathered = option(gathered)
     return gathered
+
+
+def _size(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """A number of bytes of the command line: digits, and maybe k, M or G behind them."""
+    if text is None:
+        return None
+    digits, unit = text.rstrip("kMG"), text[len(text.rstrip("kMG")) :]
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 15 or len(unit) > 1:
+        raise click.UsageError(f"{option.opts[0]} {text}: not a number of bytes such as 500M")
+    return int(digits) << {"": 0, "k": 10, "M": 20, "G": 30}[unit]
 
 
 def _moment(_context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
@@ -198,7 +222,12 @@ def read(places: Sources) -> Queues:
     for path in places.ldifs:
         with opened(path) as file:
             try:
-                found_there = glue.read(file, at=places.at)
+                found_there = glue.read(
+                    file,
+                    at=places.at,
+                    open_without_rules=places.open_without_rules,
+                    max_size=places.max_size,
+                )
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
         take(path, found_there)
@@ -208,7 +237,7 @@ def read(places: Sources) -> Queues:
         given = ads(path)
         catalogs = [ad for ad in given if "OSG_ResourceCatalog" in ad]
         if catalogs:
-            take(path, glue.read_osg(catalogs))
+            take(path, glue.read_osg(catalogs, open_without_rules=places.open_without_rules))
         found += ((path, ad) for ad in given if "OSG_ResourceCatalog" not in ad)
     kept: dict[str, Queue] = {}
     for (source, _), (name, ad) in zip(found, broker.named(ad for _, ad in found), strict=True):

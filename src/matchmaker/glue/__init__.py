@@ -24,7 +24,7 @@ from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.describe import describe
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Issues, Report, total
-from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries, write_entries
+from matchmaker.glue.ldif import Attributes, Entry, Source, read_all, read_entries, write_entries
 from matchmaker.glue.place import place
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
@@ -111,18 +111,28 @@ class Glue:
 
 
 def read_ldif(
-    source: Source, *, rules: Iterable[str] = DEFAULT_RULES, at: datetime | None = None
+    source: Source,
+    *,
+    rules: Iterable[str] = DEFAULT_RULES,
+    at: datetime | None = None,
+    open_without_rules: bool = False,
+    max_size: int | None = None,
 ) -> Glue:
     """Read a dump of an information system: GLUE 1.3, GLUE 2.0 or both.
+
+    A queue that publishes no rule of access admits nobody, and one with a rule that cannot be read
+    neither; an issue says so.
 
     Args:
         source: a path, an open file or lines of LDIF; broken parts are mended or skipped.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
         at: the time by which entries are fresh or stale, now if not given.
+        open_without_rules: whether a queue that publishes no rule of access admits everybody.
+        max_size: bytes that are read at most, counted after unpacking; 256 MB if not given.
 
     Raises:
         OSError: where the file cannot be read.
-        ValueError: for an id that no rule has.
+        ValueError: for an id that no rule has, and for a source that is too large.
 
     >>> glue = read_ldif(["dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid", "objectClass: GlueCE",
     ...                   "GlueCEUniqueID: h:1/jm-pbs-q", "GlueCEStateFreeCPUs: 7",
@@ -131,9 +141,11 @@ def read_ldif(
     >>> ad.eval("GlueCEStateFreeCPUs"), ad.eval("GlueCEStateWaitingJobs"), ad.eval("QueueName")
     (7, UNDEFINED, 'q')
     >>> [issue.rule for issue in glue.issues]
-    ['clean.default-number', 'link.no-cluster']
+    ['clean.default-number', 'access.none', 'link.no-cluster']
     """
-    return _gather(lambda report: read_entries(source, report), rules, at)
+    return _gather(
+        lambda report: read_all(source, report, max_size), rules, at, open_=open_without_rules
+    )
 
 
 def read(
@@ -141,6 +153,8 @@ def read(
     *,
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
+    open_without_rules: bool = False,
+    max_size: int | None = None,
 ) -> Glue:
     """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
 
@@ -151,10 +165,14 @@ def read(
         source: a path, or a file open for bytes.
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
         at: the time by which entries are fresh or stale, now if not given.
+        open_without_rules: whether a queue that publishes no rule of access admits everybody.
+        max_size: bytes that are read at most, counted after unpacking; 256 MB of LDIF and 64 MB of
+            a document if not given.
 
     Raises:
         OSError: where the file cannot be read.
-        ValueError: for a document that is not what it began as, or is packed and damaged.
+        ValueError: for a document that is not what it began as, is packed and damaged, or is too
+            large.
 
     >>> import io
     >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
@@ -166,21 +184,26 @@ def read(
     """
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            return read(file, rules=rules, at=at)
+            return read(
+                file, rules=rules, at=at, open_without_rules=open_without_rules, max_size=max_size
+            )
     from matchmaker.glue import documents
 
     begun = Begun(Unpacked(source))
     first = begun.first()
     reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
-    make = reader.get(first, read_entries)
-    return _gather(lambda report: make(begun, report), rules, at)
+    make = reader.get(first, read_all)
+    return _gather(
+        lambda report: make(begun, report, max_size), rules, at, open_=open_without_rules
+    )
 
 
-def read_osg(ads: Iterable[ClassAd]) -> Glue:
+def read_osg(ads: Iterable[ClassAd], *, open_without_rules: bool = False) -> Glue:
     """The queues of the OSG's CEs, from the ads that its collector has of them.
 
     Args:
         ads: with an ``OSG_ResourceCatalog`` each, in whatever format they were read from.
+        open_without_rules: whether a queue without ``AllowedVOs`` admits everybody.
 
     >>> from matchmaker import parse_ad
     >>> ce = parse_ad('''[ Name = "ce.t2.edu"; OSG_ResourceGroup = "T2"; OSG_ResourceCatalog = {
@@ -193,7 +216,8 @@ def read_osg(ads: Iterable[ClassAd]) -> Glue:
     from matchmaker.glue import osg
 
     issues = Issues()
-    return Glue(osg.snapshot(ads, issues.report), issues.all())
+    snapshot = osg.snapshot(ads, issues.report, open_=open_without_rules)
+    return Glue(snapshot, issues.all())
 
 
 def read_ldap(
@@ -208,6 +232,7 @@ def read_ldap(
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
     progress: Callable[[int], None] | None = None,
+    open_without_rules: bool = False,
 ) -> Glue:
     """Read a live information system, such as a BDII at ``ldap://host:2170``.
 
@@ -229,6 +254,7 @@ def read_ldap(
         rules: ids of the cleaning rules to use, from `ALL_RULES`.
         at: the time by which entries are fresh or stale, now if not given.
         progress: called after each page with the number of entries that have come.
+        open_without_rules: whether a queue that publishes no rule of access admits everybody.
 
     Raises:
         ConnectionError: where no server can be reached, or none gives an answer.
@@ -250,6 +276,7 @@ def read_ldap(
         ),
         rules,
         at,
+        open_=open_without_rules,
     )
 
 
@@ -298,8 +325,19 @@ def write_ldif(
 
 
 def _gather(
-    entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str], at: datetime | None
+    entries: Callable[[Report], Iterator[Entry]],
+    rules: Iterable[str],
+    at: datetime | None,
+    *,
+    open_: bool,
 ) -> Glue:
     issues = Issues()
-    snapshot = build(entries(issues.report), issues.report, frozenset(rules), at)
+    snapshot = build(
+        entries(issues.report),
+        issues.report,
+        frozenset(rules),
+        at,
+        open_=open_,
+        broken_off=issues.partial,
+    )
     return Glue(snapshot, issues.all())

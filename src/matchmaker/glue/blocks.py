@@ -6,14 +6,63 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Final, Protocol, TypeAlias, cast
+from typing import IO, Final, Protocol, TypeAlias, TypeVar, cast
 
 LINE_LIMIT: Final = 1 << 20
 """Bytes of an unfolded line; a longer one is skipped. Real ones stay below a few kB."""
 
 _CHUNK: Final = 1 << 18
+_GAP = re.compile(rb"(?<!\n)\n\n")
+_T = TypeVar("_T")
+
+
+MAX_SIZE: Final = 1 << 28
+"""Bytes of LDIF that are read by default, 256 MB, counted after unpacking."""
+
+_EACH: Final = 128  # bytes to an object: a dump of a whole grid has some 1,500 to an entry
+
+
+class Room:
+    """How much of a source may still be read: bytes, and objects, one to each 128 bytes.
+
+    Args:
+        size: bytes that may be read.
+
+    >>> Room(1000).take(8)
+    Traceback (most recent call last):
+    ...
+    ValueError: more than 7 entries, lines or objects: raise max_size (--max-size), now 1000 bytes
+    """
+
+    __slots__ = ("_bytes", "_most", "_objects", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = self._bytes = size
+        self._most = self._objects = size // _EACH
+
+    def take_bytes(self, count: int) -> None:
+        """Takes bytes. Raises ValueError where there is no room for them."""
+        self._bytes -= count
+        if self._bytes < 0:
+            raise ValueError(f"more than {self._size} bytes: raise max_size (--max-size)")
+
+    def take(self, count: int = 1) -> None:
+        """Takes objects. Raises ValueError where there is no room for them."""
+        self._objects -= count
+        if self._objects < 0:
+            raise ValueError(
+                f"more than {self._most} entries, lines or objects: raise max_size (--max-size), "
+                f"now {self._size} bytes"
+            )
+
+    def objects(self, items: Iterable[_T]) -> Iterator[_T]:
+        """Gives items, and takes each as an object."""
+        for item in items:
+            self.take()
+            yield item
 
 
 class Readable(Protocol):
@@ -45,6 +94,12 @@ class Blocks:
         self._read = read
         self._rest = b""  # what was read and is not yet given
         self._half = b""  # a carriage return that may belong to a newline
+        self._skipped = 0
+
+    def skipped(self) -> int:
+        """How many empty lines were left out before the present block."""
+        found, self._skipped = self._skipped, 0
+        return found
 
     def _more(self) -> bytes:
         """The next piece of the file with plain newlines; empty at its end."""
@@ -68,8 +123,15 @@ class Blocks:
         """The blocks, in order."""
         data = self._more()
         while data:
-            *whole, self._rest = (self._rest + data).split(b"\n\n")
+            data = self._rest + data
+            if b"\n\n\n\n" in data:  # runs of empty lines stay in one piece
+                *whole, self._rest = _GAP.split(data)
+            else:
+                *whole, self._rest = data.split(b"\n\n")
             yield from whole
+            if self._rest.startswith(b"\n\n\n") and not self._rest.strip(b"\n"):
+                self._skipped += len(self._rest) - 2
+                self._rest = self._rest[:2]
             if len(self._rest) > LINE_LIMIT:
                 lines = self._large()
                 yield lines
@@ -103,9 +165,10 @@ class Blocks:
             self._rest += more
 
 
-def lines_of(lines: Iterable[str] | Iterable[bytes]) -> Iterator[Line]:
+def lines_of(lines: Iterable[str] | Iterable[bytes], room: Room) -> Iterator[Line]:
     """The lines of an iterable, without their ends."""
     for item in lines:
+        room.take_bytes(len(item))
         for line in _as_bytes(item).removesuffix(b"\n").split(b"\n"):
             yield line.removesuffix(b"\r") if len(line) <= LINE_LIMIT else None
 
@@ -143,6 +206,20 @@ class Begun:
             seen, self._seen = seen[:size], seen[size:]
             return seen
         return seen + self._file.read(size - len(seen) if size >= 0 else -1)
+
+
+class Bounded:
+    """A file of which no more is read than there is room for."""
+
+    def __init__(self, file: Readable, room: Room) -> None:
+        self._file = file
+        self._room = room
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes. Raises ValueError where they are too many."""
+        piece = self._file.read(size)
+        self._room.take_bytes(len(piece))
+        return piece
 
 
 class Unpacked:

@@ -22,6 +22,8 @@ from matchmaker.glue.clean_texts import TEXT_RULES, UNLIMITED, TextRule
 __all__ = ["ALL_RULES", "DEFAULT_RULES", "UNLIMITED", "check_rules", "clean_entry", "clean_text"]
 
 ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES))
+ALWAYS: Final = frozenset({"clean.access-rule"})
+"""Rules that cannot be switched off: no rule of access fails open."""
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 
 
@@ -71,7 +73,8 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
 
 @remembered("cleaning rules by attribute", 1 << 20)
 def _rules_about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
-    return tuple(rule for rule in TEXT_RULES if rule.id in rules and rule.about(name))
+    on = rules | ALWAYS
+    return tuple(rule for rule in TEXT_RULES if rule.id in on and rule.about(name))
 
 
 def clean_entry(

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.glue.access import RULES, is_rule
+from matchmaker.glue.access import CLOSED, POLICY_RULE, RULES, everybody, is_rule
 from matchmaker.glue.schema import attribute
 
 UNLIMITED: Final = 999_999_999
@@ -59,7 +59,8 @@ _AMD64 = re.compile(r"amd64|x64|em64t|intel64|x86-64|Intel\(R\) Xeon\(R\).*", re
 _PLATFORMS = {"GlueHostArchitecturePlatformType", "GLUE2ExecutionEnvironmentPlatform"}
 _STATUSES = {"GlueCEStateStatus"}
 _SERVING = {"GLUE2ComputingShareServingState", "GLUE2EndpointServingState"}
-_RULES_OF_ACCESS = {RULES, "GLUE2PolicyRule"}
+RULES_OF_ACCESS: Final = frozenset({RULES, POLICY_RULE})
+"""The attributes that hold the rules of access of queues."""
 
 
 def default_number(name: str, text: str) -> str | None:
@@ -156,13 +157,15 @@ def platform(name: str, text: str) -> str | None:
 def case(name: str, text: str) -> str | None:
     """``vo:`` for ``VO:`` and ``production`` for ``Production``.
 
-    >>> case("GlueCEAccessControlBaseRule", "vo: EGEE"), case("GlueCEStateStatus", "CLOSED")
+    Space within a rule is dropped only where it denies: no mending admits anybody.
+
+    >>> case("GlueCEAccessControlBaseRule", "vo:EGEE"), case("GlueCEStateStatus", "CLOSED")
     ('VO:EGEE', 'Closed')
     """
-    if name in _RULES_OF_ACCESS:
+    if name in RULES_OF_ACCESS:
         prefix, colon, rest = text.partition(":")
         if colon and (kind := prefix.strip().upper()) in ("VO", "VOMS", "DENY"):
-            return f"{kind}:{rest.strip()}"
+            return f"DENY:{rest.strip()}" if kind == "DENY" else f"{prefix.upper()}:{rest}"
     if name in _STATUSES and (meant := _STATUS.get(text.lower())) and meant.lower() == text.lower():
         return meant
     return text
@@ -185,22 +188,20 @@ def status(name: str, text: str) -> str | None:
 
 
 def access_rule(name: str, text: str) -> str | None:
-    """A rule of access names a VO, a VOMS attribute or a certificate's subject; others are dropped.
+    """A rule of access that cannot be read might have denied anybody: then it denies everybody.
 
-    ``DENY:`` rules are kept: dropping one would admit.
-
-    >>> access_rule("GlueCEAccessControlBaseRule", "EGEE") is None
-    True
+    >>> access_rule("GlueCEAccessControlBaseRule", "EGEE")
+    'DENY:ALL'
     """
-    if name == "GLUE2PolicyRule" and text.upper() == "ALL":  # GLUE 2.0 has a word for everybody
+    if name not in RULES_OF_ACCESS or is_rule(text):
         return text
-    return None if name in _RULES_OF_ACCESS and not is_rule(text) else text
+    return text if name == POLICY_RULE and everybody(text) else CLOSED
 
 
 def _texts(name: str) -> bool:
     # A rule of access names no host, and one that denies must not be taken for nothing.
     known = attribute(name)
-    return name not in _RULES_OF_ACCESS and (known is None or known.classad == "string")
+    return name not in RULES_OF_ACCESS and (known is None or known.classad == "string")
 
 
 def _counts(name: str) -> bool:
@@ -214,7 +215,7 @@ def _limits(name: str) -> bool:
 
 
 def _spelt(name: str) -> bool:
-    return name in _RULES_OF_ACCESS | _STATUSES | _SERVING
+    return name in RULES_OF_ACCESS | _STATUSES | _SERVING
 
 
 TEXT_RULES: Final = (
@@ -238,5 +239,10 @@ TEXT_RULES: Final = (
     TextRule("clean.platform", "another name of x86_64", platform, _PLATFORMS.__contains__),
     TextRule("clean.case", "another case", case, _spelt),
     TextRule("clean.status", "not a status of a queue as the schema spells it", status, _spelt),
-    TextRule("clean.access-rule", "not a rule of access, dropped", access_rule, _spelt),
+    TextRule(
+        "clean.access-rule",
+        "not a rule of access; it might deny, so nobody is admitted",
+        access_rule,
+        RULES_OF_ACCESS.__contains__,
+    ),
 )

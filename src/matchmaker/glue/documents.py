@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.glue import glue20
-from matchmaker.glue.blocks import Readable
+from matchmaker.glue.access import like_a_rule
+from matchmaker.glue.admission import HOLDERS
+from matchmaker.glue.blocks import Readable, Room
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import rdn
@@ -25,8 +27,9 @@ from matchmaker.glue.schema import ObjectClass, ancestry, attributes, classes
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
-DOCUMENT_LIMIT: Final = 1 << 26
-"""Bytes of a document. That of a large ARC site, with its jobs, has some 10 MB."""
+MAX_SIZE: Final = 1 << 26
+"""Bytes of a document that are read by default, 64 MB, counted after unpacking. That of a large ARC
+site, with its jobs, has some 10 MB."""
 
 OBJECTS_LIMIT: Final = 200_000
 """Objects of a document that are read, which jobs are none of. A large site has some hundred."""
@@ -50,6 +53,7 @@ class _Object:
     fields: list[Field] = attrs.Factory(list)
     associations: list[Field] = attrs.Factory(list)
     ident: str = ""
+    damaged: bool = False
 
     @property
     def dn(self) -> str:
@@ -92,17 +96,23 @@ def _key(kind: str, other: str) -> str | None:
     return None
 
 
-def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
+def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
     """The entries of an XML document. Entities are refused and nothing is fetched.
 
+    Args:
+        file: the document, unpacked.
+        report: called with an `Issue` for what is left out.
+        max_size: bytes that are read at most; `MAX_SIZE` if not given.
+
     Raises:
-        ValueError: where the document is not XML from its beginning, or declares entities. One
-            that breaks off gives what came before, and an issue.
+        ValueError: where the document is not XML from its beginning, declares entities or is too
+            large. One that breaks off gives what came before, and an issue.
     """
     from xml.parsers.expat import ExpatError, ParserCreate
 
     parser = ParserCreate(namespace_separator=" ")
-    walker = _Walker(parser)
+    room = Room(max_size if max_size is not None else MAX_SIZE)
+    walker = _Walker(parser, room)
     parser.StartElementHandler = walker.start
     parser.EndElementHandler = walker.end
     parser.CharacterDataHandler = walker.text
@@ -111,8 +121,7 @@ def read_xml(file: Readable, report: Report) -> Iterator[Entry]:
     try:
         while chunk := file.read(_CHUNK):
             size += len(chunk)
-            if size > DOCUMENT_LIMIT:
-                raise ValueError(f"a document of more than {DOCUMENT_LIMIT} bytes")
+            room.take_bytes(len(chunk))
             parser.Parse(chunk, False)
         parser.Parse(b"", True)
     except LookupError as error:
@@ -132,6 +141,7 @@ class _Walker:
     """Follows the elements of a document."""
 
     parser: XMLParserType
+    room: Room
     found: list[_Object] = attrs.Factory(list)
     open: list[tuple[str, _Object | None]] = attrs.Factory(list)
     pieces: list[str] = attrs.Factory(list)
@@ -140,6 +150,7 @@ class _Walker:
 
     def start(self, tag: str, marks: Mapping[str, str]) -> None:
         """An element begins."""
+        self.room.take(1 + len(marks))
         if len(self.open) >= DEPTH_LIMIT:
             raise ValueError(f"elements nested more than {DEPTH_LIMIT} deep")
         name = tag.rpartition(" ")[2]
@@ -165,7 +176,9 @@ class _Walker:
         name, inside = self.open.pop()
         text = "".join(self.pieces).strip()
         self.pieces = []
-        if inside is None or not text or self.length > _TEXT_LIMIT:
+        if self.length > _TEXT_LIMIT:
+            text = ""
+        if inside is None or (not text and not _decides(inside, name)):
             return
         linked = bool(self.open) and self.open[-1][0].lower() == _ASSOCIATIONS
         (inside.associations if linked else inside.fields).append((name, text))
@@ -175,17 +188,38 @@ class _Walker:
         raise ValueError("a document that declares entities is not read")
 
 
-def read_json(file: Readable, report: Report) -> Iterator[Entry]:
+def _decides(made: _Object, name: str) -> bool:
+    """Whether a field of an object holds a rule of access."""
+    return name.lower() == "rule" and made.kind.endswith("Policy")
+
+
+def _holds(kind: str) -> bool:
+    """Whether objects of a class decide on access."""
+    return kind.lower() in HOLDERS
+
+
+def read_json(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
     """The entries of a JSON document: objects by their classes' names, alone or in lists.
+
+    Args:
+        file: the document, unpacked.
+        report: called with an `Issue` for what is left out.
+        max_size: bytes that are read at most; `MAX_SIZE` if not given.
 
     Raises:
         ValueError: where the document is not JSON, or too large.
     """
-    data = file.read(DOCUMENT_LIMIT + 1)
-    if len(data) > DOCUMENT_LIMIT:
-        raise ValueError(f"a document of more than {DOCUMENT_LIMIT} bytes")
+    room = Room(max_size if max_size is not None else MAX_SIZE)
+    pieces: list[bytes] = []
+    while piece := file.read(_CHUNK):
+        room.take_bytes(len(piece))
+        # Each value but the first comes behind one of these.
+        room.take(piece.count(b",") + piece.count(b"[") + piece.count(b"{"))
+        pieces.append(piece)
+    data = b"".join(pieces)
+    pieces.clear()
     try:
-        whole = json.loads(data)
+        whole = json.loads(data, object_pairs_hook=_Fields)
     except RecursionError:
         raise ValueError("not a GLUE 2.0 document: nested too deeply") from None
     except ValueError as error:
@@ -198,24 +232,37 @@ def read_json(file: Readable, report: Report) -> Iterator[Entry]:
     yield from _entries(found, _Room(len(data)), report)
 
 
+class _Fields(list[tuple[str, Any]]):
+    """The fields of a JSON object, also those of which the name comes twice."""
+
+    __slots__ = ()
+
+
 def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int) -> None:
     """The objects in a value, and the fields of the object that it is in."""
     if depth > DEPTH_LIMIT:
         raise ValueError(f"objects nested more than {DEPTH_LIMIT} deep")
-    for item in value if isinstance(value, list) else [value]:
-        if not isinstance(item, dict):
+    for item in _items(value):
+        if not isinstance(item, _Fields):
             continue
-        for name, content in item.items():
+        for name, content in item:
             kind = _kind(name)
-            if kind is not None and isinstance(content, (dict, list)):
-                for one in content if isinstance(content, list) else [content]:
-                    if isinstance(one, dict) and len(found) <= OBJECTS_LIMIT:
+            if kind is not None and (isinstance(content, list) or _holds(kind)):
+                for one in _items(content):
+                    if len(found) > OBJECTS_LIMIT:
+                        break
+                    if isinstance(one, _Fields):
                         made = _Object(kind, 0, inside)
                         found.append(made)
                         _gather(one, made, found, depth + 1)
+                    elif _holds(kind):
+                        found.append(_Object(kind, 0, inside, damaged=True))
             elif inside is not None and name.lower() == _ASSOCIATIONS:
-                if isinstance(content, dict):
-                    inside.associations += [(k, t) for k, v in content.items() for t in _texts(v)]
+                if isinstance(content, _Fields):
+                    inside.associations += [(k, t) for k, v in content for t in _texts(v)]
+            elif inside is not None and _decides(inside, name):
+                rules = [*_items(content)] or [None]
+                inside.fields += [(name, text) for rule in rules for text in _texts(rule) or [""]]
             elif inside is not None and (texts := _texts(content)):
                 inside.fields += [(name, text) for text in texts]
             else:
@@ -226,15 +273,20 @@ def _too_many() -> Issue:
     return Issue("document.partial", f"more than {OBJECTS_LIMIT} objects, the rest is skipped")
 
 
+def _items(value: Any) -> list[Any]:
+    """The values of a list; any other value alone."""
+    return value if isinstance(value, list) and not isinstance(value, _Fields) else [value]
+
+
 def _texts(value: Any) -> list[str]:
     """Plain values as a directory has them; none of anything else."""
-    items = value if isinstance(value, list) else [value]
     made = []
-    for item in items:
+    for item in _items(value):
         if isinstance(item, bool):
             made.append("true" if item else "false")
         elif isinstance(item, (str, int, float)):
-            made.append(str(item)[:_TEXT_LIMIT])
+            text = str(item)
+            made.append(text if len(text) <= _TEXT_LIMIT else "")
     return made
 
 
@@ -259,16 +311,23 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
     keys = _keys(known, room)
     for made in known:
         dn = made.dn
+        if made.above is not None and made.above.kind.endswith("Policy"):
+            made.damaged = True
+        if sum(name.lower() == "id" for name, _ in made.fields) > 1:
+            made.damaged = True
         if not room.take(dn):
             break
         pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
-        pairs.append((glue20.IDS[made.kind.lower()], made.ident))
+        named_by = glue20.IDS[made.kind.lower()]
+        pairs.append((named_by, made.ident))
         for name, text in made.fields:
             found = _attribute(made.kind, name)
-            if found is not None and found != pairs[-1][0] and name.lower() != "id":
+            if found is None:
+                made.damaged = made.damaged or like_a_rule(text)
+            elif found != named_by and name.lower() != "id":
                 pairs.append((found, text))
         pairs += list(dict.fromkeys(keys.get(id(made), ())))
-        yield Entry(dn, Attributes(pairs), made.line)
+        yield Entry(dn, Attributes(pairs), made.line, made.damaged)
     if room.left < 0:
         said = f"ids within ids and links take more than {room.all} characters, the rest is skipped"
         report(Issue("document.partial", said))

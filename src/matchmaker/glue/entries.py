@@ -71,11 +71,20 @@ class Attributes(Mapping[str, tuple[str, ...]]):
 
 @attrs.frozen(slots=True)
 class Entry:
-    """One entry: its name, its attributes as text, and the line it began on (0: no lines)."""
+    """One entry of a directory.
+
+    Attributes:
+        dn: its name; empty for lines that lost theirs.
+        attributes: their values as text. A rule of access or a key whose value cannot be read
+            stands here as an empty text.
+        line: the line on which it began, from 1; 0 where there are no lines.
+        damaged: whether a part of it is lost, which may have been a rule of access.
+    """
 
     dn: str
     attributes: Attributes
     line: int = 0
+    damaged: bool = False
 
 
 def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:

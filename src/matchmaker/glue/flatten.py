@@ -16,7 +16,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.nodes import ListExpr, literal
-from matchmaker.glue.access import RULES, authorised, denies, vo_of
+from matchmaker.glue.access import RULES, authorised, denials, denies, not_denied, vo_of
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
     Bind,
@@ -34,6 +34,7 @@ from matchmaker.glue.weighing import CE_KEY
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
     "AuthorizationCheck": authorised("other", RULES),
+    "DenialCheck": not_denied("other", RULES),
     "CloseOutputSECheck": "isUndefined(other.OutputSE)"
     " || member(other.OutputSE, GlueCESEBindGroupSEUniqueID)",
 }
@@ -88,23 +89,24 @@ def _of_queue(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator
 
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
     ``CEid``; ``GlueCEUniqueID`` stays the queue's own. The rules of views leave the queue's; but
-    whom the queue denies, each of its views denies too.
+    whom the queue denies, each of its views denies too, and whom a view denies, the queue does.
     """
     common = _common(ce, choose, shared)
     own = texts(ce.values.get(RULES))
-    denied = [rule for rule in own if denies(rule)]
+    denied = denials(own)
     views = [(view, rules) for view in ce.views if (rules := texts(view.values.get(RULES)))]
     taken = {rule.lower() for _, rules in views for rule in rules}
     remaining = [rule for rule in own if not denies(rule) and rule.lower() not in taken]
     if remaining or not views:
         ad = common.copy()
         if RULES in common:
-            ad[RULES] = [*remaining, *denied]
+            all_denied = [*denied, *(rule for _, rules in views for rule in denials(rules))]
+            ad[RULES] = list(dict.fromkeys([*remaining, *all_denied]))
         yield _finished(ad, ce, ce.id, remaining, shared)
     for view, rules in views:
         ad = common.copy()
         _add_view(ad, view, ce, shared)
-        ad[RULES] = list(dict.fromkeys([*rules, *denied]))
+        ad[RULES] = list(dict.fromkeys([*rules, *denials(rules), *denied]))
         yield _finished(ad, ce, f"{ce.id}/{view.id}", rules, shared)
 
 
@@ -234,7 +236,7 @@ def _add_view(ad: ClassAd, view: VOView, ce: ComputingElement, shared: _Shared) 
     """Update a queue's ad with one of its views."""
     cluster = ce.cluster.values if ce.cluster is not None else {}
     for name, value in view.values.items():
-        if name.lower() != "objectclass" and name not in (*_KEYS, "GLUE2"):
+        if name.lower() != "objectclass" and name not in (*_KEYS, "GLUE2", "GlueCEUniqueID"):
             ad[name] = value
     for name in _KEYS:
         if own := texts(view.values.get(name)):
@@ -299,7 +301,7 @@ def unwrap(ad: ClassAd) -> ClassAd:
     """The CE ad inside an information system's ``[id; update_time; expiry_time; info = […]]``.
 
     The times and the id join the inner ad where it has none of that name. ``requirements`` are made
-    of the ad's own AuthorizationCheck and CloseOutputSECheck where it has no requirements. An ad
+    of the checks that the ad has, such as AuthorizationCheck, where it has no requirements. An ad
     without ``info`` is returned as it is.
 
     >>> from matchmaker.classad import parse_ad

@@ -6,9 +6,11 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from matchmaker.glue.access import RULES, denies
+from matchmaker.glue.admission import agreeing, closed, with_rules, without_policy
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
     Record,
@@ -17,6 +19,7 @@ from matchmaker.glue.linking import (
     finding,
     first_key,
     key_values,
+    normal_name,
     rdns,
     under,
     unique,
@@ -48,8 +51,14 @@ IDS: Final[Mapping[str, str]] = {
 }
 
 
-def link(kinds: Mapping[str, list[Record]], report: Report) -> Snapshot:
-    """Link records, given by class as in `IDS`; what fails is reported."""
+def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = False) -> Snapshot:
+    """Link records; what fails is reported.
+
+    Args:
+        kinds: the records of each class of `IDS`.
+        report: called with an `Issue` for each key that leads nowhere, and each contradiction.
+        open_: whether a queue without a rule of access is open to all.
+    """
     sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
     areas = under(kinds["gluesa"], "GlueSEUniqueID")
     ses = {
@@ -61,7 +70,7 @@ def link(kinds: Mapping[str, list[Record]], report: Report) -> Snapshot:
         for r in unique(kinds["gluese"], report)
     }
     clusters = _clusters(kinds, sites, report)
-    ces = tuple(_computing_elements(kinds, clusters, ses, report))
+    ces = tuple(_computing_elements(kinds, clusters, ses, report, open_=open_))
     return Snapshot(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
 
 
@@ -93,16 +102,30 @@ def _computing_elements(
     clusters: Mapping[str, Cluster],
     ses: Mapping[str, StorageElement],
     report: Report,
+    *,
+    open_: bool,
 ) -> Iterator[ComputingElement]:
-    views = under(kinds["gluevoview"], "GlueCEUniqueID")
+    def merge(first: Record, second: Record) -> Record:
+        return agreeing(first, second, "gluece", report)
+
+    records = unique(kinds["gluece"], report, merge=merge)
+    views = _views(kinds["gluevoview"], report)
+    lost = _lost_denials(records, views)
     binds: dict[str, list[Record]] = {}
     for record in kinds["gluecesebind"]:
         owner = record.text("GlueCESEBindCEUniqueID")
         owner = owner or rdns(record.entry.dn).get("gluecesebindgroupceuniqueid", "")
         binds.setdefault(owner.lower(), []).append(record)
     groups = {r.id.lower(): r for r in kinds["gluecesebindgroup"]}
-    for record in unique(kinds["gluece"], report):
+    for record in records:
         key = record.id.lower()
+        its = unique(views.pop(key, ()), report, merge=merge)
+        rules = [*record.texts(RULES), *lost.get("", ()), *lost.get(_above(record, 1), ())]
+        if not record.texts(RULES) and not any(view.texts(RULES) for view in its):
+            if open_:
+                rules.append("ALL")
+            else:
+                report(without_policy(record))
         if split_id(record.id) is None:
             said = "its id does not tell the batch system and the queue"
             report(finding(record, "link.ce-id", said, record.id))
@@ -110,15 +133,51 @@ def _computing_elements(
         bound = group.texts("GlueCESEBindGroupSEUniqueID") if group else ()
         yield ComputingElement(
             record.id,
-            record.values,
+            with_rules(record, RULES, rules).values,
             _cluster_of(record, clusters, report),
-            tuple(VOView(r.id, r.values) for r in views.pop(key, ())),
+            tuple(VOView(r.id, r.values) for r in its),
             tuple(_bind(r, ses, report) for r in by_id(binds.pop(key, ()))),
             bound,
         )
     leftover = [r for rs in (*views.values(), *binds.values(), [*groups.values()]) for r in rs]
     for record in leftover:
         report(finding(record, "link.dangling", "its CE is not in the snapshot", record.id))
+
+
+def _views(records: Iterable[Record], report: Report) -> dict[str, list[Record]]:
+    """Views by the id, in lower case, of the queue that each is of; empty where it says none."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        placed = rdns(record.entry.dn).get("glueceuniqueid", "").lower()
+        named = [k.lower() for k in key_values(record.values, "GlueChunkKey", "GlueCEUniqueID")]
+        if placed and named and named != [placed]:
+            said = "its key and its place in the tree differ; it admits nobody"
+            report(finding(record, "access.conflict", said, "; ".join(named)))
+            named = [*named, placed]
+            view = closed(record, RULES)
+        else:
+            view = record
+        for key in dict.fromkeys(named or [placed]):
+            found.setdefault(key, []).append(view)
+    return {key: by_id(group) for key, group in found.items()}
+
+
+def _lost_denials(
+    queues: Iterable[Record], views: Mapping[str, Iterable[Record]]
+) -> dict[str, list[str]]:
+    """The denials of views whose queue is not known, by the part of the tree that they stand in."""
+    known = {record.id.lower() for record in queues}
+    found: dict[str, list[str]] = {}
+    for key, records in views.items():
+        for record in records if key not in known else ():
+            place = found.setdefault(_above(record, 2), [])
+            place.extend(rule for rule in record.texts(RULES) if denies(rule))
+    return found
+
+
+def _above(record: Record, parts: int) -> str:
+    """A record's name, as names are compared, without its first parts; empty without a name."""
+    return ",".join(normal_name(record.entry.dn).split(",")[parts:])
 
 
 def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report) -> Cluster | None:

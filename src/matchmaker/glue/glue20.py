@@ -17,18 +17,23 @@ import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue import translate
+from matchmaker.glue.access import CLOSED
+from matchmaker.glue.admission import HOLDERS, agreeing
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
     Allowance,
+    Children,
     Record,
     by_id,
     dangling,
     finding,
     grouped,
+    home,
     keys_of,
     unique,
 )
 from matchmaker.glue.pairs20 import Pair, queues_of, takes_jobs
+from matchmaker.glue.policies20 import Policies
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
@@ -61,6 +66,9 @@ IDS: Final[Mapping[str, str]] = {
 }
 """The classes that are read, and the attribute that names an entry of each."""
 
+_WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2benchmark"})
+"""Classes whose ids are their own only within their parents."""
+
 LINKS: Final = 10_000, 64
 """How many links of one to another a source may have, and how many more for each of its entries."""
 
@@ -77,21 +85,31 @@ these: each queue repeats those of its share and endpoint. An honest queue has s
 
 
 def link(
-    kinds: Mapping[str, list[Record]], report: Report, rules: frozenset[str] = frozenset()
+    kinds: Mapping[str, list[Record]],
+    policies: Policies,
+    report: Report,
+    rules: frozenset[str] = frozenset(),
 ) -> Snapshot:
     """Link records; what fails is reported.
 
     Args:
         kinds: the records of each class of `IDS`.
+        policies: who may use which of their shares.
         report: called with an `Issue` for each key that leads nowhere, and each limit.
         rules: ids of the cleaning rules that are on; ``clean.benchmark`` is applied here.
     """
     if not any(kinds[kind] for kind in IDS):
         return Snapshot((), (), (), ())
-    known = {kind: list(unique(kinds[kind], report)) for kind in IDS}
+
+    def distinct(kind: str) -> list[Record]:
+        if kind in HOLDERS:
+            return unique(kinds[kind], report, home, lambda a, b: agreeing(a, b, kind, report))
+        return unique(kinds[kind], report, home)
+
+    known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
     some, each = LINKS
     most = some + each * sum(map(len, known.values()))
-    return _Linker(known, report, rules, Allowance(most, "links", report)).all()
+    return _Linker(known, policies, report, rules, Allowance(most, "links", report)).all()
 
 
 def _short(name: str) -> str:
@@ -104,6 +122,7 @@ class _Linker:
     """The records of one snapshot by class, and how they hang together."""
 
     kinds: Mapping[str, list[Record]]
+    policies: Policies
     report: Report
     rules: frozenset[str]
     links: Allowance
@@ -133,7 +152,6 @@ class _Linker:
         managers = self._by_service("Manager")
         endpoints = self._by_service("Endpoint")
         shares = self._by_service("Share")
-        policies = self._policies()
         close = Close.of(self.kinds, elements, self.report)
         for service in self.kinds["glue2computingservice"]:
             key = service.id.lower()
@@ -146,7 +164,7 @@ class _Linker:
             jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
             treated = shares.pop(key, [])
             weighed = chain.from_iterable(
-                self._pairs(service, manager, jobs, share, policies) for share in treated
+                self._pairs(service, manager, jobs, share) for share in treated
             )
             some, each = VALUES
             made = self._light(weighed, some + each * (len(jobs) + len(treated)), service)
@@ -160,9 +178,9 @@ class _Linker:
                 for element, share in queues_of(group):
                     cluster = None
                     if manager is not None:
-                        its = self.links.few(hosts.get(manager.id.lower(), []), share)
+                        its = self.links.few(hosts[_place(manager)], share)
                         subs = self._hosts_of(share, its)
-                        place = (manager.id, *(sub.id for sub in subs))
+                        place = (*_place(manager), *(sub.id for sub in subs))
                         if place not in clusters:
                             clusters[place] = Cluster(
                                 manager.id,
@@ -184,7 +202,10 @@ class _Linker:
                 for record in records:
                     self.report(dangling(record, f"GLUE2ServiceID={key}"))
         return Snapshot(
-            tuple(sites.values()), tuple(clusters.values()), tuple(queues), tuple(elements.values())
+            tuple(sites.values()),
+            tuple(clusters.values()),
+            tuple(queues),
+            tuple(elements.values()),
         )
 
     def _domains(self) -> Iterator[tuple[Record, Facts]]:
@@ -212,69 +233,52 @@ class _Linker:
                 self.report(finding(record, "link.dangling", said))
         return grouped(records, names, "GLUE2ServiceID")
 
-    def _policies(self) -> Mapping[str, dict[str, list[Record]]]:
-        return {
-            kind: grouped(self.kinds[f"glue2{kind.lower()}policy"], (key,), ancestor)
-            for kind, key, ancestor in (
-                ("Mapping", "GLUE2MappingPolicyShareForeignKey", "GLUE2ShareID"),
-                ("Access", "GLUE2AccessPolicyEndpointForeignKey", "GLUE2EndpointID"),
-            )
-        }
-
-    def _subclusters(self) -> dict[str, list[tuple[str, SubCluster]]]:
+    def _subclusters(self) -> dict[tuple[str, str], list[tuple[str, SubCluster]]]:
         """The sets of hosts of each manager, with the id by which shares call them."""
-        resource = "GLUE2ResourceID"
-        marks_of = grouped(
-            self.kinds["glue2benchmark"],
-            ("GLUE2BenchmarkExecutionEnvironmentForeignKey",),
-            resource,
+        resource, by = "GLUE2ResourceID", "GLUE2ManagerID"
+        marks, tags = self.kinds["glue2benchmark"], self.kinds["glue2applicationenvironment"]
+        marks_of = Children.by_keys(
+            marks, ("GLUE2BenchmarkExecutionEnvironmentForeignKey",), resource
         )
-        general = grouped(
-            self.kinds["glue2benchmark"],
-            ("GLUE2BenchmarkComputingManagerForeignKey",),
-            "GLUE2ManagerID",
+        general = Children.by_keys(marks, ("GLUE2BenchmarkComputingManagerForeignKey",), by)
+        applications = Children.by_keys(
+            tags, ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",), by
         )
-        applications = grouped(
-            self.kinds["glue2applicationenvironment"],
-            ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",),
-            "GLUE2ManagerID",
-        )
-        managers = {m.id.lower(): m for m in self.kinds["glue2computingmanager"]}
-        found: dict[str, list[tuple[str, SubCluster]]] = {}
         names = (
             "GLUE2ResourceManagerForeignKey",
             "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
         )
-        environments = grouped(self.kinds["glue2executionenvironment"], names, "GLUE2ManagerID")
-        for key, records in environments.items():
-            manager = managers.get(key)
-            tagged = _by_environment(applications.get(key, []))
-            most = max(TAGS, EACH * (len(records) + len(applications.get(key, []))))
+        environments = Children.by_keys(self.kinds["glue2executionenvironment"], names, by)
+        found: dict[tuple[str, str], list[tuple[str, SubCluster]]] = {}
+        for manager in self.kinds["glue2computingmanager"]:
+            records, its = environments.of(manager), applications.of(manager)
+            tagged = _by_environment(its)
+            most = max(TAGS, EACH * (len(records) + len(its)))
             room = Allowance(most, "applications on the hosts of a manager", self.report)
+            subs = found[_place(manager)] = []
             for record in records:
-                if manager is None:
-                    self.report(dangling(record, f"GLUE2ManagerID={key}"))
-                    continue
-                tags = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
-                tags = room.few(tags, record)
-                its = marks_of.get(record.id.lower()) or general.get(key, [])
-                speeds = self.links.few(its, record)
+                chosen = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
+                chosen = room.few(chosen, record)
+                speeds = self.links.few(marks_of.of(record) or general.of(manager), record)
                 values = translate.subcluster(
-                    record, manager, speeds, tags, report=self.report, rules=self.rules
+                    record, manager, speeds, chosen, report=self.report, rules=self.rules
                 )
                 values["GLUE2"] = ClassAd(
                     {
                         "ExecutionEnvironment": self.nested(record),
                         "Benchmark": [self.nested(speed) for speed in speeds],
-                        "ApplicationEnvironment": [self.nested(tag) for tag in tags],
+                        "ApplicationEnvironment": [self.nested(tag) for tag in chosen],
                     }
                 )
-                sub = SubCluster(record.id, values)
-                found.setdefault(key, []).append((record.id.lower(), sub))
-        for key, manager in managers.items():
-            if key not in found:
+                subs.append((record.id.lower(), SubCluster(record.id, values)))
+            if not subs:
                 said = "no execution environment, so nothing is known of its hosts"
                 self.report(finding(manager, "link.no-subcluster", said))
+        known = {manager.id.lower() for manager in self.kinds["glue2computingmanager"]}
+        for key, records in environments:
+            if key not in known:
+                for record in records:
+                    self.report(dangling(record, f"GLUE2ManagerID={key}"))
         return found
 
     def _hosts_of(self, share: Record, hosts: Sequence[tuple[str, SubCluster]]) -> list[SubCluster]:
@@ -317,7 +321,6 @@ class _Linker:
         manager: Record | None,
         endpoints: Mapping[str, Record],
         share: Record,
-        policies: Mapping[str, dict[str, list[Record]]],
     ) -> Iterator[tuple[int, Pair]]:
         """Each endpoint with a share, and the number of values that the pair is made of."""
         names = (
@@ -333,13 +336,17 @@ class _Linker:
             said = "no endpoint takes its jobs; it goes by its own id"
             self.report(finding(share, "link.no-endpoint", said))
             chosen = [None]
-        mapping = policies["Mapping"].get(share.id.lower(), [])
+        key = service.id.lower()
+        mapping = self.policies.records("Mapping", share, key)
         for endpoint in chosen:
-            access = policies["Access"].get(endpoint.id.lower(), []) if endpoint else []
+            access = self.policies.records("Access", endpoint, key)
             mapped, admitted = self.links.few(mapping, share), self.links.few(access, share)
+            rules = self.policies.rules(share, endpoint, key, mapped, admitted)
+            if endpoint is None and wanted:
+                rules = [CLOSED]  # what its endpoint has no say in
             parts = (endpoint, share, manager, *mapped, *admitted)
             size = sum(self._size(part) for part in parts if part is not None)
-            values = translate.queue(endpoint, share, manager, mapped, admitted)
+            values = translate.queue(endpoint, share, manager, rules)
             values["GLUE2"] = ClassAd(
                 {
                     "Computing": ClassAd(
@@ -353,6 +360,11 @@ class _Linker:
                 }
             )
             yield size, Pair(translate.ce_id(endpoint, share, manager), share, values)
+
+
+def _place(record: Record) -> tuple[str, str]:
+    """The service and the id of a record."""
+    return home(record), record.id.lower()
 
 
 def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:

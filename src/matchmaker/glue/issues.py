@@ -21,6 +21,7 @@ ERRORS: Final = frozenset(
         "osg": "no-catalog entry",
         "typed": "mismatch",
         "clean": "access-rule stale",
+        "access": "conflict damaged none",
         "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
         "source": "duplicate",
     }.items()
@@ -128,6 +129,10 @@ class Issues:
             self.beyond[issue.rule] += issue.count
         else:
             self.kept.append(issue)
+
+    def partial(self) -> bool:
+        """Whether one says that the source was not read to its end."""
+        return any(issue.partial for issue in self.kept)
 
     def all(self) -> tuple[Issue, ...]:
         """What was kept, and for each rule that went beyond the limit an issue with the number."""

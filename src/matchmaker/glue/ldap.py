@@ -28,6 +28,7 @@ from matchmaker.glue.messages import (
     search_request,
     start_tls_request,
 )
+from matchmaker.glue.schema import decides_access
 from matchmaker.glue.wire import Wire, connect
 
 ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
@@ -343,8 +344,7 @@ class _Search:
                 return None
             if isinstance(said, Found):
                 self.count += 1
-                if (entry := _entry(said, self.report, self.bounds.value)) is not None:
-                    yield entry
+                yield _entry(said, self.report, self.bounds.value)
             else:
                 self.elsewhere += 1
                 text = "a part is elsewhere, referrals are not followed"
@@ -364,23 +364,25 @@ def _refusal(end: End) -> str:
     return f"the server refuses ({end})"
 
 
-def _entry(found: Found, report: Report, limit: int) -> Entry | None:
-    """An entry as text, less the values that are too long or too many; None: its name is."""
+def _entry(found: Found, report: Report, limit: int) -> Entry:
+    """An entry as text, less the values that are too long or too many; also its name may be."""
     dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
     if len(found.dn) > limit:
-        said = f"an entry whose name has {len(found.dn)} bytes, skipped; at most {limit} are read"
+        said = f"an entry whose name has {len(found.dn)} bytes; at most {limit} are read"
         report(Issue("ldap.value-limit", said, raw=excerpt(dn)))
-        return None
+        dn = ""
     pairs: list[tuple[str, str]] = []
     for name, values in found.attributes:
         for value in values:
             if len(pairs) == VALUES_LIMIT:
                 said = f"an entry of more than {VALUES_LIMIT} values; the others are not read"
                 report(Issue("ldap.value-limit", said, dn=dn))
-                return Entry(dn, Attributes(pairs))
+                return Entry(dn, Attributes(pairs), damaged=True)
             if len(value) > limit:
                 said = f"a value of {len(value)} bytes, skipped; at most {limit} are read"
                 report(Issue("ldap.value-limit", said, dn=dn, attribute=name))
+                if decides_access(name):
+                    pairs.append((name, ""))
                 continue
             try:
                 text = value.decode("utf-8")
@@ -388,5 +390,6 @@ def _entry(found: Found, report: Report, limit: int) -> Entry | None:
                 text = value.decode("latin-1")
                 said = "not UTF-8, read as Latin-1"
                 report(Issue("ldap.encoding", said, dn=dn, attribute=name, raw=text[:200]))
+                text = "" if decides_access(name) else text
             pairs.append((name, text))
-    return Entry(dn, Attributes(pairs))
+    return Entry(dn, Attributes(pairs), damaged=not dn)

@@ -23,10 +23,20 @@ from typing import IO, TypeAlias, cast
 
 import attrs
 
-from matchmaker.glue.blocks import LINE_LIMIT, Blocks, Readable, Unpacked, lines_of
+from matchmaker.glue.access import like_a_rule
+from matchmaker.glue.blocks import (
+    LINE_LIMIT,
+    MAX_SIZE,
+    Blocks,
+    Bounded,
+    Readable,
+    Room,
+    Unpacked,
+    lines_of,
+)
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.schema import name_within
+from matchmaker.glue.schema import attribute, decides_access, name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
 
@@ -44,6 +54,7 @@ _NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\
 # Comments and empty lines.
 _BEFORE = re.compile(rb"(?:#[^\n]*+(?:\n [^\n]*+)*+(?:\n|\Z)|\n)*+")
 _KEPT_NAMES = 10_000
+_IDENTIFYING = {"objectclass", "gluevoviewlocalid", "glueceuniqueid", "glue2policyid"}
 _MARK = b"\xef\xbb\xbf"
 _PAIRS_LIMIT = 64  # on one line: a whole entry that lost its newlines has some forty
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
@@ -57,20 +68,21 @@ class _Line:
     text: bytes | None
 
 
-def read_entries(source: Source, report: Report) -> Iterator[Entry]:
+def read_entries(source: Source, report: Report, max_size: int | None = None) -> Iterator[Entry]:
     """Read the entries of an LDIF source, one at a time, in constant memory.
 
     Args:
         source: a path, an open file (bytes or text), or an iterable of lines. A file of bytes may
             be packed by gzip.
         report: called with an `Issue` for each line that was mended or skipped.
+        max_size: bytes that are read at most, counted after unpacking; `MAX_SIZE` if not given.
 
     Yields:
         Each entry that has a name, in the order of the source.
 
     Raises:
         OSError: where the file cannot be read.
-        ValueError: where it is packed by gzip, and damaged.
+        ValueError: where it is packed by gzip, and damaged, and for a source that is too large.
 
     >>> issues = []
     >>> lines = ["dn: GlueCEUniqueID=a,o=grid,", "GlueCEName: qGlueCEStateFreeCPUs: 7", "stray"]
@@ -80,22 +92,51 @@ def read_entries(source: Source, report: Report) -> Iterator[Entry]:
     >>> [issue.rule for issue in issues]
     ['ldif.dn-comma', 'ldif.missing-newline', 'ldif.no-colon']
     """
+    for entry in read_all(source, report, max_size):
+        if entry.dn:
+            yield entry
+
+
+def read_all(source: Source, report: Report, max_size: int | None = None) -> Iterator[Entry]:
+    """Reads entries as `read_entries` does, and also those that lost their names.
+
+    An entry is ``damaged`` where a line in it or right behind it could not be read.
+    """
     if isinstance(source, (bytes, bytearray)):
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
+    room = Room(max_size if max_size is not None else MAX_SIZE)
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            yield from _read(Blocks(Unpacked(file).read), report)
+            yield from _whole(_read(Blocks(Bounded(Unpacked(file), room).read), room, report))
     elif not isinstance(source, Iterable) or hasattr(source, "read"):
-        yield from _read(Blocks(Unpacked(cast("Readable", source)).read), report)
+        file_read = Bounded(Unpacked(cast("Readable", source)), room).read
+        yield from _whole(_read(Blocks(file_read), room, report))
     else:
-        yield from _entries(_unfolded(enumerate(lines_of(source), 1), report), report)
+        lines = room.objects(lines_of(source, room))
+        yield from _whole(_entries(_unfolded(enumerate(lines, 1), report), report))
 
 
-def _read(blocks: Blocks, report: Report) -> Iterator[Entry]:
+def _whole(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Entries; one is damaged where lines without a name follow, which may have been its own."""
+    before: Entry | None = None
+    for entry in entries:
+        if not entry.dn and before is not None:
+            before = attrs.evolve(before, damaged=True)
+        if entry.dn or entry.attributes:
+            if before is not None:
+                yield before
+            before = entry
+    if before is not None:
+        yield before
+
+
+def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
     """The entries of blocks: of a sound one in one go, of another line by line."""
     number = 1
     names = _Names()
     for block in blocks:
+        number += blocks.skipped()
+        room.take()
         if isinstance(block, bytes):
             if (taken := _taken(block, number, names)) is not None:
                 entry, number = taken
@@ -105,7 +146,7 @@ def _read(blocks: Blocks, report: Report) -> Iterator[Entry]:
             lines: Iterable[bytes | None] = [*block.split(b"\n"), b""]
         else:
             lines = block
-        counted = _Counted(lines, number)
+        counted = _Counted(room.objects(lines), number)
         yield from _entries(_unfolded(counted, report), report)
         number = counted.number
 
@@ -193,6 +234,7 @@ def _unfolded(lines: Iterable[tuple[int, bytes | None]], report: Report) -> Iter
                 text = line.decode("utf-8", "backslashreplace")
                 said = "a continuation of nothing, skipped"
                 report(_issue("ldif.folding", said, number, "", text))
+                yield _Line(number, None)
             elif (size := size + len(line)) <= LINE_LIMIT:
                 parts.append(line[1:])
             continue
@@ -227,8 +269,12 @@ def _entries(lines: Iterator[_Line], report: Report) -> Iterator[Entry]:
             yield from group.finish()
             continue
         if line.text is None:
+            group.damaged = True
             continue
         for name, value in _pairs(line, group.dn, report):
+            if value is None:
+                group.lose(line.number, name)
+                continue
             if name.lower() != "dn":
                 group.add(line.number, name, value)
                 continue
@@ -236,6 +282,7 @@ def _entries(lines: Iterator[_Line], report: Report) -> Iterator[Entry]:
                 said = "no empty line before it"
                 report(_issue("ldif.missing-blank", said, line.number, value, ""))
                 yield from group.finish()
+                group.unparted = True
             group.begin(line.number, value)
     yield from group.finish()
 
@@ -251,6 +298,8 @@ class _Group:
     started: bool = False
     changes: bool = False
     cut: bool = False
+    damaged: bool = False
+    unparted: bool = False
     pairs: list[tuple[str, str]] = attrs.Factory(list)
 
     def begin(self, number: int, dn: str) -> None:
@@ -270,7 +319,10 @@ class _Group:
             if name.lower() != "version":
                 said = "belongs to no entry, skipped"
                 self.report(_issue("ldif.no-dn", said, number, "", name, value))
-            return
+            self.line = self.line or number
+            self.damaged = self.damaged or name[:4].lower() == "glue" or like_a_rule(value)
+            if not decides_access(name) and name.lower() not in _IDENTIFYING:
+                return
         if name.lower() == "changetype":
             self.changes = value.strip().lower() != "add"
             return
@@ -278,23 +330,37 @@ class _Group:
         if self.size <= ENTRY_LIMIT and len(self.pairs) < VALUES_LIMIT:
             self.pairs.append((name, value))
         elif not self.cut:
-            self.cut = True
+            self.cut = self.damaged = True
             said = f"attributes beyond {ENTRY_LIMIT} bytes or {VALUES_LIMIT} values skipped"
             self.report(Issue("ldif.entry-limit", said, number, self.dn))
+
+    def lose(self, number: int, name: str) -> None:
+        """Notes a value that cannot be read, or a whole line where its name is empty."""
+        if decides_access(name):
+            self.add(number, name, "")
+        elif not name or attribute(name) is None:
+            self.damaged = True
 
     def finish(self) -> Iterator[Entry]:
         if self.changes:
             said = "a change, not an entry, skipped"
             self.report(Issue("ldif.change", said, self.line, self.dn))
-        elif self.started and self.dn:
-            yield Entry(self.dn, Attributes(self.pairs), self.line)
+        elif self.dn:
+            if self.unparted and not any(name.lower() == "objectclass" for name, _ in self.pairs):
+                yield Entry("", Attributes(), self.line, damaged=True)  # these were the last one's
+            yield Entry(self.dn, Attributes(self.pairs), self.line, self.damaged)
+        elif self.pairs or self.damaged:
+            yield Entry("", Attributes(self.pairs), self.line, damaged=True)
         self.dn, self.line, self.size, self.pairs = "", 0, 0, []
-        self.started = self.changes = self.cut = False
+        self.started = self.changes = self.cut = self.damaged = self.unparted = False
 
 
-def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str]]:
-    """The attributes and values on one line: one, unless newlines went missing."""
-    text = _decoded(line.text or b"", line.number, dn, "", report)
+def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | None]]:
+    """The attributes and values on one line: one, unless newlines went missing.
+
+    A value is None where it cannot be read, and its name is empty where that cannot be either.
+    """
+    text, sound = _decoded(line.text or b"", line.number, dn, "", report)
     for count in range(_PAIRS_LIMIT + 1):
         if not text:
             return
@@ -303,10 +369,12 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str]]:
             rule = "ldif.no-colon" if not colon else "ldif.bad-name"
             said = "no colon, skipped" if not colon else "no name before the colon, skipped"
             report(_issue(rule, said, line.number, dn, text))
+            yield "", None
             return
         if count == _PAIRS_LIMIT:
             said = f"more than {_PAIRS_LIMIT} attributes on a line, the rest skipped"
             report(_issue("ldif.line-limit", said, line.number, dn, text))
+            yield "", None
             return
         name, text = name.strip(" \t"), ""
         if (split := name_within(rest)) is not None:
@@ -314,9 +382,8 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str]]:
             report(_issue("ldif.missing-newline", said, line.number, dn, name, rest))
             rest, text = rest[:split].rstrip(), rest[split:]
         value = _value(rest, name, line.number, dn, report)
-        if value is not None:
-            yield name, value
-            dn = value if count == 0 and name.lower() == "dn" else dn
+        yield name, value if sound or not decides_access(name) else None
+        dn = value if value and count == 0 and name.lower() == "dn" else dn
 
 
 def _value(rest: str, name: str, number: int, dn: str, report: Report) -> str | None:
@@ -339,18 +406,19 @@ def _value(rest: str, name: str, number: int, dn: str, report: Report) -> str | 
             return None
         said = "base64 with wrong padding, mended"
         report(_issue("ldif.base64", said, number, dn, name, text))
-    return _decoded(data, number, dn, name, report)
+    value, sound = _decoded(data, number, dn, name, report)
+    return value if sound or not decides_access(name) else None
 
 
-def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> str:
-    """UTF-8, else Latin-1, which loses no byte."""
+def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> tuple[str, bool]:
+    """UTF-8, else Latin-1, which loses no byte; and whether it was UTF-8."""
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8"), True
     except UnicodeDecodeError:
         text = data.decode("latin-1")
         said = "not UTF-8, read as Latin-1"
         report(_issue("ldif.encoding", said, number, dn, name, text))
-        return text
+        return text, False
 
 
 def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue:

@@ -7,7 +7,7 @@ is what goes beyond an `Allowance`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -150,17 +150,36 @@ def parent_id(record: Record, target: str) -> str:
     return (keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")).lower()
 
 
-def unique(records: Iterable[Record], report: Report) -> Iterator[Record]:
-    """Records with an id of their own; the first of several stays."""
-    seen: set[str] = set()
+def home(record: Record) -> str:
+    """The service of GLUE 2.0 that a record's name puts it under, in lower case; empty for none."""
+    return rdns(record.entry.dn).get("glue2serviceid", "").lower()
+
+
+def unique(
+    records: Iterable[Record],
+    report: Report,
+    parent: Callable[[Record], str] = lambda record: "",
+    merge: Callable[[Record, Record], Record] = lambda first, second: first,
+) -> list[Record]:
+    """Records that have an id: the first of several with one id under one parent.
+
+    Args:
+        records: of one class.
+        report: called with an `Issue` for each that is left out.
+        parent: what an id must be unique in; the whole source if not given.
+        merge: makes one of the first and another of the same id.
+    """
+    kept: dict[tuple[str, str], Record] = {}
     for record in records:
+        key = parent(record), record.id.lower()
         if not record.id:
             report(finding(record, "link.no-id", "no id, skipped"))
-        elif record.id.lower() in seen:
-            report(finding(record, "link.duplicate", "its id came before, skipped", record.id))
+        elif (first := kept.get(key)) is None:
+            kept[key] = record
         else:
-            seen.add(record.id.lower())
-            yield record
+            report(finding(record, "link.duplicate", "its id came before, skipped", record.id))
+            kept[key] = merge(first, record)
+    return list(kept.values())
 
 
 def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
@@ -213,3 +232,40 @@ def grouped(
         for key in keys_of(record, names, ancestor):
             made.setdefault(key, []).append(record)
     return {key: by_id(group) for key, group in made.items()}
+
+
+class Children:
+    """Records by what they are of, whose id is its own only within its service.
+
+    Args:
+        records: with the ids, in lower case, of what each is of, and of the service that it is in.
+    """
+
+    __slots__ = ("_by_id", "_by_place")
+
+    def __init__(self, records: Iterable[tuple[str, str, Record]]) -> None:
+        self._by_id: dict[str, list[Record]] = {}
+        self._by_place: dict[tuple[str, str], list[Record]] = {}
+        for ident, service, record in records:
+            self._by_id.setdefault(ident, []).append(record)
+            self._by_place.setdefault((service, ident), []).append(record)
+
+    @classmethod
+    def by_keys(cls, records: Iterable[Record], names: Sequence[str], ancestor: str) -> Children:
+        """Records by the ids that their keys name, or without a key by their place in the tree."""
+        return cls((key, home(r), r) for r in records for key in keys_of(r, names, ancestor))
+
+    def of(self, parent: Record, service: str | None = None) -> list[Record]:
+        """What is of a record, by id: what stands in its service, and what stands in none."""
+        place = home(parent) if service is None else service
+        return by_id(self.at(place, parent.id.lower()))
+
+    def at(self, service: str, ident: str) -> list[Record]:
+        """What is of an id in a service; where no service is given, of the id anywhere."""
+        if not service:
+            return self._by_id.get(ident, [])
+        return [*self._by_place.get((service, ident), ()), *self._by_place.get(("", ident), ())]
+
+    def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
+        """The ids and all that is of each."""
+        return iter(self._by_id.items())

@@ -11,9 +11,9 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Value
+from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.access import RULES
+from matchmaker.glue.access import CLOSED, RULES, is_rule
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.records import Cluster, ComputingElement, Site, Snapshot, SubCluster
 from matchmaker.glue.typed import whole
@@ -28,8 +28,14 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 
 
-def snapshot(ads: Iterable[ClassAd], report: Report) -> Snapshot:
-    """The records of CEs; ads without a catalogue, and entries that are no ads, are reported."""
+def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> Snapshot:
+    """The records of CEs; ads without a catalogue, and entries that are no ads, are reported.
+
+    Args:
+        ads: of CEs.
+        report: called with an `Issue` for each of these.
+        open_: whether a queue without ``AllowedVOs`` is open to all.
+    """
     sites: dict[str, Site] = {}
     clusters: dict[str, Cluster] = {}
     queues: dict[str, ComputingElement] = {}
@@ -44,7 +50,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> Snapshot:
         site_id = first_text(ad, ("OSG_ResourceGroup", "OSG_Resource")) or ""
         if site_id:
             sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
-        for queue, sub in _queues(ad, host, listed, report):
+        for queue, sub in _queues(ad, host, listed, report, open_=open_):
             if queue.id in queues:
                 said = "a queue of this id came before, skipped"
                 report(Issue("link.duplicate", said, raw=queue.id))
@@ -56,7 +62,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> Snapshot:
 
 
 def _queues(
-    ad: ClassAd, host: str, listed: Iterable[Value], report: Report
+    ad: ClassAd, host: str, listed: Iterable[Value], report: Report, *, open_: bool
 ) -> Iterator[tuple[ComputingElement, SubCluster]]:
     systems = ad.eval("OSG_BatchSystems")
     lrms = systems.split(",")[0].strip().lower() if isinstance(systems, str) else "condor"
@@ -77,7 +83,14 @@ def _queues(
             values["GlueCEPolicyMaxWallClockTime"] = wall
         vos = entry.eval("AllowedVOs")
         if isinstance(vos, list):
-            values[RULES] = [f"VO:{vo}" for vo in vos if isinstance(vo, str)]
+            rules = (f"VO:{vo}" for vo in vos)
+            values[RULES] = [rule if is_rule(rule) else CLOSED for rule in rules]
+        elif open_ and vos is UNDEFINED:
+            values[RULES] = ["ALL"]
+        else:
+            values[RULES] = []
+            said = "no AllowedVOs: it admits nobody"
+            report(Issue("access.none", said, raw=f"{host}: {name}"))
         hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
         for theirs, ours in _NAMES.items():
             if (value := _number(entry, theirs)) is not None:

@@ -38,7 +38,8 @@ def place(
             makes ``CEid``, as the gLite broker reads it.
         site: the name of the site.
         vos: whom the queues admit: virtual organisations, VOMS groups and roles, which begin with a
-            slash, or whole rules. None of them leaves the queues open.
+            slash, or whole rules. Without any the ads have no rule: they are
+            open, and GLUE 2.0 publishes that; GLUE 1.3 has no word for it.
 
     Raises:
         ValueError: for another endpoint, for what is no rule, and for a queue that has no

@@ -337,4 +337,5 @@ def _share(
     yield writer.entry(dn, "GLUE2ComputingShare", shown, more, other)
     if RULES in values:
         writer.access(dn, values[RULES])
-    yield from policy(writer, dn, ident, texts(values.get(RULES)))
+    # An ad without rules is open.
+    yield from policy(writer, dn, ident, texts(values.get(RULES, ["ALL"])))

@@ -226,6 +226,16 @@ def scope(name: str) -> str:
     return "unknown" if found is None else found.scope
 
 
+def decides_access(name: str) -> bool:
+    """Whether an attribute holds rules of access, or a key that leads from or to them.
+
+    >>> [decides_access(name) for name in ("GLUE2PolicyRule", "GlueChunkKey", "GlueCEName")]
+    [True, True, False]
+    """
+    folded = name.lower()
+    return folded.endswith(("foreignkey", "chunkkey", "accesscontrolbaserule", "policyrule"))
+
+
 # The longest name of either schema has 57 letters. The bound keeps the search linear; each begins
 # with plain letters, which are searched for fast.
 _NAMED = tuple(

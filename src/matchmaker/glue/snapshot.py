@@ -7,17 +7,30 @@ the two for a queue, and one description is enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
+import attrs
+
 from matchmaker.classad import Value
 from matchmaker.glue import glue13, glue20
+from matchmaker.glue.access import differ
+from matchmaker.glue.admission import (
+    HOLDERS,
+    agreeing,
+    all_rules,
+    closed,
+    damage,
+    kind_of_damaged,
+    restricted,
+)
 from matchmaker.glue.clean import DEFAULT_RULES, check_rules
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.linking import Record, normal_name, rdns
-from matchmaker.glue.records import Snapshot
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.linking import Record, finding, normal_name, rdns
+from matchmaker.glue.policies20 import Policies
+from matchmaker.glue.records import ComputingElement, Snapshot
 from matchmaker.glue.typed import values
 from matchmaker.glue.weighing import fitting
 
@@ -31,46 +44,98 @@ def build(
     report: Report,
     rules: frozenset[str] = DEFAULT_RULES,
     now: datetime | None = None,
+    *,
+    open_: bool = False,
+    broken_off: Callable[[], bool] = lambda: False,
 ) -> Snapshot:
     """Clean and link the entries of an information system.
 
     Args:
-        entries: from `ldif.read_entries`, an LDAP search or another reader, in any order.
+        entries: from `ldif.read_all`, an LDAP search or another reader, in any order.
         report: called with an `Issue` for each value cleaned and each link that fails.
         rules: ids of the cleaning rules that are on.
         now: the time by which entries are fresh or stale, now if not given.
+        open_: whether a queue that publishes no rule of access is open to all.
+        broken_off: asked behind the last entry: whether the source ended too early.
 
     Raises:
         ValueError: for an id that no cleaning rule has.
     """
     check_rules(rules)
     kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
-    seen: set[str] = set()
+    seen: dict[str, tuple[str, int]] = {}
+    others: set[str] = set()
     now = now or datetime.now(UTC)
-    for entry in entries:
-        kind = _kind(entry)
+    for entry, kind in map(_classed, entries):
         if kind is None:
+            others |= _other(entry)
             continue
-        if (name := normal_name(entry.dn)) in seen:
+        name = normal_name(entry.dn)
+        came = seen.get(name) if name else None
+        if came is not None:
             said = "an entry of this name came before, skipped"
             report(Issue("link.duplicate", said, entry.line, entry.dn))
+            if kind not in HOLDERS or kind != came[0]:
+                continue
+        record = _record(entry, kind, report, rules, now)
+        if came is not None:
+            first = kinds[kind][came[1]]
+            kinds[kind][came[1]] = agreeing(first, record, kind, report)
             continue
-        seen.add(name)
-        found = values(entry, report, rules, now)
-        ident = _ident(entry, found.get(_IDS[kind]), kind)
-        place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
-        kinds[kind].append(Record(place, ident, found))
-    linked = joined(glue13.link(kinds, report), glue20.link(kinds, report, rules))
+        seen[name] = kind, len(kinds[kind])
+        kinds[kind].append(record)
+    policies = Policies.of(kinds, others, report, broken_off=broken_off(), open_=open_)
+    old = glue13.link(kinds, report, open_=open_)
+    linked = joined(old, glue20.link(kinds, policies, report, rules), agree=report)
     return fitting(linked, sum(map(len, kinds.values())), report)
 
 
-def joined(first: Snapshot, second: Snapshot, report: Report | None = None) -> Snapshot:
+def _classed(entry: Entry) -> tuple[Entry, str | None]:
+    """An entry with its class; it is damaged where classes and name contradict each other."""
+    kind = _kind(entry)
+    if kind is not None and kind not in HOLDERS:
+        return entry, kind
+    if kind is not None and entry.dn[: len(_IDS[kind])].lower() == _IDS[kind].lower():
+        return entry, kind
+    meant = kind_of_damaged(entry) or kind
+    return (entry if meant is None else attrs.evolve(entry, damaged=True)), meant
+
+
+def _record(
+    entry: Entry, kind: str, report: Report, rules: frozenset[str], now: datetime
+) -> Record:
+    """An entry with its values; one that decides on access and is damaged denies everybody."""
+    found = values(entry, report, rules, now)
+    ident = _ident(entry, found.get(_IDS[kind]), kind)
+    place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
+    record = Record(place, ident, found)
+    if kind in HOLDERS and (wrong := damage(entry, kind, _IDS[kind])):
+        said = f"{wrong}; what is lost might deny, so nobody is admitted"
+        report(finding(record, "access.damaged", said, ident))
+        return closed(record, HOLDERS[kind])
+    return record
+
+
+def _other(entry: Entry) -> set[str]:
+    """The ids of a share or an endpoint that is of no class that is linked."""
+    first = entry.dn.partition("=")[0].strip().lower()
+    return {rdns(entry.dn)[first]} if first in ("glue2endpointid", "glue2shareid") else set()
+
+
+def joined(
+    first: Snapshot,
+    second: Snapshot,
+    report: Report | None = None,
+    agree: Report | None = None,
+) -> Snapshot:
     """The records of two snapshots; where both have one of a kind and id, that of the first.
 
     Args:
         first: whose records stay.
         second: whose records are added.
         report: called with ``source.duplicate`` for each queue and storage element left out.
+        agree: given where both are of one source: a queue then admits whom both descriptions admit,
+            and this is called with ``access.conflict`` where they differ.
 
     >>> from matchmaker.glue.records import StorageElement
     >>> one = Snapshot((), (), (), (StorageElement("se.S.grid", {}),))
@@ -79,12 +144,30 @@ def joined(first: Snapshot, second: Snapshot, report: Report | None = None) -> S
     >>> [se.id for se in joined(one, other, issues.append).storage_elements], len(issues)
     (['se.S.grid'], 1)
     """
+    queues = first.computing_elements
+    if agree is not None:
+        queues = tuple(_agreed(queues, second.computing_elements, agree))
     return Snapshot(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
-        _both(first.computing_elements, second.computing_elements, report),
+        _both(queues, second.computing_elements, report),
         _both(first.storage_elements, second.storage_elements, report),
     )
+
+
+def _agreed(
+    queues: Iterable[ComputingElement], others: Iterable[ComputingElement], report: Report
+) -> Iterator[ComputingElement]:
+    """Queues, which admit only whom also those of the same ids among others admit."""
+    known = {ce.id.lower(): all_rules(ce) for ce in others}
+    for ce in queues:
+        theirs = known.get(ce.id.lower())
+        if theirs is None or not differ(all_rules(ce), theirs):
+            yield ce
+            continue
+        said = "GLUE 1.3 and 2.0 differ in its rules of access; what only one admits is refused"
+        report(Issue("access.conflict", said, raw=excerpt(ce.id)))
+        yield restricted(ce, theirs)
 
 
 class _Named(Protocol):
@@ -117,10 +200,13 @@ def _ident(entry: Entry, published: Value | None, kind: str) -> str:
 
 
 def _kind(entry: Entry) -> str | None:
-    """The class of an entry that is linked, from its objectClass or else from its name."""
+    """The class of an entry that is linked, from its objectClass or else from its name.
+
+    None too for several classes, one of which holds rules of access.
+    """
     named = {name.strip().lower() for name in entry.attributes.get("objectClass", ())}
-    for kind in _IDS:
-        if kind in named:
-            return kind
+    found = [kind for kind in _IDS if kind in named]
+    if found:
+        return found[0] if len(found) == 1 or HOLDERS.keys().isdisjoint(found) else None
     attribute = entry.dn.partition("=")[0].strip().lower()
     return None if named else _NAMED_BY.get(attribute)

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.access import RULES, both, denies, vo_of
+from matchmaker.glue.access import POLICY_RULE, RULES, denies, vo_of
 from matchmaker.glue.clean_entries import HS06, moment
 from matchmaker.glue.clean_texts import UNLIMITED
 from matchmaker.glue.issues import Issue, Report
@@ -260,10 +260,11 @@ def queue(
     endpoint: Record | None,
     share: Record,
     manager: Record | None,
-    mapping: Sequence[Record],
-    access: Sequence[Record],
+    rules: Sequence[str],
 ) -> Facts:
     """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
+
+    Its rules of access are those of the policies of share and endpoint.
 
     A share that says when it was made and for how long that holds gives ``update_time`` and
     ``expiry_time`` (seconds), as an ad of the founding talk has them; then it is not believed.
@@ -290,9 +291,7 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made.take(told(share, ("GlueCE", "GlueInformationService")))
-    admitting, reaching = _rules(mapping), _rules(access)
-    if admitting is not None or reaching is not None:
-        made[RULES] = list(both(admitting, reaching))
+    made[RULES] = list[Value](rules)
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
     if created is not None and isinstance(valid, int):
@@ -311,12 +310,6 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
     if worst is None or (share is UNDEFINED and worst == "production"):
         return None if share is None and endpoint is None else UNDEFINED
     return worst.capitalize()
-
-
-def _rules(policies: Iterable[Record]) -> list[str] | None:
-    """The rules of policies; None where they publish none, not even one that was dropped."""
-    known = [policy for policy in policies if "GLUE2PolicyRule" in policy.values]
-    return [r for policy in known for r in policy.texts("GLUE2PolicyRule")] if known else None
 
 
 def storage(service: Record, totals: Sequence[Record]) -> Facts:
@@ -347,7 +340,7 @@ def areas(
         if kind == "Online":
             made.take(renamed(size.values, "GlueSAState"))
     made.take(told(share, ("GlueSA",)))
-    rules = _rules(mapping) or []
+    rules = [rule for policy in mapping for rule in policy.texts(POLICY_RULE)]
     if rules:
         made["GlueSAAccessControlBaseRule"] = list(rules)
     names = list(dict.fromkeys(vo_of(rule) or rule for rule in rules if not denies(rule)))

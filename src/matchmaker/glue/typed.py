@@ -18,6 +18,7 @@ from matchmaker.classad.cache import Cache
 from matchmaker.classad.footprint import size_of
 from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
+from matchmaker.glue.clean_texts import RULES_OF_ACCESS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.schema import Attribute, attribute
@@ -164,10 +165,10 @@ def _meant(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
 
 
 def _found(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
-    if not (text := raw.strip()):
-        return None, ()
     known = attribute(spelling)
     name = spelling if known is None else known.name
+    if not (text := raw.strip()) and name not in RULES_OF_ACCESS:
+        return None, ()
     findings: list[Finding] = []
     cleaned = clean_text(name, text, rules, findings.append)
     value = UNDEFINED if cleaned is None else typed(known, cleaned)

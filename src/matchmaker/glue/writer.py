@@ -120,9 +120,11 @@ class Writer:
     def access(self, dn: str, rules: Value) -> None:
         """Tells of rules of access that no rule can say, so that a reader will take none."""
         if rules == []:
-            said = "it admits nobody, which no rule says: published as open to all"
+            said = (
+                "it admits nobody: published without a rule, which some readers take as open to all"
+            )
         elif rules is UNDEFINED:
-            said = "whom it admits is not known: published as open to all"
+            said = "whom it admits is not known: published without a rule, to admit nobody"
         else:
             return
         self.report(Issue("publish.access", said, dn=dn, attribute=RULES))

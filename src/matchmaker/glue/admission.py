@@ -1,0 +1,162 @@
+"""What entries say of access, where a part of them is lost, repeated or contradicted.
+
+A rule that is lost might have denied anybody. So a damaged entry that holds rules of access, or
+that leads to some, denies everybody. What the rules mean is in `access`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import Value
+from matchmaker.glue.access import (
+    CLOSED,
+    POLICY_RULE,
+    RULES,
+    agreed,
+    differ,
+    like_a_rule,
+)
+from matchmaker.glue.entries import Entry
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.linking import Record, finding, rdns
+from matchmaker.glue.records import ComputingElement, Values, texts
+from matchmaker.glue.schema import attribute, classes, decides_access
+from matchmaker.glue.typed import Facts
+
+HOLDERS: Final[Mapping[str, str]] = {
+    "gluece": RULES,
+    "gluevoview": RULES,
+    "glue2accesspolicy": POLICY_RULE,
+    "glue2mappingpolicy": POLICY_RULE,
+    "glue2computingshare": POLICY_RULE,
+    "glue2computingendpoint": POLICY_RULE,
+}
+"""The classes whose entries decide on access, and the attribute that has their rules.
+
+A share and an endpoint have policies for that, and the attribute only where they are damaged."""
+
+APART: Final = frozenset({"glue2computingshare", "glue2computingendpoint"})
+"""The classes of `HOLDERS` whose rules stand in entries of policies."""
+
+_DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
+
+
+def kind_of_damaged(entry: Entry) -> str | None:
+    """The class of `HOLDERS` that an entry was of, by its name and ids; None where it was none.
+
+    For entries whose classes say none, or several, or another than the name.
+    """
+    placed = rdns(entry.dn)
+    first = next(iter(placed), "")
+    has = entry.attributes
+    if first == "glue2policyid" or (not entry.dn and "GLUE2PolicyID" in has):
+        if "GLUE2AccessPolicyEndpointForeignKey" in has or "glue2endpointid" in placed:
+            return "glue2accesspolicy"
+        return "glue2mappingpolicy"
+    for name, kind in (("GlueVOViewLocalID", "gluevoview"), ("GlueCEUniqueID", "gluece")):
+        if first == name.lower() or (not entry.dn and name in has):
+            return kind
+    part = {"glue2endpointid": "endpoint", "glue2shareid": "share"}.get(first)
+    named = {name.strip().lower() for name in has.get("objectClass", ())} - {"top"}
+    if part is None or (named and named <= classes().keys() - HOLDERS.keys()):
+        return None
+    return f"glue2computing{part}"
+
+
+def damage(entry: Entry, kind: str, named_by: str) -> str:
+    """What is wrong with an entry that decides on access; empty where nothing is.
+
+    Args:
+        entry: as it was read.
+        kind: its class, of `HOLDERS`.
+        named_by: the attribute that has its id.
+    """
+    if kind in APART and POLICY_RULE in entry.attributes:
+        return "it has a rule of access, which belongs to a policy"
+    if entry.damaged or not entry.dn:
+        return "a part of it cannot be read"
+    ids = entry.attributes.get(named_by, ())
+    if len(ids) > 1:
+        return "it has several ids"
+    placed = rdns(entry.dn)
+    named = placed.get(named_by.lower(), "").strip().lower()
+    if ids and named and next(iter(placed)) == named_by.lower() and ids[0].strip().lower() != named:
+        return "its id is not that of its name"
+    for name, values in entry.attributes.values_by_name.items():
+        if attribute(name) is None:
+            if like_a_rule("\n".join(value.strip() for value in values)):
+                return f"{name!r} is no attribute, and has a rule of access"
+        elif not decides_access(name) and any(map(_DENY.search, values)):
+            return f"{name!r} has a part of a rule of access"
+    return ""
+
+
+def closed(record: Record, rules: str) -> Record:
+    """A record that denies everybody."""
+    known = record.texts(rules)
+    return record if CLOSED in known else with_rules(record, rules, [*known, CLOSED])
+
+
+def with_rules(record: Record, name: str, rules: list[str]) -> Record:
+    """A record with other rules of access."""
+    values = Facts()
+    values.take(record.values)
+    values[name] = list[Value](rules)
+    return attrs.evolve(record, values=values)
+
+
+def agreeing(first: Record, second: Record, kind: str, report: Report) -> Record:
+    """The first of two descriptions of one thing, with those rules of access that both have.
+
+    Of a thing whose policies stand elsewhere, two that differ may be two things: it is closed.
+    """
+    rules = HOLDERS[kind]
+    ours, theirs = first.texts(rules), second.texts(rules)
+    if kind in APART and first.values != second.values:
+        theirs = (*theirs, CLOSED)
+    if not differ(ours, theirs):
+        return first
+    said = "it is described twice with different rules of access; what only one admits is refused"
+    report(finding(second, "access.conflict", said, first.id))
+    return with_rules(first, rules, agreed(ours, theirs))
+
+
+def without_policy(record: Record, more: str = "") -> Issue:
+    """The issue of a thing that has no rule of access."""
+    said = f"no rule of access{more}: it admits nobody"
+    return finding(record, "access.none", said, record.id)
+
+
+def all_rules(ce: ComputingElement) -> list[str]:
+    """The rules of access of a queue and of its views."""
+    levels = (ce.values, *(view.values for view in ce.views))
+    return list(dict.fromkeys(rule for values in levels for rule in texts(values.get(RULES))))
+
+
+def restricted(ce: ComputingElement, rules: Sequence[str]) -> ComputingElement:
+    """A queue that admits only by rules that are also among others, and denies whom those deny."""
+
+    def narrow(values: Values) -> Facts:
+        made = Facts()
+        made.take(values)
+        made[RULES] = list[Value](agreed(texts(values.get(RULES)), rules))
+        return made
+
+    views = tuple(
+        attrs.evolve(view, values=narrow(view.values)) if RULES in view.values else view
+        for view in ce.views
+    )
+    return attrs.evolve(ce, values=narrow(ce.values), views=views)
+
+
+def with_denials(ce: ComputingElement, rules: Iterable[str]) -> ComputingElement:
+    """A queue that denies also whom other rules deny; its views deny whom it denies."""
+    values = Facts()
+    values.take(ce.values)
+    values[RULES] = list[Value](dict.fromkeys([*texts(ce.values.get(RULES)), *rules]))
+    return attrs.evolve(ce, values=values)

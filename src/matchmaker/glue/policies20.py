@@ -1,0 +1,235 @@
+"""The rules of access of shares and endpoints in GLUE 2.0, which policies publish.
+
+The id of a policy is its own only within its parent: ARC repeats one under every endpoint. What a
+policy is of is said by its key and by its place in the tree; where these differ, or where it is of
+nothing that the source has, its denials count all the same. What the rules mean is in `access`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from matchmaker.glue.access import CLOSED, POLICY_RULE, both, denies
+from matchmaker.glue.admission import agreeing, closed, without_policy
+from matchmaker.glue.issues import Report
+from matchmaker.glue.linking import Children, Record, finding, home, keys_of, rdns
+from matchmaker.glue.pairs20 import takes_jobs
+
+_KINDS: Final = {
+    "Mapping": ("glue2mappingpolicy", "GLUE2MappingPolicyShareForeignKey", "GLUE2ShareID"),
+    "Access": ("glue2accesspolicy", "GLUE2AccessPolicyEndpointForeignKey", "GLUE2EndpointID"),
+}
+
+SERVICES: Final = tuple(
+    name
+    for kind in ("Share", "Endpoint", "Manager")
+    for name in (
+        f"GLUE2{kind}ServiceForeignKey",
+        f"GLUE2Computing{kind}ComputingServiceForeignKey",
+    )
+)
+"""The keys of shares, endpoints and managers to their services."""
+
+
+@attrs.frozen(slots=True)
+class _Side:
+    """The policies of shares, or those of endpoints.
+
+    Attributes:
+        of: the policies by what they are of.
+        lost: those that are of nothing in the source.
+        publishing: the services some of whose shares, or endpoints for jobs, have a policy.
+    """
+
+    of: Children
+    lost: Sequence[Record]
+    publishing: frozenset[str]
+
+
+@attrs.frozen(slots=True)
+class Policies:
+    """Who may use which share through which endpoint.
+
+    Attributes:
+        report: called with an `Issue` for what has no rule of access.
+        open: whether what has no policy is open to all.
+        broken_off: whether the source ended too early, so that any policy may be missing.
+    """
+
+    report: Report
+    open: bool
+    broken_off: bool
+    _sides: Mapping[str, _Side]
+    _services: frozenset[str]
+    _told: set[int] = attrs.field(factory=set, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        kinds: Mapping[str, list[Record]],
+        others: Iterable[str],
+        report: Report,
+        *,
+        broken_off: bool = False,
+        open_: bool = False,
+    ) -> Policies:
+        """From records by class.
+
+        Args:
+            kinds: the records, as `glue20.link` takes them.
+            others: ids of shares and endpoints that are of none of these classes.
+            report: called with an `Issue` for each contradiction.
+            broken_off: whether the source ended too early.
+            open_: whether what has no policy is open to all.
+        """
+        services = frozenset(
+            r.id.lower() for n in ("computing", "storage") for r in kinds[f"glue2{n}service"]
+        )
+        elsewhere = {ident.lower() for ident in others}
+        shares = kinds["glue2computingshare"]
+        endpoints = [e for e in kinds["glue2computingendpoint"] if takes_jobs(e)]
+        idle = [e for e in kinds["glue2computingendpoint"] if not takes_jobs(e)]
+        apart = {r.id.lower() for r in (*kinds["glue2storageshare"], *idle)} | elsewhere
+        sides = {
+            name: _side(kinds[_KINDS[name][0]], name, _Known.of(targets, apart, services), report)
+            for name, targets in (("Mapping", shares), ("Access", endpoints))
+        }
+        return cls(report, open_, broken_off, sides, services)
+
+    def records(self, kind: str, target: Record | None, service: str) -> list[Record]:
+        """The policies of a share (``Mapping``) or an endpoint (``Access``) of a service."""
+        if target is None:
+            return []
+        return self._sides[kind].of.of(target, service)
+
+    def rules(
+        self,
+        share: Record,
+        endpoint: Record | None,
+        service: str,
+        mapped: Sequence[Record],
+        admitted: Sequence[Record],
+    ) -> list[str]:
+        """The rules of access of the queue that a share at an endpoint is.
+
+        Args:
+            share: of a service.
+            endpoint: of the same; None where none is known.
+            service: its id in lower case.
+            mapped: the policies of the share, from `records`.
+            admitted: those of the endpoint.
+        """
+        ours = self._one("Mapping", share, service, mapped)
+        theirs = self._one("Access", endpoint, service, admitted)
+        if ours is None and theirs is None:
+            if self.open:
+                ours = ["ALL"]
+            else:
+                self._tell(share, "")
+        damaged = (CLOSED for part in (share, endpoint) if part and POLICY_RULE in part.values)
+        denied = [*damaged, *self._lost_denials(service)]
+        if self.broken_off:
+            denied.append(CLOSED)
+        return list(dict.fromkeys([*both(ours, theirs), *denied]))
+
+    def _one(
+        self, kind: str, target: Record | None, service: str, policies: Sequence[Record]
+    ) -> list[str] | None:
+        """The rules of one side; None where it publishes none, and leaves it to the other."""
+        known = [policy for policy in policies if POLICY_RULE in policy.values]
+        if known:
+            return [rule for policy in known for rule in policy.texts(POLICY_RULE)]
+        side = self._sides[kind]
+        if any(self._covers(policy, service) for policy in side.lost):
+            self._tell(target, ", and a policy of its service is of nothing")
+            return []
+        if policies or (target is not None and not self.open and service in side.publishing):
+            self._tell(target, ", as others of its service have")
+            return []
+        return None
+
+    def _tell(self, target: Record | None, more: str) -> None:
+        """Reports once that a share or an endpoint admits nobody."""
+        if target is not None and id(target) not in self._told:
+            self._told.add(id(target))
+            self.report(without_policy(target, more))
+
+    def _covers(self, policy: Record, service: str) -> bool:
+        """Whether a lost policy may have been of something in a service."""
+        placed = home(policy)
+        return placed == service or placed not in self._services
+
+    def _lost_denials(self, service: str) -> Iterator[str]:
+        for side in self._sides.values():
+            for policy in side.lost:
+                if self._covers(policy, service):
+                    yield from filter(denies, policy.texts(POLICY_RULE))
+
+
+@attrs.frozen(slots=True)
+class _Known:
+    """The shares or endpoints of a source.
+
+    Attributes:
+        targets: those of computing, by service and id in lower case.
+        apart: ids of others.
+        services: the ids of all services.
+    """
+
+    targets: frozenset[tuple[str, str]]
+    ids: frozenset[str]
+    apart: frozenset[str]
+    services: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, targets: Iterable[Record], apart: Iterable[str], services: frozenset[str]
+    ) -> _Known:
+        found = frozenset(
+            (service, record.id.lower())
+            for record in targets
+            for service in keys_of(record, SERVICES, "GLUE2ServiceID") or [""]
+        )
+        return cls(found, frozenset(ident for _, ident in found), frozenset(apart), services)
+
+    def place(self, policy: Record) -> str:
+        """The service that a policy stands in; empty where it is none that is known."""
+        found = home(policy)
+        return found if found in self.services else ""
+
+    def has(self, service: str, ident: str) -> bool:
+        """Whether a policy in a service, or in none, is of anything by an id."""
+        if ident in self.apart or (service, ident) in self.targets:
+            return True
+        return not service and ident in self.ids
+
+
+def _side(policies: Iterable[Record], name: str, known: _Known, report: Report) -> _Side:
+    kind, key, ancestor = _KINDS[name]
+    of: dict[tuple[str, str, str], Record] = {}
+    lost: list[Record] = []
+    for record in policies:
+        policy = record
+        placed = rdns(policy.entry.dn).get(ancestor.lower(), "").lower()
+        named = keys_of(policy, (key,), "")
+        if placed and named and named != [placed]:
+            said = "its key and its place in the tree differ; it admits nobody"
+            report(finding(policy, "access.conflict", said, "; ".join(named)))
+            policy = closed(policy, POLICY_RULE)
+        of_what = dict.fromkeys([*named, *([placed] if placed else [])])
+        service = known.place(policy)
+        if not any(known.has(service, ident) for ident in of_what):
+            lost.append(policy)
+        for ident in of_what:
+            # Where two of one id are of one thing and differ, what they agree on stays.
+            at = ident, service, policy.id.lower()
+            first = of.get(at)
+            of[at] = policy if first is None else agreeing(first, policy, kind, report)
+    children = Children((ident, service, policy) for (ident, service, _), policy in of.items())
+    publishing = frozenset(
+        service for service, ident in known.targets if children.at(service, ident)
+    )
+    return _Side(children, lost, publishing)
