@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import regex
 
-from matchmaker import parse_ad, parse_expr
+from matchmaker import ParseError, parse_ad, parse_expr
 from matchmaker.classad import bounds, parser, trace
 from matchmaker.classad.bounds import SECONDS, Budget
 from matchmaker.classad.cache import Cache
@@ -273,9 +273,26 @@ def test_the_document_says_every_bound() -> None:
         bounds.MAX_DEPTH, bounds.MAX_STEPS, bounds.MAX_TEXT, bounds.MAX_ITEMS, bounds.MAX_PATTERN,
         bounds.MAX_EXPANDED, bounds.MAX_GROUPS, bounds.MAX_SUBJECT, bounds.SECONDS,
         bounds.RECURSION,
-        parser.MAX_NESTING, parser.MAX_TEXT, stream.MAX_AD, blocks.LINE_LIMIT,
+        parser.MAX_NESTING, parser.MAX_TEXT, parser.MAX_SYNTAX,
+        stream.MAX_AD, blocks.LINE_LIMIT,
         ldif.ENTRY_LIMIT, bind.MAX_STEPS, trace.MAX_PARTS, trace.MAX_NESTED, known._MOST,
         accounts.LOOKUP, work.FLAT, work.EACH, work.TICKED, work.SECONDS, work.LEAST,
         masks.FLAT, masks.EACH,
     }  # fmt: skip
     assert {f"{number:,}" for number in said} <= numbers
+
+
+def test_what_no_one_writes_by_hand_is_refused_and_long_strings_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parser, "MAX_SYNTAX", 100)
+    long = '"' + 'x\\"' * 100 + '"'
+    many = " + ".join(["its_sum"] * 40)
+    hidden = (f'/*"*/{many}/*"*/', f"'\"' + {many} + '\"'", f'//"\n{many}//"\n')
+    for around in ("{}", "[ a = {} ]", "[ a = [ b = 1 ]; c = {} ]"):
+        read = parse_expr if around == "{}" else parse_ad
+        assert str(read(around.format(long)))
+        for text in (many, *hidden):
+            with pytest.raises(ParseError, match="outside of strings in one piece, at most 100"):
+                read(around.format(text))
+    assert len(parse_ad("; ".join(f"a{n} = b + {n}" for n in range(40)).join("[]"))) == 40

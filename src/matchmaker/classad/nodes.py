@@ -300,14 +300,16 @@ def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
 
 
 def weight(root: Expr) -> int:
-    """How many nodes the tree has, what occurs twice counted twice; kept on the node.
+    """How many nodes the tree has, what occurs twice counted twice; kept on each node of it.
 
     >>> from matchmaker import parse_expr
     >>> weight(parse_expr("a + 1 > a + 1"))
     7
     """
     if not root.weight:
-        object.__setattr__(root, "weight", fold(root, lambda node, parts: 1 + sum(parts)))
+        for node in postorder(root):
+            total = 1 + sum(child.weight for child in children(node))
+            object.__setattr__(node, "weight", total)
     return root.weight
 
 

@@ -7,6 +7,7 @@ hint. A property and a fuzz target hold both equal. Whole files and streams are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import product
 from json.decoder import JSONDecoder
@@ -42,6 +43,25 @@ MAX_NESTING: Final = 200
 
 MAX_TEXT: Final = 1 << 24
 """How many characters an expression or an ad may have."""
+
+MAX_SYNTAX: Final = 1 << 20
+"""How many of them may stand outside of strings in an expression, or in an ad that is read whole.
+
+A character of a string takes a byte or a few, any other up to a hundred.
+"""
+
+_SPAN: Final = re.compile(
+    r"""//[^\n]*+|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|("(?:[^"\\]|\\.)*+")""", re.DOTALL
+)
+"""What a quote may stand in: comments, quoted names, and strings as group 1."""
+
+
+def _outside(text: str) -> int:
+    """The characters outside of strings, if there may be too many."""
+    if len(text) <= MAX_SYNTAX:
+        return 0
+    return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
+
 
 _held: Final[Cache[str, Any]] = Cache("what ads hold, by text", 1 << 24)
 """Expressions, and short plain values, by texts that both formats read alike: no backslashes."""
@@ -79,6 +99,13 @@ def by_grammar(text: str, start: str) -> Any:
     """What a text denotes by a rule of the grammar, `expression` or `ad`. Raises ParseError."""
     if len(text) > MAX_TEXT:
         raise ParseError(f"{len(text)} characters in one piece, at most {MAX_TEXT} are allowed")
+    outside = _outside(text)
+    if outside > MAX_SYNTAX:
+        raise ParseError(
+            f"{outside} characters outside of strings in one piece,"
+            f" at most {MAX_SYNTAX} are allowed",
+            hint="give the parts names of their own",
+        )
     from matchmaker.classad.grammar import parse
 
     tree: Any = parse(text, start)
@@ -95,7 +122,7 @@ def by_grammar(text: str, start: str) -> Any:
 
 def parsed(text: str) -> Expr | None:
     """The expression of a text, None if the fast parser does not take it."""
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_TEXT or _outside(text) > MAX_SYNTAX:
         return None
     try:
         node = with_room(lambda: _Reader(tokens_of(text)).whole())

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import OutOfBoundsError
+from matchmaker.classad.bounds import OutOfBoundsError, exhausted
 from matchmaker.classad.evaluate import REFERENCE, admit, apply_link, evaluate, spine
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -37,6 +37,9 @@ from matchmaker.classad.values import Value, is_error
 
 MAX_PARTS: Final = 2_000
 """How many parts a trace shows; evaluation goes on after that, unseen."""
+
+MAX_STEPS: Final = 100_000
+"""How many steps are watched; the value of the whole is found without watching after that."""
 
 MAX_NESTED: Final = 100
 """How deep the parts that a trace shows stand in each other."""
@@ -116,10 +119,13 @@ def _traced(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> Tra
         value = state.table[type(expression)](expression, state, my)
     except OutOfBoundsError:
         value = evaluate(expression, my, target)
-        note = "the evaluation was given up where the parts end"
-    while len(state.open) > 1:
-        state.close(value)
-    if state.seen >= MAX_PARTS:
+        note = f"stopped after {state.limit:,} steps: later parts are not shown"
+        if exhausted(value) or state.steps <= state.limit:
+            note = "the evaluation was given up where the parts end"
+        # A part that the evaluation of the whole gets through has a value, which is not known.
+        while len(state.open) > 1:
+            state.close(value if is_error(value) and exhausted(value) else None)
+    if state.seen >= MAX_PARTS and not note:
         note = f"only the first {MAX_PARTS} parts are shown"
     # An expression that is too large to begin with has no parts.
     [whole] = state.open[0].parts or [Trace(expression, value)]
@@ -158,6 +164,7 @@ class _Watched(State):
     def __init__(self, left: ClassAd | None, right: ClassAd | None) -> None:
         super().__init__(left, right)
         self.table = _TABLE
+        self.limit = MAX_STEPS
         # The innermost last. The first one is no part: the whole will stand below it.
         self.open: list[_Open] = [_Open(TRUE)]
         self.seen = 0
@@ -170,10 +177,12 @@ class _Watched(State):
         if self.seen < MAX_PARTS:
             self.open[-1].note = CIRCULAR
 
-    def close(self, value: Value) -> None:
+    def close(self, value: Value | None) -> None:
         """Notes the value of the part that was opened last."""
-        missing = NOT_EVALUATED if self.shows() else NOT_SHOWN
+        missing = NOT_EVALUATED if self.shows() and value is not None else NOT_SHOWN
         part = self.open.pop()
+        if value is None:
+            part.note = NOT_SHOWN
         found = [p for p in _in_order(part, missing) if not _is_noise(part.node, p)]
         self.open[-1].parts.append(Trace(part.node, value, tuple(found), part.note))
 

@@ -49,7 +49,7 @@ from matchmaker.reduction.facts import is_volatile
 MOST_BOXES: Final = 32
 """So many alternatives are told apart; of more, the hull and the condition as it is."""
 
-MOST_STEPS: Final = 200_000
+MOST_STEPS: Final = 50_000
 """So many demands of alternatives are held against each other for one clause, and twice as many
 for all."""
 

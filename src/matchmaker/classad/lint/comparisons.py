@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, STRING
@@ -20,6 +21,7 @@ from matchmaker.classad.lint.model import WARNING, Report, Site
 from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.places import Place
+from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, is_error
 
 _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
@@ -163,10 +165,10 @@ _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
 def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """What cannot be done with what it is given: ``x / 0``, ``"a" && x``, ``size(5)``."""
     node = site.place.node
-    if isinstance(node, Binary) and (node.operator in RELATIONS or _is_trap(site, facts)):
+    if isinstance(node, Binary) and node.operator in RELATIONS:
         return
     yield from _no_condition(site, facts, node)
-    if not _fails_here(site, facts):
+    if not _fails_here(site, facts) or _is_trap(site, facts):
         return
     value = facts[site.place].value
     reason = value.reason if is_error(value) else ""
@@ -240,7 +242,7 @@ def _is_trap_place(place: Place, facts: Facts) -> bool:
 def single_operator(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """``a > 1 & b > 2``, an error, and ``flags & 4 == 4``, which is ``flags & (4 == 4)``."""
     sides = _sides(site, frozenset(_DOUBLED))
-    if sides is None or not _is_trap(site, facts):
+    if sides is None:
         return
     node, left, right = sides
     above = site.above
@@ -248,7 +250,9 @@ def single_operator(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         above is not None and not site.place.bracketed
         and _sides(above, frozenset({node.operator})) is not None
     ):  # fmt: skip
-        # A chain is told of as a whole.
+        # A chain is one finding.
+        return
+    if not _is_trap(site, facts):
         return
     torn = _torn_comparison(site, facts, left, right)
     if torn:
@@ -286,17 +290,33 @@ def _is_number(place: Place, facts: Facts) -> bool:
 
 
 def chained(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """``1 < x < 5`` compares the truth of ``1 < x`` with 5."""
-    sides = _sides(site, ORDER)
-    if sides is None:
+    """``1 < x < 5`` compares the truth of ``1 < x`` with 5. A longer chain is one finding."""
+    above = site.above
+    if above is not None and not site.place.bracketed and _chain(above.place) is site.place:
         return
-    left = sides[1]
-    if left.bracketed or not isinstance(left.node, Binary) or left.node.operator not in ORDER:
+    links: list[Place] = []
+    place: Place | None = site.place
+    while place is not None:
+        links.append(place)
+        place = _chain(place)
+    if len(links) < 2:
         return
     text = site.piece.text
-    middle = text_of(site, left.parts[1])
-    fix = f"{text[left.start : left.end]} && {middle}{text[left.end : site.place.end]}"
+    left, parts = links[-1], [text[links[-1].start : links[-1].end]]
+    for below, link in pairwise(reversed(links)):
+        parts.append(text_of(site, below.parts[1]) + text[below.end : link.end])
     yield site.report(
-        f"this compares the truth of {str(left.node)[:60]}, not {str(left.parts[1].node)[:60]}",
-        whole(site, fix),
+        f"this compares the truth of {unparse(left.node, 60)[:60]},"
+        f" not {unparse(left.parts[1].node, 60)[:60]}",
+        whole(site, " && ".join(parts)),
     )
+
+
+def _chain(place: Place) -> Place | None:
+    """The comparison that is the left side of another, without parentheses."""
+    if not isinstance(place.node, Binary) or place.node.operator not in ORDER:
+        return None
+    left = place.parts[0]
+    if left.bracketed or not isinstance(left.node, Binary) or left.node.operator not in ORDER:
+        return None
+    return left

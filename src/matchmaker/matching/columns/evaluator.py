@@ -56,7 +56,7 @@ from matchmaker.matching.columns.work import CALL, SHIFT, OverworkError, Spent, 
 
 FEW_ROWS: Final = 16
 _CONNECTIVES: Final = ("&&", "||")
-_ARITHMETIC: Final = kernels.BINARY.keys() - {"==", "!=", "<", "<=", ">", ">=", "is", "isnt"}
+_LAZY: Final = (*_CONNECTIVES, "?:")
 
 
 @attrs.frozen(slots=True)
@@ -285,7 +285,7 @@ class Evaluator(Scalar):
         # The left spine is taken in a loop, so that a long sum is no deeper than a short one.
         links = [node]
         left = node.left
-        while isinstance(left, Binary) and left.operator in _ARITHMETIC:
+        while isinstance(left, Binary) and left.operator not in _LAZY:
             links.append(left)
             left = left.left
         vector = self._part(left, side, rows)

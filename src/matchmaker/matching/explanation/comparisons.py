@@ -28,6 +28,7 @@ from matchmaker.classad.nodes import (
     postorder,
     rebuild,
     scope_of,
+    weight,
 )
 from matchmaker.classad.operators import MIRRORED, ORDER
 from matchmaker.classad.values import Value
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 EQUALITIES: Final = frozenset({"==", "is"})
 MOST_TERMS: Final = 64
+_COMPARING: Final = ORDER | EQUALITIES
+
+_TO_COMPARE: Final = 16
+"""The steps that it takes for each node of a comparison to see what it rests on."""
 
 FACTS: Final = frozenset({
     "owner", "user", "ntdomain", "osuser", "clusterid", "procid", "globaljobid", "qdate",
@@ -77,11 +82,18 @@ class Comparison:
 def comparisons(
     evaluator: Evaluator, clause: Expr, side: Side, attribute: str
 ) -> Iterator[Comparison]:
-    """The comparisons in a clause, which stands in an attribute of the ad on its side."""
+    """The comparisons in a clause, which stands in an attribute of the ad on its side.
+
+    What compares the truth of another comparison is left out. Raises OverworkError where there are
+    so many large ones that it takes too much.
+    """
     if evaluator.reaches.of(clause, side).opaque:
         return
     for node in postorder(clause):
-        if isinstance(node, Binary) and node.operator in ORDER | EQUALITIES:
+        if isinstance(node, Binary) and node.operator in _COMPARING:
+            if isinstance(node.left, Binary) and node.left.operator in _COMPARING:
+                continue
+            evaluator.work.count(_TO_COMPARE * weight(node))
             found = _compared(evaluator, node, side, attribute, node is clause)
             if found is not None:
                 yield found

@@ -1,0 +1,90 @@
+"""Twice the text takes about twice the work, counted in calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from matchmaker import ClassAd, Pool, lint, parse_ad, parse_expr
+from matchmaker.classad.trace import MAX_STEPS, trace
+from matchmaker.classad.values import is_error
+from matchmaker.reduction.bounds import bounds
+
+SLOTS = Pool(ClassAd({"Name": str(n), "a": n}) for n in range(20))
+
+
+def chain(operator: str, operand: str = "TARGET.a") -> Callable[[int], str]:
+    return lambda count: f" {operator} ".join([operand] * count)
+
+
+def explained(text: str) -> object:
+    return SLOTS.explain(parse_ad(f"[ Requirements = {text} ]"))
+
+
+def traced(text: str) -> object:
+    return str(trace(text, ClassAd(a=1)))
+
+
+def bounded(text: str) -> object:
+    return bounds(parse_expr(text))
+
+
+def doublings(count: int) -> str:
+    return "; ".join(f"a{n} = a{n + 1} + a{n + 1}" for n in range(count))
+
+
+def linted(text: str) -> object:
+    return lint(f"[ Requirements = {text} ]")
+
+
+OPERATORS = ["<", "==", "is", "+", "&&", "||", "&", "?:"]
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called, Python's and C's."""
+    made = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal made
+        made += event.endswith("call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("work", [linted, explained, traced])
+def test_twice_the_chain_is_twice_the_work(work: Callable[[str], object], operator: str) -> None:
+    text = chain(operator)
+    work(text(3))
+    small, large = (calls(partial(work, text(size))) for size in (150, 300))
+    assert large < 2.4 * small
+
+
+def test_bounds_of_more_alternatives_take_no_more_than_their_steps() -> None:
+    def text(count: int) -> str:
+        return " || ".join(f"other.A{n} > {n} && other.B{n} < {n}" for n in range(count))
+
+    bounded(text(3))
+    small, large = (calls(partial(bounded, text(size))) for size in (75, 150))
+    assert large < 1.5 * small
+
+
+def test_a_trace_of_doublings_is_bounded_and_says_so() -> None:
+    few, many = (parse_ad(f"[ {doublings(size)}; a{size} = 1 ]") for size in (17, 60))
+    found = trace("a0", few)
+    assert found.value == 2**17
+    assert found.note == "stopped after 100,000 steps: later parts are not shown"
+    assert found.children[0].value is None
+    assert is_error(trace("a0", many).value)
+    watched = calls(lambda: trace("a0", many)) - calls(lambda: many.eval("a0"))
+    assert watched < 20 * MAX_STEPS
