@@ -164,7 +164,6 @@ print(json.dumps({cache.name: cache.most for cache in caches()}))
 """
 
 TABLES = {
-    "batch/told.py:_NOTHING_TAKEN": "constant",
     "classad/ad.py:_spelled": "bounded, as the guide says",
     "classad/functions/registry.py:FUNCTIONS": "the functions of the language",
     "classad/interning.py:_table": "weak: what nobody holds is not in it",

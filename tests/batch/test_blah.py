@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
-from matchmaker.batch import NoHostError, blah
+from matchmaker.batch import NoHostError
 from matchmaker.batch.blah import Value, ce_requirements, condition_of, read_variables, submit_text
+from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary, conjuncts, disjuncts
 from matchmaker.classad.operators import truth
 
@@ -218,7 +219,7 @@ def test_a_bound_without_a_value_is_refused(value: str) -> None:
 
 def test_endless_variables_are_refused() -> None:
     with pytest.raises(ValueError, match="characters of variables"):
-        read_variables("x" * (blah.MOST_INPUT + 1))
+        read_variables("x" * (LIMITS.variables + 1))
 
 
 def test_a_condition_that_no_host_satisfies_is_refused() -> None:

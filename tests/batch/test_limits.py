@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, Reduction, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import MappingError, NoFlagsError, Resources, load_mapping
 from matchmaker.batch.policy import carry
-from matchmaker.batch.words import directive
+from matchmaker.batch.render import directive
 from tests.reduction.test_limits import calls
 
 FLAGS = [lrms for lrms in batch.known_lrms() if load_mapping(lrms).style == "flags"]

@@ -12,11 +12,12 @@ from matchmaker.batch import (
     MappingError,
     NoFlagsError,
     NoHostError,
-    Policy,
     Resources,
+    Strictness,
     Submission,
 )
 from matchmaker.batch.expression import submit_text
+from matchmaker.batch.limits import Limits
 from matchmaker.classad.nodes import conjuncts
 from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 
@@ -54,7 +55,7 @@ def told(
     nodes: str | None = None,
     job: str = "[]",
     want: Fit = Fit.NECESSARY,
-    policy: Policy | None = None,
+    policy: Strictness | None = None,
     folder: Path,
 ) -> Submission:
     path = folder / f"{lrms}.toml"
@@ -352,15 +353,23 @@ def test_wall_time_is_rounded_up_to_the_systems_unit(tmp_path: Path) -> None:
 # --- policies -------------------------------------------------------------------------------------
 
 
+def test_the_old_name_of_strictness_works_and_names_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match="matchmaker.batch.Strictness"):
+        assert batch.Policy is Strictness
+    assert "Policy" not in dir(batch)
+    with pytest.raises(AttributeError, match="no attribute 'Polity'"):
+        _ = batch.Polity
+
+
 def test_policies(tmp_path: Path) -> None:
     wanted = f"{RAM} >= 5 && {SI00} > 500"
-    lenient = told(wanted, "slurm", policy=Policy.LENIENT, folder=tmp_path)
+    lenient = told(wanted, "slurm", policy=Strictness.LENIENT, folder=tmp_path)
     assert (lenient.verdict, str(lenient.recheck)) == (Fit.NECESSARY, f"{SI00} > 500")
-    lax = told(wanted, "slurm", policy=Policy.REJECT_NEVER, folder=tmp_path)
+    lax = told(wanted, "slurm", policy=Strictness.REJECT_NEVER, folder=tmp_path)
     assert (lax.argv, lax.recheck, len(lax.dropped)) == (lenient.argv, None, 1)
     with pytest.raises(NoFlagsError, match="no exact flags"):
-        told(wanted, "slurm", policy=Policy.STRICT, folder=tmp_path)
-    for policy in Policy:
+        told(wanted, "slurm", policy=Strictness.STRICT, folder=tmp_path)
+    for policy in Strictness:
         with pytest.raises(NoHostError):
             told("false", "slurm", policy=policy, folder=tmp_path)
 
@@ -430,7 +439,9 @@ def test_what_flags_select_wrongly_of_an_inventory_is_checked_again(
         f'[ Name = "{name}"; GlueHostMainMemoryRAMSize = {value} ]'
         for name, value in zip(("good", "bad"), values, strict=True)
     )
-    submission = told(f"{RAM} > 5", "pbspro", nodes=nodes, policy=Policy.LENIENT, folder=tmp_path)
+    submission = told(
+        f"{RAM} > 5", "pbspro", nodes=nodes, policy=Strictness.LENIENT, folder=tmp_path
+    )
     assert submission.certificate is not None
     assert submission.certificate.wrongly_included == ("bad",)
     assert submission.verdict is Fit.NECESSARY
@@ -629,7 +640,7 @@ def test_a_program_that_misbehaves_is_an_error(tmp_path: Path, text: str, words:
 def test_a_program_that_does_not_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("matchmaker.batch.constraints.SECONDS", 0.2)
+    monkeypatch.setattr("matchmaker.batch.site_code.LIMITS", Limits(site_seconds=0.2))
     with pytest.raises(MappingError, match="did not end"):
         told(f"{SI00} > 5", "slurm", program(tmp_path, "#!/bin/sh\nsleep 30\n"), folder=tmp_path)
 

@@ -52,7 +52,7 @@ def flags(tmp_path: Path, clause: str, want: Fit | None = None) -> batch.Submiss
 @pytest.mark.parametrize(
     ("clause", "reason"),
     [
-        ("other.Size <= 2048", "at least"),
+        ("other.Size <= 2048", "a minimum of Size"),
         ("other.Speed >= 101", "cannot count"),
         ('other.Color == "red"', "no flag for Color"),
         ('member("A", other.Color)', "Color"),

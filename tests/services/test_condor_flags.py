@@ -11,7 +11,7 @@ import pytest
 from matchmaker import ClassAd, batch, parse_ad, parse_expr, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
-from matchmaker.batch.words import refusal
+from matchmaker.batch.render import refusal
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse_value

@@ -1,4 +1,6 @@
-"""Batch systems: what they say of their nodes and queues, and what they can be told of a job."""
+"""Batch systems: descriptions of their nodes and queues, and submit flags for jobs."""
+
+from typing import Any
 
 from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.constraints import Constraint
@@ -11,10 +13,9 @@ from matchmaker.batch.description import (
 )
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError
-from matchmaker.batch.flags import Fit, Policy, Submission, flags
+from matchmaker.batch.flags import Fit, Strictness, Submission, flags
 from matchmaker.batch.inventory import Certificate
-from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping
-from matchmaker.batch.names import same_system
+from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping, same_system
 from matchmaker.batch.request import Resources
 from matchmaker.batch.rules import Rule
 
@@ -30,9 +31,9 @@ __all__ = [
     "MappingError",
     "NoFlagsError",
     "NoHostError",
-    "Policy",
     "Resources",
     "Rule",
+    "Strictness",
     "Submission",
     "changes",
     "describable",
@@ -43,3 +44,17 @@ __all__ = [
     "read_description",
     "same_system",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Old names, for one release."""
+    if name != "Policy":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    warnings.warn(
+        "matchmaker.batch.Policy is now matchmaker.batch.Strictness",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return Strictness

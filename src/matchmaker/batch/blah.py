@@ -18,9 +18,14 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.clauses import Dropped, shown
+from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown, unproven
 from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, constraint
 from matchmaker.batch.errors import NoHostError
+from matchmaker.batch.expression import check_possible, of_clauses
+from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.planner import Plan
+from matchmaker.batch.request import Requested
 from matchmaker.classad.nodes import (
     TRUE,
     Attr,
@@ -34,28 +39,38 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
-from matchmaker.reduction.bounds import bounds
-from matchmaker.reduction.domains import NUMBERS, Box, Domain, first_contrary, hull, meet_all
+from matchmaker.reduction import Reduction
+from matchmaker.reduction.domains import NUMBERS, Domain, first_contrary, hull, meet_all
 
 _OTHER: Final = Attr(None, "other", False)
-
-MOST_INPUT: Final = 4 << 20
 
 
 @attrs.frozen(slots=True)
 class Unwound:
-    """What BLAH reads exactly of a condition, and what it cannot carry.
+    """What BLAH reads exactly of a condition, and the clauses that it cannot carry.
 
-    ``requirements`` is true of every host that the condition is true of, and of no other where
-    nothing is dropped, as far as attributes with bounds are whole numbers.
+    ``requirements`` is true of every host that the condition is true of. If nothing is dropped, it
+    is true of no other host whose bounded attributes are integers.
     """
 
     requirements: Expr
     dropped: tuple[Dropped, ...]
 
 
+def plan(
+    reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
+) -> Plan:
+    """A plan that carries what BLAH reads. Raises errors as ``expression.plan`` does."""
+    check_possible(reduction.residual)
+    found = ce_requirements(reduction.residual)
+    carried = conjuncts(found.requirements)
+    return of_clauses(reduction, table, requested, carried, found.dropped, sure=sure)
+
+
 def ce_requirements(condition: Expr) -> Unwound:
-    """A condition on hosts as a ``CERequirements`` that BLAH's unwinding reads as it is meant.
+    """A condition on hosts as a ``CERequirements`` that BLAH reads as it is meant.
+
+    Raises NoHostError if nothing satisfies the condition.
 
     >>> from matchmaker import parse_expr
     >>> found = ce_requirements(parse_expr("!(other.M < 1024) && other.M > 2047 && other.S != 3"))
@@ -64,53 +79,46 @@ def ce_requirements(condition: Expr) -> Unwound:
     >>> [str(dropped.clause) for dropped in found.dropped]
     ['other.S != 3']
     """
-    clauses = [clause for clause in conjuncts(condition) if clause is not TRUE]
-    dropped: list[Dropped] = []
+    clauses = clauses_of(condition)
+    for clause in clauses:
+        if not clause.boxes:
+            raise NoHostError(f"nothing satisfies {shown(clause.expression)}")
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
-    told: dict[str, list[Expr]] = {}
-    demanded: list[Box] = []
     for clause in clauses:
-        found = bounds(clause)
-        if not found.boxes:
-            raise NoHostError(f"nothing satisfies {shown(clause)}")
-        for folded, name in found.names.items():
-            names.setdefault(folded, name)
-            told.setdefault(folded, []).append(clause)
-        texts = [n.value for n in postorder(clause) if isinstance(n, Literal)]
+        names = {**clause.bounds.names, **names}
+        texts = [n.value for n in postorder(clause.expression) if isinstance(n, Literal)]
         spelled |= {ascii_fold(text): text for text in texts if isinstance(text, str)}
-        around = hull(found.boxes)
-        demanded.append(around)
-        whole = len(found.boxes) == 1 and not found.boxes[0].others
-        reason = _reason(around, names) if whole else "BLAH has no alternatives"
-        if found.boxes[0].others and len(found.boxes) == 1:
-            reason = "BLAH reads only comparisons of one attribute with a whole number or a text"
-        if reason:
-            dropped.append(Dropped(clause, reason))
+    demanded = [hull(clause.boxes) for clause in clauses]
     met = meet_all(demanded)
     if met is None:
-        contrary = clauses[first_contrary(demanded)]
+        contrary = clauses[first_contrary(demanded)].expression
         raise NoHostError(f"nothing satisfies {shown(contrary)} with what else is required")
-    alone = met.by_subject()
-    lost = {each.clause for each in dropped}
     for name, domain in met.domains.items():
         if domain == Domain(nan=True):
             raise NoHostError(f"no whole number satisfies what is required of {names[name]}")
-        if not list(_clauses(constraint(name, name, alone[name]), {})):
-            # Clauses with a whole number each may leave none together.
-            reason = f"no whole number of {names[name]} will do"
-            dropped += [Dropped(clause, reason) for clause in told[name] if clause not in lost]
-            lost.update(told[name])
     carried = [
-        clause
-        for name, box in sorted(alone.items(), key=lambda item: item[0])
-        for clause in _clauses(constraint(names.get(name, name), name, box), spelled)
+        leaf
+        for name, box in sorted(met.by_subject().items(), key=lambda item: item[0])
+        for leaf in _leaves(constraint(names.get(name, name), name, box), spelled)
     ]
-    return Unwound(conjunction(carried), tuple(dropped))
+    meant = [box for clause in clauses_of(conjunction(carried)) for box in clause.boxes]
+    return Unwound(
+        conjunction(carried),
+        tuple(
+            Dropped(clause.expression, _reason(clause, names))
+            for clause in unproven(clauses, meant, {})
+        ),
+    )
 
 
-def _reason(box: Box, names: dict[str, str]) -> str:
-    """Why BLAH cannot carry a box whole, or nothing."""
+def _reason(clause: Clause, names: dict[str, str]) -> str:
+    """Why BLAH does not carry a clause."""
+    if len(clause.boxes) > 1:
+        return "BLAH has no alternatives"
+    box = clause.boxes[0]
+    if box.others:
+        return "BLAH reads only comparisons of one attribute with a whole number or a text"
     for name in sorted(box.by_subject()):
         each = constraint(names.get(name, name), name, box)
         if not PLAIN_NAME.fullmatch(each.attribute):
@@ -121,10 +129,10 @@ def _reason(box: Box, names: dict[str, str]) -> str:
             return f"BLAH has no variable for what is demanded of {each.attribute}"
         if not all(PLAIN_TEXT.fullmatch(text) for text in (*(each.texts or ()), *each.has)):
             return "BLAH would give the text to a shell"
-    return ""
+    return f"no whole number of {names.get(name, name)} satisfies it with what else is required"
 
 
-def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
+def _leaves(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
     """What BLAH reads of a constraint, one bound each."""
     if not PLAIN_NAME.fullmatch(each.attribute):
         return
@@ -141,6 +149,11 @@ def _clauses(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
     for text in each.has:
         if PLAIN_TEXT.fullmatch(text):
             yield Call("Member", (Literal(spelled.get(text, text)), subject))
+
+
+def lines(plan: Plan) -> list[str]:
+    """The line of a BLAH submission, if there is anything to require."""
+    return [] if plan.carried is TRUE else [submit_text(plan.carried)]
 
 
 def submit_text(requirements: Expr) -> str:
@@ -185,8 +198,8 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}
     """
-    if len(text) > MOST_INPUT:
-        raise ValueError(f"more than {MOST_INPUT} characters of variables")
+    if len(text) > LIMITS.variables:
+        raise ValueError(f"more than {LIMITS.variables} characters of variables")
     found: dict[str, Value | list[Value]] = {}
     for flags, name, value in _declared(text):
         if "a" in flags and value.startswith("("):

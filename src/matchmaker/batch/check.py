@@ -12,10 +12,10 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.asks import names_of, values_of
 from matchmaker.batch.inventory import node_name
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
+from matchmaker.batch.terms import names_of, values_of
 from matchmaker.classad import ClassAd
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse_value

@@ -1,34 +1,17 @@
-"""Hard cases, given to an administrator's own code: a Python function, or a program.
-
-Either receives what is demanded of an attribute as plain typed bounds, never as text of the ad, and
-answers with words or lines for the batch system. A program is called without a shell, with BLAH's
-variables in its environment, bounded in time and output.
-"""
+"""Constraints: what is demanded of one attribute as plain bounds, and BLAH's variables for them."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
-import shlex
 from collections.abc import Iterable
-from importlib import import_module
-from pathlib import Path
 from typing import Final
 
 import attrs
 
-from matchmaker.batch import programs
-from matchmaker.batch.errors import MappingError
-from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.programs import ProgramError
 from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
 
-SECONDS: Final = 10.0
-MOST_OUTPUT: Final = 64 << 10
-
-_WORD: Final = re.compile(r"[\x20-\x7e]+")
-# A value that a script may use without quoting it and come to no harm.
+# A value that a script may use unquoted.
 PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
 PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -37,10 +20,14 @@ PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Constraint:
     """What is demanded of one attribute of a host.
 
-    ``least`` and ``greatest`` are the least and the greatest whole number, None without a bound
-    that every host that will do keeps; ``texts`` the folded texts that it may equal, None where
-    any; ``has`` and ``lacks`` what its list must hold and must not. ``exact`` tells whether that is
-    all that is demanded.
+    Attributes:
+        attribute: the name of the attribute, as the mapping spells it.
+        least: the least integer, or None.
+        greatest: the greatest integer, or None.
+        texts: the folded texts that it may equal, or None for any.
+        has: texts that its list must hold.
+        lacks: texts that its list must not hold.
+        exact: whether nothing else is demanded.
     """
 
     attribute: str
@@ -53,7 +40,7 @@ class Constraint:
 
 
 def constraint(attribute: str, name: str, box: Box) -> Constraint:
-    """What a box demands of the attribute of a folded name.
+    """What a box demands of the attribute with a folded name.
 
     >>> from matchmaker import parse_expr
     >>> from matchmaker.reduction import bounds
@@ -70,16 +57,16 @@ def constraint(attribute: str, name: str, box: Box) -> Constraint:
         texts = tuple(sorted(domain.texts))
     least, greatest, whole = _ends(domain)
     if least is not None and greatest is not None and least > greatest:
-        # Of no whole number: no bounds can say that.
+        # No integer satisfies it, which bounds cannot say.
         least, greatest, whole = None, None, False
     exact = texts is not None or whole or (bool(tags) and domain <= LISTS)
     return Constraint(attribute, least, greatest, texts, has, lacks, exact)
 
 
 def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
-    """The least and the greatest whole number, and whether the domain is just these.
+    """The least and the greatest integer, and whether the domain is exactly these and all between.
 
-    Beside a missing attribute, a text or a list that will do there are no bounds.
+    A domain that also allows a missing attribute, a text or a list has no bounds.
     """
     spans = domain.spans
     if not spans or Domain(domain.cuts, nan=domain.nan) != domain:
@@ -90,44 +77,11 @@ def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
     return least, greatest, len(spans) == 1
 
 
-# --- a Python function ----------------------------------------------------------------------------
-
-
-def call(entry: str, demanded: Constraint) -> tuple[str, ...] | None:
-    """The words that a function ``module:function`` gives for a constraint; None: it cannot say.
-
-    Its words are told exactly what is demanded, on its author's word. Raises MappingError where
-    there is no such function, where it fails, or where it gives anything but plain words.
-    """
-    module, _, name = entry.partition(":")
-    try:
-        function = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise MappingError(f"{entry}: there is no such function: {error}") from None
-    except (Exception, SystemExit) as error:
-        raise MappingError(f"{entry}: its module fails: {type(error).__name__}: {error}") from error
-    try:
-        answer = function(demanded)
-    except (Exception, SystemExit) as error:
-        raise MappingError(f"{entry}: it failed: {type(error).__name__}: {error}") from error
-    if answer is None:
-        return None
-    words = tuple(answer) if isinstance(answer, (list, tuple)) else None
-    if words is None or not all(isinstance(w, str) and _WORD.fullmatch(w) for w in words):
-        raise MappingError(f"{entry}: it must give a list of printable words, not {answer!r}")
-    if words and not words[0].startswith("-"):
-        raise MappingError(f"{entry}: its first word must be an option, not {words[0]!r}")
-    return words
-
-
-# --- a program ------------------------------------------------------------------------------------
-
-
 def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
     """BLAH's variables for constraints: ``A_Min``, ``A_Max``, ``A`` and ``A_0``, ``A_1`` and so on.
 
-    An environment has no arrays, so that the texts of a list are numbered. Only exact constraints
-    of plain names and values are given; raises ValueError for another.
+    An environment has no arrays, so the texts of a list are numbered. Raises ValueError for a
+    constraint that is not exact, or whose names or values are not plain.
 
     >>> variables([Constraint("SI00", least=501)])
     {'SI00_Min': '501'}
@@ -150,40 +104,3 @@ def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
                 raise ValueError(f"{text!r} is no plain value for {each.attribute}")
             found[key] = f'"{text}"'
     return found
-
-
-def run(program: str, demanded: Iterable[Constraint], table: Mapping) -> list[tuple[str, ...]]:
-    """The flags in the directives that a program prints for constraints.
-
-    It sees nothing but ``PATH`` and BLAH's variables. Raises ValueError for constraints without
-    such variables, MappingError where the program fails, takes too long, or prints anything but
-    directives.
-    """
-    environment = {"PATH": os.defpath, "LC_ALL": "C", **variables(demanded)}
-    prefix = table.directive.replace("{flag}", "")
-    flags = []
-    for line in _printed(program, environment).decode("ascii", "replace").splitlines():
-        if not line.strip():
-            continue
-        try:
-            words = shlex.split(line[len(prefix) :])
-        except ValueError:
-            words = []
-        option = words[:1] and words[0].startswith("-")
-        if not option or not line.startswith(prefix) or not _WORD.fullmatch(line):
-            raise MappingError(f"{program}: it printed {line[:80]!r}, which is no {prefix}line")
-        flags.append(tuple(words))
-    return flags
-
-
-def _printed(program: str, environment: dict[str, str]) -> bytes:
-    """What an administrator's own program prints."""
-    try:
-        ended = programs.run(
-            [program], seconds=SECONDS, most=MOST_OUTPUT, env=environment, cwd=Path("/")
-        )
-    except ProgramError as error:
-        raise MappingError(f"{program}: {error}") from None
-    if ended.status:
-        raise MappingError(f"{program}: exit status {ended.status}")
-    return ended.output

@@ -22,5 +22,5 @@ class TooManyError(NoFlagsError):
     """The alternatives cannot be written: too many, too long, or nested too deep."""
 
 
-class UnsayableError(Exception):
-    """A mapping has no term for a condition; the message is the reason."""
+class NoTermError(Exception):
+    """No term of a mapping stands for a condition; the message says why."""

@@ -1,22 +1,28 @@
-"""HTCondor is told a whole ClassAd expression, in the words of its own pool.
+"""Plans for HTCondor: clauses as a ClassAd expression, with the pool's names of attributes.
 
-A clause is carried as it is, with the host's attributes as ``TARGET.Name``, under the names that
-the mapping has for them. It is written for a submit file, which has rules of its own for quotes,
-backslashes and what looks like a macro; a clause that they cannot write is left out, and named.
+A submit file has its own rules for quotes, backslashes and macros. A clause that it cannot carry is
+dropped.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
-from matchmaker.batch.clauses import Dropped
+from matchmaker.batch.clauses import Dropped, is_possible, shown
+from matchmaker.batch.errors import NoFlagsError, NoHostError
+from matchmaker.batch.inventory import Inventory, NodeClass, is_willing
 from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.planner import Plan
+from matchmaker.batch.request import Requested
+from matchmaker.batch.templates import filled
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
+    TRUE,
     Attr,
     Expr,
     children,
@@ -26,51 +32,103 @@ from matchmaker.classad.nodes import (
     rebuild,
     scope_of,
 )
+from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
+from matchmaker.reduction import Reduction
 
 _TARGET = Attr(None, "TARGET", False)
 
 
-@attrs.frozen(slots=True)
-class Expression:
-    """The clauses that the pool has the attributes for, in its names, and those it has not."""
+def plan(
+    reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
+) -> Plan:
+    """A plan whose ``carried`` clauses the pool has attributes for, and a submit file can carry.
 
-    carried: Expr
-    dropped: tuple[Dropped, ...]
-
-
-def expression(condition: Expr, table: Mapping) -> Expression:
-    """A condition on hosts in the names of a pool.
-
-    >>> from matchmaker import parse_expr
-    >>> from matchmaker.batch import load_mapping
-    >>> wanted = parse_expr("other.GlueHostMainMemoryRAMSize > 5 && other.X is 3")
-    >>> found = expression(wanted, load_mapping("htcondor"))
-    >>> print(found.carried), found.dropped[0].reason
-    TARGET.DetectedMemory > 5
-    (None, 'no attribute of the pool for X')
+    Raises NoHostError if no host can satisfy the residual, and NoFlagsError if a clause is dropped
+    and the plan must be ``sure``.
     """
+    residual = reduction.residual
+    check_possible(residual)
     carried: list[Expr] = []
     dropped: list[Dropped] = []
     open_macro = False
-    for clause in conjuncts(condition):
-        missing = _missing(clause, table)
-        if missing:
-            dropped.append(Dropped(clause, f"no attribute of the pool for {missing}"))
-            continue
-        renamed = _renamed(clause, table)
+    for clause in conjuncts(residual):
         try:
-            text = _plain_text(renamed)
+            text = _plain_text(_renamed(clause, table))
+            _check_macro_is_closed(text, open_macro=open_macro)
         except ValueError as error:
             dropped.append(Dropped(clause, str(error)))
-            continue
-        if open_macro and "$" in text:
-            dropped.append(Dropped(clause, _WITHIN_MACRO))
         else:
-            carried.append(renamed)
+            carried.append(clause)
             open_macro = open_macro or _ends_in_macro(text)
-    return Expression(conjunction(carried), tuple(dropped))
+    return of_clauses(reduction, table, requested, carried, dropped, sure=sure)
+
+
+def of_clauses(
+    reduction: Reduction,
+    table: Mapping,
+    requested: Requested,
+    carried: Sequence[Expr],
+    dropped: Sequence[Dropped],
+    *,
+    sure: bool,
+) -> Plan:
+    """A plan that carries clauses as an expression."""
+    for each in dropped if sure else ():
+        raise NoFlagsError(
+            f"{table.lrms} has no flags that make sure of {shown(each.clause)}: {each.reason}"
+        )
+    condition = requested.condition(reduction.residual)
+    return Plan(
+        table,
+        reduction.job,
+        condition,
+        requested,
+        tuple(dropped),
+        carried=conjunction(list(carried)),
+    )
+
+
+def check_possible(residual: Expr) -> None:
+    """Raises NoHostError if the bounds of a residual contradict each other."""
+    if not is_possible(residual):
+        raise NoHostError(
+            f"the requirement is true of no host: nothing satisfies {shown(residual)}"
+        )
+
+
+def select(plan: Plan, nodes: Inventory) -> Plan:
+    """The plan with an inventory: what some accepted node does not satisfy is not carried."""
+    kept = [clause for clause in conjuncts(plan.carried) if _all_satisfy(clause, plan, nodes)]
+    carried = conjunction(kept)
+
+    def is_admitted(node: NodeClass) -> bool:
+        # HTCondor itself looks at the requirements of a machine.
+        willing = plan.table.style == "blah" or is_willing(node.ad, plan.job)
+        return (
+            willing
+            and truth(carried.eval(plan.job, node.ad)) is True
+            and plan.requested.has_room(node.ad)
+        )
+
+    return attrs.evolve(
+        plan, carried=carried, certificate=nodes.certificate(is_admitted, lambda _: True)
+    )
+
+
+def _all_satisfy(clause: Expr, plan: Plan, nodes: Inventory) -> bool:
+    return all(truth(clause.eval(plan.job, node.ad)) is True for node in nodes.accepted)
+
+
+def lines(plan: Plan) -> list[str]:
+    """The lines of a submit file: the requirements, and the job's requests."""
+    table = plan.table
+    carried = [] if plan.carried is TRUE else [submit_text(_renamed(plan.carried, table))]
+    return [
+        *(table.requirements.replace("{expression}", text) for text in carried),
+        *(" ".join(filled(*each)) for each in plan.requested.values()),
+    ]
 
 
 def submit_text(node: Expr) -> str:
@@ -116,6 +174,12 @@ def _plain_text(node: Expr) -> str:
     return text
 
 
+def _check_macro_is_closed(text: str, *, open_macro: bool) -> None:
+    """Raises ValueError for a ``$`` behind a clause that left what looks like a macro open."""
+    if open_macro and "$" in text:
+        raise ValueError(_WITHIN_MACRO)
+
+
 def _ends_in_macro(text: str) -> bool:
     """Whether a text ends within what looks like a macro. Raises ValueError for a ``$`` in one."""
     depth = 0
@@ -130,23 +194,14 @@ def _ends_in_macro(text: str) -> bool:
     return depth > 0
 
 
-def _missing(clause: Expr, table: Mapping) -> str:
-    """The first attribute of hosts in a clause that the pool does not have."""
-    if table.others == "same":
-        return ""
-    for node in postorder(clause):
-        if not isinstance(node, Attr) or node.folded in table.rules:
-            continue
-        if scope_of(node) in TARGET_SCOPES:
-            return node.name
-    return ""
-
-
 def _renamed(clause: Expr, table: Mapping) -> Expr:
+    """A clause with the pool's names of its attributes. Raises ValueError if the pool has none."""
     made: dict[Expr, Expr] = {}
     for node in postorder(clause):
         if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES:
             rule = table.rules.get(node.folded)
+            if rule is None and table.others != "same":
+                raise ValueError(f"no attribute of the pool for {node.name}")
             made[node] = Attr(_TARGET, rule.name if rule else node.name, False)
         else:
             made[node] = rebuild(node, tuple(made[part] for part in children(node)))

@@ -1,8 +1,7 @@
-"""The table of what a batch system can be told: for each host attribute, its kind and its flag.
+"""Mappings: for each batch system a table of its flags, and for each host attribute a rule.
 
-One TOML file a batch system comes with the package; a site's own file, of the same form, is laid
-over it. What a rule can say of a condition is in ``asks``, turning conditions into flags in
-``flags``.
+The package has one TOML file for each batch system, in ``systems``. A site's own file has the same
+form and is laid over it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.batch.errors import MappingError
+from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.rules import (
     Rule,
     check_names,
@@ -37,18 +37,12 @@ STYLES: Final = ("flags", "classad", "blah")
 
 _ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
 
-ROOM: Final = 3000
-"""So many characters of a policy a job carries where a table says nothing else."""
-
-MOST_ASKED: Final = 2_000_000_000
-"""So much may be asked for where a table says no more: many batch systems keep it in 32 bits."""
-
 
 @attrs.frozen(slots=True)
-class Terms:
-    """How terms are put together: the words for and, or, not, and whether parentheses nest.
+class Syntax:
+    """How terms are joined: the signs for and, or, not, and whether parentheses nest.
 
-    What is empty, the batch system cannot say.
+    A batch system has no connective whose sign is empty.
     """
 
     and_: str = "&"
@@ -59,28 +53,39 @@ class Terms:
 
 @attrs.frozen(slots=True)
 class Request:
-    """How a resource of the job itself is asked for: a template, and what one of its units is.
-
-    A number over ``most``, the largest that the batch system can count, is refused.
-    """
+    """How a resource is requested: a template, the size of its unit, and the largest number."""
 
     flag: str
     unit: Fraction = Fraction(1)
     per_cpu: bool = False
-    most: int = MOST_ASKED
+    most: int = LIMITS.amount
 
 
 @attrs.frozen(slots=True)
 class Mapping:
-    """What one batch system can be told: its rules by folded attribute name, and its templates.
+    """The table of one batch system. docs/batch.md explains the entries of the TOML file.
 
-    ``style`` is how it is told: by ``flags``, by a ``classad`` expression in ``requirements``, or
-    by what ``blah`` reads. ``signs`` are the characters that its names of features may have beside
-    letters and digits, ``term`` is how a name is asked for where a rule says nothing else. The
-    words of ``no_names`` and ``no_hosts`` mean something else to it than a feature or a host of
-    that name. A word with one of ``quotes`` is quoted in a job script; without any, it cannot be
-    carried there. ``room`` is how many characters ``metadata`` holds; hosts are
-    named with and without their ``domains`` where names are compared as text.
+    Attributes:
+        lrms: the name of the batch system.
+        submit: its command for submitting; empty for BLAH, which has none.
+        directive: the template of a line of a job script.
+        exclude, include: templates of the flags that exclude nodes, or name those to use.
+        features: the template of the flag for all terms together.
+        rules: the rules by folded name of the attribute.
+        host_join: what stands between names of nodes.
+        terms: how terms are joined.
+        requests: how resources are requested, by name of the resource.
+        style: ``flags``, ``classad`` (an expression in ``requirements``), or ``blah``.
+        quotes: characters that make a word of a directive be quoted; empty without quotes.
+        others: ``same`` if a pool has attributes without a rule under the same names.
+        shell: the path of the site's own program.
+        metadata, room: where a policy travels with the job, and how many characters it may have.
+        signs: what names of features may hold beside letters and digits.
+        term: how a feature is asked for if its rule says nothing else.
+        no_names, no_hosts: words that mean something else than a feature, or a host, of that name.
+        domains: name hosts with and without their domains.
+        published: other names under which information systems publish the batch system.
+        query, job_name: the command that shows a queued job, and a pattern of the names of jobs.
     """
 
     lrms: str
@@ -91,7 +96,7 @@ class Mapping:
     rules: MappingType[str, Rule]
     include: str = ""
     host_join: str = ","
-    terms: Terms = attrs.field(factory=Terms)
+    terms: Syntax = attrs.field(factory=Syntax)
     requests: MappingType[str, Request] = attrs.Factory(dict)
     style: str = "flags"
     requirements: str = ""
@@ -99,19 +104,22 @@ class Mapping:
     others: str = ""
     shell: str = ""
     metadata: str = ""
-    room: int = ROOM
+    room: int = LIMITS.policy
     signs: str = NAME_SIGNS
     term: str = "{value}"
     no_names: tuple[str, ...] = ()
     no_hosts: tuple[str, ...] = ()
     domains: bool = False
+    published: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()
+    job_name: str = r"[0-9][A-Za-z0-9_.\[\]@-]*"
 
 
 def known_lrms() -> tuple[str, ...]:
-    """The batch systems that there is a table for.
+    """The batch systems that have a table: one for each file in ``systems``.
 
-    >>> known_lrms()
-    ('blah', 'htcondor', 'lsf', 'pbspro', 'sge', 'slurm', 'torque')
+    >>> known_lrms()[:3]
+    ('blah', 'htcondor', 'lsf')
     """
     folder = files("matchmaker.batch").joinpath("systems")
     return tuple(
@@ -120,10 +128,16 @@ def known_lrms() -> tuple[str, ...]:
 
 
 def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mapping:
-    """The mapping for a batch system, with a site's own file laid over it where one is given.
+    """The mapping for a batch system, with a site's own file laid over it.
 
-    Raises ValueError for an unknown batch system, OSError where the site's file cannot be read, and
-    MappingError for one that does not say what a mapping must.
+    Args:
+        lrms: the name of the batch system.
+        site: the path of the site's TOML file.
+
+    Raises:
+        ValueError: the batch system is unknown.
+        OSError: the site's file cannot be read.
+        MappingError: the site's file is invalid.
 
     >>> load_mapping("slurm").rules["gluehostmainmemoryramsize"].flag
     '--mem={value}M'
@@ -147,11 +161,21 @@ def _packaged(lrms: str) -> Mapping:
     return _merged(None, tomllib.loads(text), lrms)
 
 
+def same_system(published: str, lrms: str) -> bool:
+    """Whether a queue that is published with a type may run on a batch system.
+
+    >>> same_system("PBS", "torque"), same_system("slurm", "slurm"), same_system("lsf", "slurm")
+    (True, True, False)
+    """
+    name, ours = published.lower(), lrms.lower()
+    return name == ours or (ours in known_lrms() and name in _packaged(ours).published)
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 _NO_RULE: Final = {
-    "classad": "HTCondor is told expressions: kind must be name, with the pool's name of it",
-    "blah": "BLAH is told all attributes under their own names; a mapping is for behind it",
+    "classad": "HTCondor takes expressions: kind must be name, with the pool's name of it",
+    "blah": "BLAH takes attributes under their own names; a mapping is for the system behind it",
 }
 
 _EMPTY: Final = Mapping("", "", "", "", "", {})
@@ -161,6 +185,8 @@ _MORE_ENTRIES: Final = (
     "metadata", "room", "include", "host_join", "style", "requirements", "quotes", "others",
     "shell", "signs", "term", "no_names", "no_hosts", "domains", "terms", "requests",
 )  # fmt: skip
+_OWN_ENTRIES: Final = ("published", "query", "job_name")
+"""Entries of the package's tables alone."""
 
 
 def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
@@ -171,6 +197,8 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
         raise MappingError(f"{where}: it is a mapping for {lrms!r}, not for {base.lrms!r}")
     attributes = table.get("attributes", {})
     unknown = set(table) - {*_PLAIN_ENTRIES, *_MORE_ENTRIES, "attributes"}
+    if base is None:
+        unknown -= set(_OWN_ENTRIES)
     if unknown or not isinstance(attributes, dict):
         raise MappingError(
             f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected "
@@ -215,6 +243,9 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
         no_names=no_names,
         no_hosts=_words(table, "no_hosts", before.no_hosts, where),
         domains=one_of(table, "domains", (True, False), before.domains, where),
+        published=_words(table, "published", before.published, where),
+        query=_words(table, "query", before.query, where),
+        job_name=_text(table, "job_name", before.job_name, where),
     )
 
 
@@ -251,7 +282,7 @@ def _words(
     return tuple(found)
 
 
-def _terms(table: MappingType[str, Any], default: Terms, where: str) -> Terms:
+def _terms(table: MappingType[str, Any], default: Syntax, where: str) -> Syntax:
     facts = table.get("terms")
     if facts is None:
         return default
@@ -261,7 +292,7 @@ def _terms(table: MappingType[str, Any], default: Terms, where: str) -> Terms:
     joins = ("&", "&&", "|", "||", "!", ":", ",", "")
     words = {name: one_of(facts, name, joins, word, where) for name, word in words.items()}
     nested = one_of(facts, "nested", (True, False), default.nested, where)
-    return Terms(words["and"], words["or"], words["not"], nested)
+    return Syntax(words["and"], words["or"], words["not"], nested)
 
 
 def _requests(
@@ -281,6 +312,6 @@ def _requests(
         unit = unit_of(entry, place)
         before = found.get(name)
         # The same amount, in the new unit, is the largest unless the entry says another.
-        most = max(1, int(before.most * before.unit / unit)) if before else MOST_ASKED
+        most = max(1, int(before.most * before.unit / unit)) if before else LIMITS.amount
         found[name] = Request(flag, unit, per_cpu, most_of(entry, most, place))
     return found

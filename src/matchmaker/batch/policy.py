@@ -18,10 +18,11 @@ import attrs
 
 from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.flags import Submission
-from matchmaker.batch.mapping import ROOM, Mapping
+from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
+from matchmaker.batch.render import directive
 from matchmaker.batch.templates import filled
-from matchmaker.batch.words import directive
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import (
     TRUE,
@@ -40,25 +41,7 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 
 POLICY: Final = "policy"
 
-SECONDS: Final = 30.0
-MOST_OUTPUT: Final = 4 << 20
-"""So many bytes a batch system may say of one job."""
-
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
-# To qstat -j any other word is the name that its owner gave a job, and others theirs.
-_JOB: Final = re.compile(r"[0-9][A-Za-z0-9_.\[\]@-]*")
-# To condor_q any other word is an owner, who may have many jobs.
-_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
-
-# How a queued job is asked for all that it carries.
-_QUERIES: Final = {
-    "slurm": ("scontrol", "show", "job", "--oneliner", "{job}"),
-    "pbspro": ("qstat", "-f", "{job}"),
-    "torque": ("qstat", "-f", "{job}"),
-    "lsf": ("bjobs", "-noheader", "-o", "description", "{job}"),
-    "sge": ("qstat", "-j", "{job}"),
-    "htcondor": ("condor_q", "{job}", "-autoformat", "ClassAdPolicy"),
-}
 
 
 class NoPolicyError(NoFlagsError):
@@ -163,7 +146,7 @@ def within(name: str, domain: Domain) -> Expr:
 # --- with a job -----------------------------------------------------------------------------------
 
 
-def encoded(policy: Expr, room: int = ROOM) -> str:
+def encoded(policy: Expr, room: int = LIMITS.policy) -> str:
     """A policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
 
     Raises NoFlagsError for one of more characters than there is ``room`` for, and for one that no
@@ -236,14 +219,15 @@ def of_queued(lrms: str, job: str) -> Expr:
     Raises NoPolicyError where the job carries none or is not there, ValueError for a batch system
     or a name of a job that cannot be asked for.
     """
-    query = _QUERIES.get(lrms)
-    if query is None:
-        raise ValueError(f"no command tells of jobs of {lrms}; there is {', '.join(_QUERIES)}")
-    if not (_NUMBER if lrms == "htcondor" else _JOB).fullmatch(job):
+    table = load_mapping(lrms)
+    query = table.query
+    if not query:
+        raise ValueError(f"{lrms} has no command that shows a queued job")
+    if not re.fullmatch(table.job_name, job):
         raise ValueError(f"{job!r} is no name of a job")
     argv = [word.replace("{job}", job) for word in query]
     try:
-        ended = run(argv, seconds=SECONDS, most=MOST_OUTPUT)
+        ended = run(argv, seconds=LIMITS.query_seconds, most=LIMITS.query_output)
     except NoProgramError:
         raise ValueError(f"{query[0]} is not installed here") from None
     except ProgramError as error:

@@ -17,6 +17,7 @@ from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.mapping import Mapping
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal, conjunction
+from matchmaker.classad.operators import truth
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 
 # The job's attribute, the resource, and how many of its base units one of the attribute's is.
@@ -92,6 +93,14 @@ class Requested:
     numbers: dict[str, int]
     needs: tuple[Expr, ...]
     lacking: tuple[Dropped, ...]
+
+    def values(self) -> list[tuple[str, str]]:
+        """The templates with the values for them."""
+        return [(template, str(number)) for template, number in self.numbers.items()]
+
+    def has_room(self, node: ClassAd) -> bool:
+        """Whether a node may have what the flags set aside."""
+        return all(truth(need.eval(target=node)) is True for need in self.needs)
 
     def condition(self, residual: Expr) -> Expr:
         """What a host must satisfy: a residual, and room for all that the job requests."""

@@ -1,89 +1,93 @@
-"""What selects the right nodes of an inventory: conditions that all of them keep, and their names.
+"""Selects the right nodes of an inventory: by terms that all accepted nodes have, and by name.
 
-A node is named only where its name is a plain one that means nothing else to the batch system.
+A node is named only if its name is plain and means nothing else to the batch system.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from collections.abc import Mapping as MappingType
+from collections.abc import Iterable
 
-from matchmaker.batch.asks import Ask, Group, clash
-from matchmaker.batch.inventory import Certificate, Inventory, NodeClass
+import attrs
+
+from matchmaker.batch.inventory import Inventory, NodeClass
+from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.planner import Plan, taken
+from matchmaker.batch.render import hosts
 from matchmaker.batch.templates import HOST_SIGNS, safe
-from matchmaker.batch.words import Flag, admits, hosts
-
-MOST_HOSTS = 60_000
-"""So many characters a list of nodes may have; one word of a command holds 128 KiB."""
+from matchmaker.batch.terms import Group, Term, admits, clash
 
 
-def selected(
-    groups: list[Group],
-    nodes: Inventory,
-    table: Mapping,
-    taken: MappingType[str, object],
-    has_room: Callable[[NodeClass], bool],
-) -> tuple[list[Group], list[Flag], tuple[str, ...], Certificate]:
-    """What is asked for with an inventory: groups, flags for names, the excluded, and the proof.
+def select(plan: Plan, nodes: Inventory) -> Plan:
+    """The plan with an inventory: terms that all accepted nodes have, nodes by name, and the proof.
 
-    Nothing that is ``taken`` is given another value. Nodes without room for the job's requests are
-    admitted by no flag.
-    Raises ValueError for nodes that must be named and cannot be, or not apart from others.
+    Options of the site's own code are kept only if the plan is not exact without them. Raises
+    ValueError for nodes that must be named and have no plain name, or share it with others.
     """
+    table = plan.table
 
-    def admitted(asked: list[Group]) -> dict[int, bool | None]:
+    def verdicts(groups: list[Group]) -> dict[int, bool | None]:
         return {
-            id(each): admits(asked, each.value) if has_room(each) else False
-            for each in nodes.classes
+            id(node): admits(groups, node.value) if plan.requested.has_room(node.ad) else False
+            for node in nodes.classes
         }
 
-    # What is asked for must be had by every node that will do, by its own word.
-    kept = [g for g in groups if all(admits([g], each.value) is True for each in nodes.accepted)]
-    verdicts = admitted(kept)
-    if not table.exclude and not table.include:
-        kept = _narrowed(kept, nodes, table, taken)
-        verdicts = admitted(kept)
-    refused = nodes.refused
-    named: list[Flag] = []
+    def all_have(group: Group) -> bool:
+        return all(admits([group], node.value) is True for node in nodes.accepted)
+
+    groups = [group for group in plan.groups if all_have(group)]
+    by_name = bool(table.exclude or table.include)
+    if not by_name:
+        groups = _narrowed(groups, nodes, plan)
+    admitted = verdicts(groups)
     names: tuple[str, ...] = ()
-    if refused and (table.exclude or table.include):
-        chosen = refused if table.exclude else nodes.accepted
-        names, words = _plain_names(nodes, chosen, table)
-        if table.exclude and sum(map(len, words)) + len(words) > MOST_HOSTS:
-            # Too long: only those that nothing else keeps out.
-            left = [each for each in refused if verdicts[id(each)] is not False]
+    words: tuple[str, ...] = ()
+    if nodes.refused and by_name:
+        names, words = _plain_names(
+            nodes, nodes.refused if table.exclude else nodes.accepted, table
+        )
+        if table.exclude and _is_long(words):
+            # Only the nodes that nothing else keeps out.
+            left = [node for node in nodes.refused if admitted[id(node)] is not False]
             names, words = _plain_names(nodes, left, table)
-        if sum(map(len, words)) + len(words) > MOST_HOSTS:
+        if _is_long(words):
             names = words = ()
-        if names:
-            named = [hosts(table.exclude or table.include, words, table)]
+    named = [hosts(table.exclude or table.include, words, table)] if names else []
     listed = set(names)
     certificate = nodes.certificate(
-        lambda each: verdicts[id(each)],
+        lambda node: admitted[id(node)],
         lambda name: not names or (name in listed) != bool(table.exclude),
     )
-    return kept, named, names if table.exclude else (), certificate
+    return attrs.evolve(
+        plan,
+        groups=tuple(groups),
+        options=(*(() if certificate.exact else plan.options), *named),
+        excluded=names if table.exclude else (),
+        certificate=certificate,
+    )
 
 
-def _narrowed(
-    groups: list[Group], nodes: Inventory, table: Mapping, taken: MappingType[str, object]
-) -> list[Group]:
-    """Asks for more, so long as every node that will do has it and one that will not has it not."""
+def _is_long(words: tuple[str, ...]) -> bool:
+    return sum(map(len, words)) + len(words) > LIMITS.hosts
+
+
+def _narrowed(groups: list[Group], nodes: Inventory, plan: Plan) -> list[Group]:
+    """Adds terms that every accepted node has and some other node has not."""
     found = list(groups)
-    for ask in _shared(nodes.accepted, table):
-        group: Group = ((ask,),)
-        still = [each for each in nodes.refused if admits(found, each.value) is not False]
+    busy = taken(plan.table, plan.requested, by_name=False)
+    for term in _shared(nodes.accepted, plan.table):
+        group: Group = ((term,),)
+        still = [node for node in nodes.refused if admits(found, node.value) is not False]
         if not still:
             break
-        narrower = any(admits([group], each.value) is False for each in still)
-        if narrower and not clash([*found, group], taken):
+        narrower = any(admits([group], node.value) is False for node in still)
+        if narrower and not clash([*found, group], busy):
             found.append(group)
     return found
 
 
-def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Ask]:
-    """All that every node of some classes can be asked for."""
+def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
+    """All terms that every node of some classes has."""
     for rule in table.rules.values():
         values = [each.value(rule.attribute) for each in accepted]
         if rule.kind in ("min", "range", "max"):
@@ -92,23 +96,25 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Ask]:
                 continue
             for kind, bound in (("min", min(sizes)), ("max", max(sizes))):
                 number = int(bound // rule.unit) if kind == "min" else -int(-bound // rule.unit)
-                ask = Ask(rule, kind, number)
-                if ask.template:
-                    yield ask
+                term = Term(rule, kind, number)
+                if term.template:
+                    yield term
         else:
             yield from (
-                ask
+                term
                 for name in dict.fromkeys((*rule.features.values(), *rule.buckets))
-                if all((ask := Ask(rule, "name", names=(name,))).admits(v) is True for v in values)
+                if all(
+                    (term := Term(rule, "name", names=(name,))).admits(v) is True for v in values
+                )
             )
 
 
 def _plain_names(
     nodes: Inventory, classes: list[NodeClass], table: Mapping
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the nodes of some classes, which must be plain, and those of no other node.
+    """The names of the nodes of some classes, and the words that stand for them on a command line.
 
-    With them, the words that stand for them with the batch system.
+    The names must be plain, and no other node may have one of them.
     """
     named = nodes.names(classes)
     taken = {word.lower() for word in table.no_hosts}
@@ -119,7 +125,7 @@ def _plain_names(
                 f"node {number + 1} of the inventory needs a plain name, and has {found}: letters, "
                 f"digits and {HOST_SIGNS}, and nothing that means more to {table.lrms}"
             )
-    # Most batch systems do not tell upper from lower case in the name of a host.
+    # Most batch systems ignore case in names of hosts.
     folded = {name.lower(): name for name in named if name is not None}
     inside = {id(each) for each in classes}
     others = nodes.names(each for each in nodes.classes if id(each) not in inside)
@@ -133,7 +139,7 @@ def _plain_names(
 def _with_domains(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
     """Names with and without their domains, for a batch system that compares them as text.
 
-    Only it knows which it goes by: a name that it does not go by keeps nothing out.
+    Only the batch system knows which form it uses; the other form excludes nothing.
     """
     short = {name.partition(".")[0].lower(): name for name in others if name is not None}
     words: dict[str, None] = {}

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import click
 
 from matchmaker import ClassAd, batch, reduce
-from matchmaker.batch.blah import MOST_INPUT, condition_of, plain_variables, read_variables
-from matchmaker.batch.words import refusal
+from matchmaker.batch.blah import condition_of, plain_variables, read_variables
+from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.render import refusal
 from matchmaker.cli.output import printable
 
 
@@ -47,7 +48,7 @@ def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
     """The lines for what is on standard input; None where not all is carried and all must be."""
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")
-    text = sys.stdin.buffer.read(MOST_INPUT + 1).decode("utf-8", "replace")
+    text = sys.stdin.buffer.read(LIMITS.variables + 1).decode("utf-8", "replace")
     names = [rule.attribute for rule in table.rules.values()]
     variables = read_variables(text)
     if not variables:

@@ -24,7 +24,7 @@ from matchmaker.cli.output import count, print_json, printable
 @submission.options
 @click.option(
     "--policy",
-    type=click.Choice([str(policy) for policy in batch.Policy]),
+    type=click.Choice([str(policy) for policy in batch.Strictness]),
     help="What to do about what has no flag; goes before --want.",
 )
 @click.option("--explain", is_flag=True, help="Every step from the requirement to the flags.")
@@ -72,7 +72,7 @@ def command(
     reduction = reduce(job, chosen.ad, glue.scope)
     told = batch.flags(
         reduction, lrms, table, inventory, batch.Fit(want),
-        policy=batch.Policy(policy) if policy else None,
+        policy=batch.Strictness(policy) if policy else None,
     )  # fmt: skip
     forwarded = required_policy(job, glue.scope) if forward_policy else None
     if forwarded is not None:
@@ -95,7 +95,7 @@ def command(
         else:
             page.reduction(reduction)
         page.submission(told)
-        if policy == batch.Policy.LENIENT and told.recheck is not None:
+        if policy == batch.Strictness.LENIENT and told.recheck is not None:
             page.say("recheck", f"{told.recheck}, by the job, on the node")
         if forwarded is not None:
             nothing = "nothing to forward: any queue policy will do"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from matchmaker.batch import description
 from matchmaker.batch.description import Description, DescriptionError, asking, read_description
+from matchmaker.batch.limits import Limits
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
 from tests.batch.description import outputs
 
@@ -224,25 +225,41 @@ def test_broken_outputs_give_a_description_or_an_error(case: tuple[str, str], da
             ad.eval(name)
 
 
+LOAD, WALL = "GlueHostProcessorLoadLast1Min", "GlueCEPolicyMaxWallClockTime"
+
+
 @pytest.mark.parametrize(
-    ("lrms", "text"),
+    ("lrms", "text", "unknown"),
     [
-        ("torque", "Queue: a\n    x = 1\nQueue: b\n    y = 2\nQueue: a\n\tfoo\n"),
-        ("slurm", "NodeName=n CPULoad=1e307 State=IDLE TmpDisk=999999999999999999 Gres=gpu:9999"),
-        ("slurm", '{"nodes": [{"name": "n", "cpu_load": -1e999}]}'),
-        ("slurm", '{"partitions": [{"name": "p", "maximums": {"time": 1e999}}]}'),
-        ("slurm", '{"nodes": [{"name": "n", "x": ' + "[" * 700 + "]" * 700 + "}]}"),
-        ("lsf", '{"COMMAND": "bqueues", "RECORDS": [{"QUEUE_NAME": "q", "RUNLIMIT": "'
-                + "9" * 400 + '"}]}'),
-        ("sge", ("<qhost><host name='h'><hostvalue name='load_avg'>1e307</hostvalue>"
-                "<resourcevalue name='gpu'>1e300</resourcevalue></host></qhost>")),
+        ("slurm", "NodeName=n CPULoad=1e307 State=IDLE TmpDisk=999999999999999999 Gres=gpu:9999",
+         [LOAD, "Disk"]),
+        ("slurm", '{"nodes": [{"name": "n", "cpu_load": -1e999}]}', [LOAD]),
+        ("slurm", '{"partitions": [{"name": "n", "maximums": {"time": 1e999}}]}', [WALL]),
+        ("lsf", '{"COMMAND": "bqueues", "RECORDS": [{"QUEUE_NAME": "n", "RUNLIMIT": "'
+                + "9" * 400 + '"}]}', [WALL]),
+        ("sge", ("<qhost><host name='n'><hostvalue name='load_avg'>1e307</hostvalue>"
+                "<resourcevalue name='gpu'>1e300</resourcevalue></host></qhost>"),
+         [LOAD, "GPUs"]),
     ],
 )  # fmt: skip
-def test_numbers_beyond_all_measure_are_not_known(lrms: str, text: str) -> None:
+def test_numbers_beyond_all_measure_are_unknown(lrms: str, text: str, unknown: list[str]) -> None:
     found = read_description(lrms, [("saved", text)])
-    for ad in (*found.nodes, *found.queues):
-        for name in ad:
-            ad.eval(name)
+    (ad,) = (*found.nodes, *found.queues)
+    assert ad.eval("Name") == "n"
+    assert facts(ad, *unknown) == [UNDEFINED] * len(unknown)
+
+
+def test_lists_in_lists_are_shortened() -> None:
+    text = '{"nodes": [{"name": "n", "x": ' + "[" * 700 + "]" * 700 + "}]}"
+    (ad,) = read_description("slurm", [("saved", text)]).nodes
+    assert facts(ad, "Native.x") == ["..."]
+
+
+def test_a_line_that_continues_nothing_is_left_out() -> None:
+    text = "Queue: a\n    x = 1\nQueue: b\n    y = 2\nQueue: c\n\tfoo\n"
+    found = read_description("torque", [("saved", text)])
+    assert [ad.eval("Name") for ad in found.queues] == ["a", "b", "c"]
+    assert facts(by_name(found.queues)["c"], "Native") == [ClassAd()]
 
 
 def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,10 +270,10 @@ def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> 
     fails = [sys.executable, "-c", "import sys; sys.exit('slurm_load_node error')"]
     with pytest.raises(DescriptionError, match="status 1: slurm_load_node error"):
         ask(fails)
-    monkeypatch.setattr(asking, "MOST", 1000)
+    monkeypatch.setattr(asking, "LIMITS", Limits(describe_output=1000))
     with pytest.raises(DescriptionError, match="too much output"):
         ask([sys.executable, "-c", "print('x' * 10000)"])
-    monkeypatch.setattr(asking, "SECONDS", 0.2)
+    monkeypatch.setattr(asking, "LIMITS", Limits(describe_seconds=0.2))
     with pytest.raises(DescriptionError, match=r"did not end within"):
         ask(["sh", "-c", "exec >&- 2>&-; exec sleep 60"])
     with pytest.raises(DescriptionError, match=r"did not end within"):

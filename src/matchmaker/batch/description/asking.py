@@ -7,10 +7,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from matchmaker.batch.description.texts import MOST, DescriptionError
+from matchmaker.batch.description.texts import DescriptionError
+from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
-
-SECONDS: Final = 60.0
 
 _SAID: Final = 300
 """How much of what a command complained of is repeated."""
@@ -26,7 +25,12 @@ def ask(argv: Sequence[str]) -> str:
     """
     name = argv[0]
     try:
-        ended = run(argv, seconds=SECONDS, most=MOST, env={**os.environ, "LC_ALL": "C"})
+        ended = run(
+            argv,
+            seconds=LIMITS.describe_seconds,
+            most=LIMITS.describe_output,
+            env={**os.environ, "LC_ALL": "C"},
+        )
     except NoProgramError:
         raise DescriptionError(
             f"{name}: no such command here; save elsewhere what {shlex.join(argv)!r} and the"

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from matchmaker.batch.limits import LIMITS
+
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
-
-MOST: Final = 1 << 28
-"""The longest output that is read, in characters."""
-
-_DEEPEST: Final = 64
-_LONGEST: Final = 1000
-"""The longest name within names, in characters: each repeats those that it stands in."""
 
 
 class DescriptionError(ValueError):
@@ -88,7 +83,7 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in entry.items():
         if isinstance(value, dict):
-            if prefix.count(".") < _DEEPEST and len(prefix) + len(name) < _LONGEST:
+            if prefix.count(".") < LIMITS.depth and len(prefix) + len(name) < LIMITS.name:
                 found.update(flat(value, f"{prefix}{name}."))
         elif value is not None:
             found[f"{prefix}{name}"] = _plain(value)
@@ -97,7 +92,7 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 def _plain(value: Any, depth: int = 0) -> str:
     if isinstance(value, list):
-        return ",".join(_plain(one, depth + 1) for one in value) if depth < _DEEPEST else "..."
+        return ",".join(_plain(one, depth + 1) for one in value) if depth < LIMITS.depth else "..."
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,0 +1,134 @@
+"""The plan: everything decided about one job's flags, and the plan by terms of a mapping.
+
+A plan is made from a residual, changed by an inventory (``selection``, ``expression``), and written
+as words (``render``, ``expression``). Each step returns a new plan.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from matchmaker.batch.chooser import Chosen, Options, choose
+from matchmaker.batch.clauses import Dropped, shown
+from matchmaker.batch.errors import NoFlagsError, TooManyError
+from matchmaker.batch.inventory import Certificate
+from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.render import Flag, options
+from matchmaker.batch.request import Requested
+from matchmaker.batch.site_code import Answers, answers
+from matchmaker.batch.terms import Group, assigned
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad.nodes import TRUE
+from matchmaker.reduction import Reduction
+from matchmaker.reduction.domains import Box, meet_all
+
+
+@attrs.frozen(slots=True)
+class Plan:
+    """What a batch system is asked for, and what that leaves out.
+
+    Attributes:
+        table: the mapping of the batch system.
+        job: the job's ad.
+        condition: what a host must satisfy: the residual, and room for the job's requests.
+        requested: the job's requests.
+        dropped: the clauses of the residual that are not carried; if ``sure``, what is excluded.
+        sure: the flags imply the condition, instead of the other way round.
+        groups: terms, for a batch system with flags.
+        options: further options: of the site's own code, and for nodes by name.
+        carried: for a batch system with expressions, the carried clauses in the residual's names.
+        excluded: names of nodes that are excluded by name.
+        certificate: the nodes of the inventory that are selected wrongly.
+    """
+
+    table: Mapping
+    job: ClassAd
+    condition: Expr
+    requested: Requested
+    dropped: tuple[Dropped, ...]
+    sure: bool = False
+    groups: tuple[Group, ...] = ()
+    options: tuple[Flag, ...] = ()
+    carried: Expr = TRUE
+    excluded: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+
+
+def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
+    """The options that requests, and nodes ``by_name``, set already."""
+    found: dict[str, object] = {assigned(template): template for template in requested.numbers}
+    if by_name:
+        template = table.exclude or table.include
+        found[assigned(template)] = template
+    return found
+
+
+def plan(
+    reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
+) -> Plan:
+    """A plan by terms: exact if possible, else wider than the residual or, if ``sure``, narrower.
+
+    Raises NoHostError if no host can satisfy the residual, and NoFlagsError if ``sure`` terms are
+    wanted and there are none.
+    """
+    residual, busy = reduction.residual, taken(table, requested, by_name=by_name)
+    called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
+    chosen = choose(residual, table, called=called, taken=busy)
+    answered = answers(chosen.common, table)
+    chosen = _writable(_with_answers(chosen, answered), table, requested)
+    dropped = chosen.dropped()
+    sure = sure and bool(dropped)
+    if sure:
+        chosen = choose(residual, table, sure=True, called=called, taken=busy)
+        _check_sure(_with_answers(chosen, answered), table)
+        options(chosen.groups, requested.numbers, table)
+        dropped = list(chosen.narrowed) or dropped
+    return Plan(
+        table,
+        reduction.job,
+        requested.condition(residual),
+        requested,
+        tuple(dropped),
+        sure,
+        chosen.groups,
+        answered.options,
+    )
+
+
+def _with_answers(chosen: Chosen, answered: Answers) -> Chosen:
+    """Trusts the site's own code for the attributes that it carries."""
+    by_subject = chosen.common.by_subject()
+    unsaid = {
+        clause.expression: reason
+        for clause in chosen.clauses
+        for name, reason in answered.refused.items()
+        if name in clause.bounds.names
+    }
+    return attrs.evolve(
+        chosen,
+        trusted=meet_all([by_subject[name] for name in answered.carried]) or Box(),
+        reasons={**unsaid, **chosen.reasons},
+    )
+
+
+def _check_sure(chosen: Chosen, table: Mapping) -> None:
+    """Raises NoFlagsError if terms are not proven to imply every clause."""
+    for each in chosen.dropped():
+        raise NoFlagsError(
+            f"{table.lrms} has no flags that make sure of {shown(each.clause)}: {each.reason}"
+        )
+
+
+def _writable(chosen: Chosen, table: Mapping, requested: Requested) -> Chosen:
+    """Drops alternatives that the language of the batch system cannot write."""
+    try:
+        options(chosen.groups, requested.numbers, table)
+    except TooManyError:
+        nested = "" if table.terms.nested else " without nested parentheses"
+        reason = f"its alternatives are too many to write{nested}"
+        return attrs.evolve(
+            chosen,
+            groups=tuple(group for group in chosen.groups if len(group) == 1),
+            reasons={**chosen.reasons, **dict.fromkeys(chosen.sources, reason)},
+        )
+    return chosen

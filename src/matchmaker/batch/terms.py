@@ -1,0 +1,234 @@
+"""Terms: what a batch system can be asked of a host, and which hosts have it.
+
+A term asks for at least or at most a number, or for one of some names. A group is a disjunction of
+conjunctions of terms; a list of groups is their conjunction. Which terms stand for a condition is
+in ``translation``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import attrs
+
+from matchmaker.batch.rules import Rule
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import Value
+from matchmaker.reduction.domains import (
+    ANY,
+    LISTS,
+    MISSING,
+    NOTHING,
+    TEXTS,
+    Box,
+    Domain,
+    Tag,
+    common,
+    meet_all,
+    numbers,
+)
+
+SIZES: Final = numbers(">=", 0)
+_BOOLEANS: Final = numbers("==", 0) | numbers("==", 1)
+_RELATIONS: Final = {"min": ">=", "max": "<=", "count": "=="}
+
+
+@attrs.frozen(slots=True)
+class Term:
+    """One demand on a host: a number at least, at most or equal, or one of some names (or none).
+
+    ``kind`` is ``min``, ``max``, ``count`` or ``name``; ``number`` is in the rule's unit.
+    """
+
+    rule: Rule
+    kind: str
+    number: int = 0
+    names: tuple[str, ...] = ()
+    negated: bool = False
+
+    @property
+    def template(self) -> str:
+        """The template that the number or the names are put into."""
+        known = {"min": self.rule.flag, "max": self.rule.greatest, "count": self.rule.flag}
+        return known.get(self.kind, self.rule.term)
+
+    @property
+    def is_option(self) -> bool:
+        """Whether the term is an option by itself, which cannot be joined with others."""
+        return self.template.startswith("-")
+
+    @property
+    def assignment(self) -> tuple[str, object]:
+        """The option or resource that the term sets, or an empty name, and what it sets it to.
+
+        Minima with one template set the same: the largest counts.
+        """
+        if self.kind in ("min", "max"):
+            return assigned(self.template), self.template
+        return assigned(self.template), (self.template, self.number, self.names, self.negated)
+
+    def admits(self, value: Value) -> bool | None:
+        """Whether a host whose attribute has a value has what is asked for; None if unknown."""
+        rule = self.rule
+        if self.kind in _RELATIONS:
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                return None
+            finite = isinstance(value, int) or math.isfinite(value)
+            has = Fraction(value) / rule.unit if finite else value
+            if self.kind == "count":
+                return has == self.number
+            return has >= self.number if self.kind == "min" else has <= self.number
+        names = names_of(rule, value)
+        return None if names is None else (not names.isdisjoint(self.names)) != self.negated
+
+    @property
+    def meaning(self) -> Box:
+        """All hosts that have what is asked for, by the mapping; sometimes a box around them.
+
+        >>> Term(Rule("Ram", "min", "--mem={value}G", unit=Fraction(1024)), "min", 2).meaning
+        Box(domains={'ram': Domain(numbers in [2048, inf])}, tags=frozenset(), others=())
+        """
+        rule, name = self.rule, ascii_fold(self.rule.attribute)
+        if self.kind in _RELATIONS:
+            bound = self.number * rule.unit
+            whole = bound.denominator == 1
+            domain = numbers(_RELATIONS[self.kind], int(bound) if whole else float(bound))
+            return Box({name: domain & values_of(rule)})
+        if rule.kind == "member":
+            texts = _texts(rule, self.names)
+            if self.negated or len(texts) == 1:
+                return Box(tags=frozenset(Tag(name, text, not self.negated) for text in texts))
+            return Box()
+        domain = _named_values(rule, self.names)
+        return Box({name: values_of(rule) & ~domain if self.negated else domain})
+
+
+Group: TypeAlias = tuple[tuple[Term, ...], ...]
+
+
+def meaning(group: Group) -> list[Box]:
+    """The hosts that a group admits: one box for each alternative, never too small.
+
+    Alternatives on the same attribute give one box.
+    """
+    met = (meet_all([term.meaning for term in terms]) for terms in group)
+    boxes = [box for box in met if box is not None]
+    names = {name for box in boxes for name in box.domains}
+    if len(names) != 1 or not all(box.domains and not box.tags for box in boxes):
+        return boxes
+    name = names.pop()
+    return [Box({name: ~common([~box.domains[name] for box in boxes])})]
+
+
+def admits(groups: Iterable[Group], value: Callable[[str], Value]) -> bool | None:
+    """Whether groups admit a host, whose attributes ``value`` gives; None if unknown.
+
+    Three-valued ``&&`` and ``||``: what is unknown matters only where nothing else decides.
+    """
+    verdict: bool | None = True
+    for group in groups:
+        outcomes = [_all(terms, value) for terms in group]
+        known = True if True in outcomes else None if None in outcomes else False
+        if known is False:
+            return False
+        verdict = verdict if known else None
+    return verdict
+
+
+def _all(terms: Iterable[Term], value: Callable[[str], Value]) -> bool | None:
+    outcomes = [term.admits(value(term.rule.attribute)) for term in terms]
+    return False if False in outcomes else None if None in outcomes else True
+
+
+# --- options that are set once --------------------------------------------------------------------
+
+_ASSIGNED: Final = re.compile(r"(--[^={<>]*)|([A-Za-z_][\w.]*)=(?!=)")
+
+
+def assigned(template: str) -> str:
+    """The option or resource that a template sets, so that a second value would undo the first.
+
+    Empty if it sets none.
+
+    >>> assigned("--mem={value}M"), assigned("-l h_vmem={value}G"), assigned("maxmem>={value}")
+    ('--mem', 'h_vmem', '')
+    """
+    found = _ASSIGNED.match(template.removeprefix("-l "))
+    return (found.group(1) or found.group(2)) if found else ""
+
+
+def clash(groups: Iterable[Group], taken: Mapping[str, object]) -> str:
+    """An option that groups set twice, or to something else than it is ``taken`` for; or empty."""
+    known = dict(taken)
+    for option, value in assignments(groups):
+        if known.setdefault(option, value) != value:
+            return option
+    return ""
+
+
+def assignments(groups: Iterable[Group]) -> Iterator[tuple[str, object]]:
+    """The options that groups of one alternative set, and what they set them to."""
+    for group in groups:
+        for term in group[0] if len(group) == 1 else ():
+            if term.assignment[0]:
+                yield term.assignment
+
+
+# --- values and names -----------------------------------------------------------------------------
+
+
+def values_of(rule: Rule) -> Domain:
+    """The values that the attribute of a rule has on hosts, by the mapping."""
+    if rule.kind in ("min", "max", "range") or (rule.kind == "eq" and rule.flag):
+        return SIZES
+    if rule.kind == "bucket":
+        return MISSING | _named_values(rule, rule.buckets)
+    if rule.kind == "eq" and rule.complete:
+        return Domain(texts=_texts(rule, rule.features.values()))
+    return {"eq": TEXTS, "member": LISTS, "bool": _BOOLEANS}.get(rule.kind, ANY)
+
+
+def names_of(rule: Rule, value: Value) -> set[str] | None:
+    """The batch system's names for a host's value; None for a value of a wrong kind."""
+    if rule.kind == "bucket":
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return set()
+        return {name for name, (low, high) in rule.buckets.items() if low <= value <= high}
+    if rule.kind == "bool":
+        if not isinstance(value, bool):
+            return None
+        name = rule.features.get("true" if value else "false")
+        return set() if name is None else {name}
+    texts = value if rule.kind == "member" else [value]
+    if not isinstance(texts, list):
+        return None
+    folded = {ascii_fold(text) for text in texts if isinstance(text, str)}
+    if rule.kind == "eq" and not folded:
+        return None
+    return {name for text, name in rule.features.items() if ascii_fold(text) in folded}
+
+
+def _texts(rule: Rule, names: Iterable[str]) -> frozenset[str]:
+    """The folded texts that some names stand for."""
+    wanted = set(names)
+    return frozenset(ascii_fold(text) for text, name in rule.features.items() if name in wanted)
+
+
+def _named_values(rule: Rule, names: Iterable[str]) -> Domain:
+    """The values that some names stand for."""
+    if rule.kind == "eq":
+        return Domain(texts=_texts(rule, names))
+    if rule.kind == "bool":
+        several = [numbers("==", text == "true") for text in _texts(rule, names)]
+    else:
+        several = [bucket(*rule.buckets[name]) for name in names]
+    return ~common([~domain for domain in several]) if several else NOTHING
+
+
+def bucket(low: int, high: int) -> Domain:
+    """The numbers of a bucket, both ends included."""
+    return numbers(">=", low) & numbers("<=", high)
