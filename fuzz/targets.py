@@ -21,13 +21,14 @@ import matchmaker as mm
 from matchmaker import glue
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad import parser as parsing
+from matchmaker.classad.ad import literal
 from matchmaker.classad.bounds import Budget
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.lint import FORMATS as LINTED
 from matchmaker.classad.lint import lint
-from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal, weight
+from matchmaker.classad.nodes import AdExpr, Expr, Literal, weight
 from matchmaker.classad.operators import truth
 from matchmaker.classad.parser import ad_in, parse_ad_expr, parse_expr, parsed, value_of
 from matchmaker.classad.places import place_ad, place_expr

@@ -26,8 +26,8 @@ import matchmaker as mm
 from matchmaker import parse_expr
 from matchmaker.batch import description
 from matchmaker.batch.limits import LIMITS
+from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.nodes import literal
 from matchmaker.glue import blocks, documents, glue20, issues, ldap, ldif, weighing
 from tests.oracle.differences import DIFFERENCES
 

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from matchmaker import ClassAd, Value, parse_expr
+from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS, UNFOLDABLE, Function, Trait, traits_of
-from matchmaker.classad.nodes import Call, Expr, literal
+from matchmaker.classad.nodes import Call, Expr
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
 from tests.canonical import canonical
 

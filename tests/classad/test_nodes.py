@@ -11,21 +11,21 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from matchmaker import ERROR, UNDEFINED, Expr, parse_ad, parse_expr
+from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
     Attr,
     Binary,
     Literal,
+    References,
     children,
     conjunction,
     conjuncts,
     fold,
-    literal,
     postorder,
     rebuild,
 )
-from matchmaker.classad.references import References
 from matchmaker.classad.values import ErrorType, Value
 from tests.canonical import fields_of
 

@@ -12,9 +12,10 @@ import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
 from matchmaker.classad import evaluate as module
+from matchmaker.classad.ad import literal
 from matchmaker.classad.bounds import MAX_DEPTH
 from matchmaker.classad.functions import patterns
-from matchmaker.classad.nodes import Attr, Unary, literal
+from matchmaker.classad.nodes import Attr, Unary
 from matchmaker.classad.stack import room, with_room
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import is_error

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads, parse_expr
-from matchmaker.classad.nodes import literal
+from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.column import Coded, Numeric

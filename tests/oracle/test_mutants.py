@@ -20,8 +20,8 @@ from unittest.mock import patch
 import pytest
 
 from matchmaker import ClassAd, Expr, parse_expr
+from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import REFERENCE
-from matchmaker.classad.nodes import literal
 from matchmaker.classad.values import ERROR
 from tests.oracle import cases, scopes
 from tests.oracle.answers import UNREADABLE, Compared, agree

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import Assignment, ClassAd, Expr, Outcome, Policy, Pool, Value, match, parse_expr
-from matchmaker.classad.nodes import literal
+from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from matchmaker.matching import candidates
 from matchmaker.matching.columns import evaluator

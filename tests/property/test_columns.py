@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
 from matchmaker.classad import bounds
 from matchmaker.classad import evaluate as evaluate_module
+from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import Binary, Ternary, Unary, literal
+from matchmaker.classad.nodes import Binary, Ternary, Unary
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns import evaluator, forms, kernels, sparse, work

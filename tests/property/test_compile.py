@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, parse_ad, parse_expr, testing
 from matchmaker.classad import evaluate as module
+from matchmaker.classad.ad import literal
 from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.evaluate import evaluate_attribute
-from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary, literal
+from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
 from matchmaker.classad.operators import BINARY, ascii_fold
 from matchmaker.classad.state import State
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error

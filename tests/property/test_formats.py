@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, read_ads, write_ads
+from matchmaker.classad.ad import literal
 from matchmaker.classad.formats import FORMATS
-from matchmaker.classad.nodes import AdExpr, Call, Expr, Literal, literal
+from matchmaker.classad.nodes import AdExpr, Call, Expr, Literal
 from tests import strategies
 
 characters = st.characters(codec="utf-8", exclude_characters="\0")

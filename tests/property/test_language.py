@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr, testing
+from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import (
     Binary,
@@ -22,7 +23,6 @@ from matchmaker.classad.nodes import (
     conjunction,
     conjuncts,
     fold,
-    literal,
     postorder,
     rebuild,
 )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, match, parse_expr
-from matchmaker.classad.nodes import literal
+from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
 from matchmaker.matching.columns import evaluator, forms
 from matchmaker.matching.columns import store as stores

@@ -4,9 +4,9 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import forget
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import dumps, parse_ad, parse_ads, read_ads, write_ads
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.methods import bind
+from matchmaker.classad.nodes import Expr, References
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.references import References
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 __all__ = [
@@ -28,3 +28,5 @@ __all__ = [
     "read_ads",
     "write_ads",
 ]
+
+bind()

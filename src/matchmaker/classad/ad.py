@@ -5,22 +5,28 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.nodes import AdExpr, Expr, Literal, literal
+from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import MAX_INT, MIN_INT, UndefinedType, Value
+from matchmaker.classad.values import (
+    MAX_INT,
+    MIN_INT,
+    Ad,
+    ErrorType,
+    UndefinedType,
+    Value,
+    is_error,
+)
 
-if TYPE_CHECKING:
-    from matchmaker.classad.references import References
 
-
-class ClassAd(MutableMapping[str, Expr]):
+class ClassAd(Ad[Expr]):
     """A mapping from attribute names to expressions.
 
     Setting an attribute takes an expression or a value (a string is text, not code: use
@@ -115,11 +121,12 @@ class ClassAd(MutableMapping[str, Expr]):
         >>> parse_ad("[Cpus = 4; Memory = Cpus * 2048]").eval("memory")
         8192
         """
-        from matchmaker.classad.evaluate import evaluate, evaluate_attribute
-
+        value: Value
         if isinstance(what, str):
-            return evaluate_attribute(self, ascii_fold(what), target)
-        return evaluate(what, self, target)
+            value = METHODS["evaluate_attribute"](self, ascii_fold(what), target)
+        else:
+            value = METHODS["evaluate"](what, self, target)
+        return value
 
     def references(self) -> References:
         """The names that all the ad's expressions mention together, by scope."""
@@ -295,3 +302,29 @@ def _shape(names: tuple[str, ...]) -> _Shape:
         spelled = dict(zip(reversed(folded), reversed(names), strict=True))
         shape = _shapes.put(names, (folded, unusual_names(spelled)))
     return shape
+
+
+def literal(value: object) -> Expr:
+    """The expression that has a value: a literal, a list of them, or a nested ad.
+
+    Takes the values of the language, tuples as lists and mappings as ads. Times are literals that
+    print as ``relTime("…")`` and ``absTime("…")``; ERROR loses its reason, which is not part of the
+    language. Raises TypeError for another type and ValueError for an integer over 64 bits and for a
+    time without a zone.
+
+    >>> print(literal([1, "x", {"a": True}]))
+    {1, "x", [ a = true ]}
+    """
+    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+        raise ValueError(f"{value} does not fit the 64 bits of a ClassAd integer")
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone; a ClassAd time has one")
+    if isinstance(value, (bool, int, float, str, datetime, timedelta, UndefinedType)):
+        return Literal(value)
+    if is_error(value):
+        return Literal(ErrorType())
+    if isinstance(value, (list, tuple)):
+        return ListExpr(tuple(item if isinstance(item, Expr) else literal(item) for item in value))
+    if isinstance(value, Mapping):
+        return (value if isinstance(value, ClassAd) else ClassAd(value)).expression()
+    raise TypeError(f"{type(value).__name__} is not a ClassAd value")

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from matchmaker.classad.interning import Interned
 from matchmaker.classad.operators import MIRRORED, ascii_fold
-from matchmaker.classad.values import (
-    MAX_INT,
-    MIN_INT,
-    ErrorType,
-    UndefinedType,
-    Value,
-    is_error,
-)
-
-if TYPE_CHECKING:
-    from matchmaker.classad.ad import ClassAd
-    from matchmaker.classad.references import References
+from matchmaker.classad.values import Ad, Value
 
 _R = TypeVar("_R")
+
+
+METHODS: Final[dict[str, Callable[..., Any]]] = {}
+"""The functions behind the methods of expressions and ads. They stand in modules that import this
+one; ``methods`` enters them."""
+
+
+@attrs.frozen(slots=True)
+class References:
+    """Names by scope: those after MY or self, those after TARGET or other, and bare ones."""
+
+    my: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    unscoped: tuple[str, ...] = ()
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
@@ -49,9 +50,8 @@ class Expr(metaclass=Interned):
     mentions: Any = attrs.field(init=False, default=None)
 
     def __str__(self) -> str:
-        from matchmaker.classad.unparse import unparse
-
-        return unparse(self)
+        text: str = METHODS["unparse"](self)
+        return text
 
     def __repr__(self) -> str:
         return f"Expr({str(self)!r})"
@@ -70,7 +70,7 @@ class Expr(metaclass=Interned):
     def __deepcopy__(self, memo: object) -> Expr:
         return self
 
-    def eval(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
+    def eval(self, my: Ad[Expr] | None = None, target: Ad[Expr] | None = None) -> Value:
         """The value of the expression with ``MY`` the one ad and ``TARGET`` the other.
 
         Never raises on any expression: what cannot be computed is ERROR, with its reason.
@@ -82,7 +82,8 @@ class Expr(metaclass=Interned):
         >>> parse_expr("nothing").eval()
         UNDEFINED
         """
-        return _evaluator()(self, my, target)
+        value: Value = METHODS["evaluate"](self, my, target)
+        return value
 
     def references(self) -> References:
         """The attribute names that the expression mentions, by scope, in their first spelling.
@@ -91,22 +92,13 @@ class Expr(metaclass=Interned):
         >>> parse_expr("TARGET.Memory > MY.Want && Cpus > 1 && target.memory < 9").references()
         References(my=('Want',), target=('Memory',), unscoped=('Cpus',))
         """
-        from matchmaker.classad.references import references
-
-        return references(self)
+        found: References = METHODS["references"](self)
+        return found
 
 
 def _from_text(text: str) -> Expr:
-    from matchmaker.classad.parser import parse_expr
-
-    return parse_expr(text)
-
-
-@cache
-def _evaluator() -> Callable[[Expr, ClassAd | None, ClassAd | None], Value]:
-    from matchmaker.classad.evaluate import evaluate
-
-    return evaluate
+    node: Expr = METHODS["parse_expr"](text)
+    return node
 
 
 _SHORT: Final = 32
@@ -391,31 +383,3 @@ def scope_of(node: Attr) -> str | None:
     if isinstance(base, Attr) and base.base is None and not base.absolute:
         return base.folded
     return None
-
-
-def literal(value: object) -> Expr:
-    """The expression that has a value: a literal, a list of them, or a nested ad.
-
-    Takes the values of the language, tuples as lists and mappings as ads. Times are literals that
-    print as ``relTime("…")`` and ``absTime("…")``; ERROR loses its reason, which is not part of the
-    language. Raises TypeError for another type and ValueError for an integer over 64 bits and for a
-    time without a zone.
-
-    >>> print(literal([1, "x", {"a": True}]))
-    {1, "x", [ a = true ]}
-    """
-    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
-        raise ValueError(f"{value} does not fit the 64 bits of a ClassAd integer")
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise ValueError(f"{value} has no time zone; a ClassAd time has one")
-    if isinstance(value, (bool, int, float, str, datetime, timedelta, UndefinedType)):
-        return Literal(value)
-    if is_error(value):
-        return Literal(ErrorType())
-    if isinstance(value, (list, tuple)):
-        return ListExpr(tuple(item if isinstance(item, Expr) else literal(item) for item in value))
-    if isinstance(value, Mapping):
-        from matchmaker.classad.ad import ClassAd
-
-        return (value if isinstance(value, ClassAd) else ClassAd(value)).expression()
-    raise TypeError(f"{type(value).__name__} is not a ClassAd value")

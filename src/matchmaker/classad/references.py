@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import attrs
-
-from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, postorder, scope_of
-
-
-@attrs.frozen(slots=True)
-class References:
-    """Names by scope: those after MY or self, those after TARGET or other, and bare ones."""
-
-    my: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
-    unscoped: tuple[str, ...] = ()
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Attr,
+    Expr,
+    References,
+    postorder,
+    scope_of,
+)
 
 
 def references(root: Expr) -> References:

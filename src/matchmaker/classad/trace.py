@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.bounds import OutOfBoundsError, exhausted
 from matchmaker.classad.evaluate import REFERENCE, admit, apply_link, evaluate, spine
 from matchmaker.classad.nodes import (
@@ -27,7 +27,6 @@ from matchmaker.classad.nodes import (
     Expr,
     Literal,
     children,
-    literal,
     scope_of,
 )
 from matchmaker.classad.stack import with_room

@@ -6,13 +6,13 @@ Here live UNDEFINED, ERROR, the type alias ``Value`` and 64-bit wrapping. Operat
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeGuard
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 import attrs
 
-if TYPE_CHECKING:
-    from matchmaker.classad.ad import ClassAd
+_T = TypeVar("_T")
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
@@ -73,12 +73,26 @@ class ErrorType:
         return hash(ErrorType)
 
 
+class Ad(MutableMapping[str, _T]):
+    """What an ad is among the values: a mapping from names. ``ClassAd`` is the only kind."""
+
+    __slots__ = ()
+
+
 UNDEFINED: Final = UndefinedType()
 ERROR: Final = ErrorType()
 
 Value: TypeAlias = (
-    "bool | int | float | str | list[Any] | ClassAd | datetime | timedelta"
-    " | UndefinedType | ErrorType"
+    bool
+    | int
+    | float
+    | str
+    | list[Any]
+    | Ad[Any]
+    | datetime
+    | timedelta
+    | UndefinedType
+    | ErrorType
 )
 
 

@@ -11,7 +11,7 @@ import click
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ads, parse_expr
 from matchmaker.cli import sources
-from matchmaker.cli.output import console, plain, print_json, printable, show, table
+from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
 from matchmaker.matching.pair import describe, shorten
 
 
@@ -167,19 +167,3 @@ def _print_traces(expressions: list[Expr], ads: list[ClassAd], target: ClassAd |
             print(f"{printable(_name(ad, number))}:")
         for expression in expressions:
             print_trace(mm.trace(expression, ad, target))
-
-
-def print_trace(whole: Trace) -> None:
-    """A trace as a tree on a terminal, as indented lines elsewhere."""
-    if not console().is_terminal:
-        for depth, part in whole.walk():
-            print("  " * depth + printable(part.line()))
-        return
-    from rich.text import Text
-    from rich.tree import Tree
-
-    trees: dict[int, Tree] = {}
-    for depth, part in whole.walk():
-        label = Text(printable(part.line()), style="dim" if part.value is None else "")
-        trees[depth] = trees[depth - 1].add(label) if depth else Tree(label)
-    console().print(trees[0])

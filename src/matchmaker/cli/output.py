@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -18,6 +18,9 @@ from rich.text import Text
 from matchmaker import ClassAd, Value
 from matchmaker.classad.quoting import printable as printable  # noqa: PLC0414 - given on
 from matchmaker.classad.values import UNDEFINED, is_error
+
+if TYPE_CHECKING:
+    from matchmaker import Trace
 
 
 def console() -> Console:
@@ -102,6 +105,21 @@ def number(value: float) -> str:
 def print_json(data: Any) -> None:
     """Data as JSON on standard output, in ASCII: nothing in it steers a terminal."""
     print(json.dumps(data, indent=2, allow_nan=False))
+
+
+def print_trace(whole: Trace) -> None:
+    """Prints a trace: as a tree on a terminal, as indented lines elsewhere."""
+    if not console().is_terminal:
+        for depth, part in whole.walk():
+            print("  " * depth + printable(part.line()))
+        return
+    from rich.tree import Tree
+
+    trees: dict[int, Tree] = {}
+    for depth, part in whole.walk():
+        label = Text(printable(part.line()), style="dim" if part.value is None else "")
+        trees[depth] = trees[depth - 1].add(label) if depth else Tree(label)
+    console().print(trees[0])
 
 
 def plain(value: Value) -> Any:

@@ -20,8 +20,7 @@ import matchmaker as mm
 from matchmaker import ClassAd, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.cli import sources
-from matchmaker.cli.eval_ import print_trace
-from matchmaker.cli.output import count, printable
+from matchmaker.cli.output import count, print_trace, printable
 from matchmaker.matching.pair import describe
 
 MESSAGE: Final = "classad> "

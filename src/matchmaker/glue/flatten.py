@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.classad.nodes import ListExpr, literal
+from matchmaker.classad.ad import literal
+from matchmaker.classad.nodes import ListExpr
 from matchmaker.glue.access import RULES, authorised, denials, denies, not_denied, vo_of
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (

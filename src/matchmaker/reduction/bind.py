@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_counted
 from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import (
@@ -28,7 +28,6 @@ from matchmaker.classad.nodes import (
     Expr,
     Literal,
     children,
-    literal,
     rebuild,
 )
 from matchmaker.classad.operators import ascii_fold

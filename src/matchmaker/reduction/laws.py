@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.functions.registry import UNFOLDABLE
 from matchmaker.classad.nodes import (
@@ -24,7 +25,6 @@ from matchmaker.classad.nodes import (
     Unary,
     children,
     disjunction,
-    literal,
 )
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error

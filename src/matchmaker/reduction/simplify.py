@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+from matchmaker.classad.ad import literal
 from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import (
     AdExpr,
@@ -32,7 +33,6 @@ from matchmaker.classad.nodes import (
     children,
     conjunction,
     conjuncts,
-    literal,
     rebuild,
 )
 from matchmaker.classad.operators import truth

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import (
     TRUE,
     Binary,
@@ -23,7 +24,6 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
     conjunction,
-    literal,
 )
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.testing.trees import (

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.forms import call
 from matchmaker.classad.functions import FUNCTIONS, Function, Trait, traits_of
 from matchmaker.classad.nodes import (
@@ -26,7 +26,6 @@ from matchmaker.classad.nodes import (
     Subscript,
     Ternary,
     Unary,
-    literal,
 )
 from matchmaker.classad.operators import BINARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value

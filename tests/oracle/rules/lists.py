@@ -15,6 +15,7 @@ from typing import Any, Final, SupportsIndex
 
 from matchmaker import ClassAd, Expr
 from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad.ad import literal
 from matchmaker.classad.bounds import OutOfBoundsError
 from matchmaker.classad.functions import FUNCTIONS, conversions
 from matchmaker.classad.nodes import (
@@ -27,7 +28,6 @@ from matchmaker.classad.nodes import (
     Subscript,
     Ternary,
     Unary,
-    literal,
     postorder,
 )
 from matchmaker.classad.quoting import unparse_name

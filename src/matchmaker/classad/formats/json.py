@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import (
     MAX_AD,
@@ -22,7 +22,7 @@ from matchmaker.classad.formats.stream import (
     shorten,
     strict,
 )
-from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal, literal
+from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.functions.registry import (
     BOOLEAN,
@@ -36,7 +36,6 @@ from matchmaker.classad.nodes import (
     Subscript,
     Ternary,
     Unary,
-    literal,
     rebuild,
 )
 from matchmaker.classad.operators import RELATIONS

@@ -16,9 +16,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms

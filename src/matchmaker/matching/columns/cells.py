@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from matchmaker.classad.ad import literal
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.nodes import Expr, Literal, literal
+from matchmaker.classad.nodes import Expr, Literal
 from matchmaker.classad.parser import MAX_NESTING, parse_expr
 from matchmaker.classad.unparse import unparse
 

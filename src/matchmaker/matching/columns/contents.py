@@ -15,17 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad import interning
-from matchmaker.classad.nodes import (
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
-    ListExpr,
-    Subscript,
-    Ternary,
-    Unary,
-    literal,
-)
+from matchmaker.classad.ad import literal
+from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, ListExpr, Subscript, Ternary, Unary
 from matchmaker.classad.values import ErrorType, UndefinedType
 
 Bits: TypeAlias = "npt.NDArray[np.int64]"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -24,7 +24,6 @@ from matchmaker.classad.nodes import (
     Literal,
     Unary,
     fold,
-    literal,
     postorder,
     rebuild,
     scope_of,

@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Attr, Expr, conjuncts, literal
+from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.nodes import Attr, Expr, conjuncts
 from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.evaluator import Evaluator
