@@ -89,7 +89,7 @@ def test_a_saved_pool_may_be_taken_by_another_key(classad: Run, files: dict[str,
 @pytest.mark.parametrize("kind", ["saved", "parquet"])
 def test_a_damaged_pool_is_told(classad: Run, files: dict[str, Path], kind: str) -> None:
     data = files[kind].read_bytes()
-    for size in (5, 60, len(data) // 2, len(data) - 3):
+    for size in (9, 60, len(data) // 2, len(data) - 3):
         files[kind].write_bytes(data[:size])
         done = classad("explain", "-", files[kind], stdin=JOB)
         assert done.status == 2
@@ -97,8 +97,9 @@ def test_a_damaged_pool_is_told(classad: Run, files: dict[str, Path], kind: str)
         assert done.err.count("\n") == 1
 
 
-def test_without_pyarrow_parquet_is_told(
-    classad: Run, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["saved", "parquet"])
+def test_without_pyarrow_it_is_said_what_to_install(
+    classad: Run, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     real = builtins.__import__
 
@@ -108,7 +109,7 @@ def test_without_pyarrow_parquet_is_told(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    done = classad("explain", "-", files["parquet"], stdin=JOB)
+    done = classad("explain", "-", files[kind], stdin=JOB)
     assert done.status == 2
     assert "pip install 'classad-matchmaker[arrow]'" in done.err
 

@@ -82,11 +82,8 @@ def command(
 
 
 def _write_pool(pool: Pool, to: str, output: str) -> None:
-    if to == "pool":
-        pool.save(output)
-        return
     try:
-        pool.write_parquet(output)
+        (pool.save if to == "pool" else pool.write_parquet)(output)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
 

@@ -60,21 +60,20 @@ def ads(path: str, key: str | None = None) -> list[ClassAd]:
 def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
     """The ads of a file, or the pool that it is, by how it begins; that of Parquet by a key."""
     beginning = _beginning(file)
-    if beginning.startswith(_ARCHIVE):
+    if beginning.startswith((*_SAVED, _PARQUET)):
         from matchmaker import Pool
 
-        return Pool.load(file)
-    if beginning.startswith(_PARQUET):
-        from matchmaker import Pool
-
-        context = click.get_current_context().meta
-        context[_PARQUET_WAS_READ] = True
-        names = context.get(EXPRESSIONS, ())
         try:
-            return Pool.read_parquet(BytesIO(file.read()), key, names)
+            if beginning.startswith(_SAVED):
+                return Pool.load(file)
+            context = click.get_current_context().meta
+            context[_PARQUET_WAS_READ] = True
+            return Pool.read_parquet(BytesIO(file.read()), key, context.get(EXPRESSIONS, ()))
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
+            if beginning.startswith(_SAVED):
+                raise
             raise ValueError(f"{path}: {error}") from None
     refuse_ldif(path, file)
     return read_ads(file)
@@ -101,7 +100,8 @@ def refuse_ldif(path: str, file: IO[bytes]) -> None:
 
 # How a dump begins, past comments: with its version or the name of an entry.
 _LDIF: Final = re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
-_ARCHIVE: Final = b"PK\x03\x04"
+# Arrow's files, and the archives that pools were saved in before.
+_SAVED: Final = (b"ARROW1\0\0", b"PK\x03\x04")
 _PARQUET: Final = b"PAR1"
 _FIRST: Final = 4096
 

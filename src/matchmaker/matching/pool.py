@@ -79,10 +79,10 @@ class Pool:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Pool:
-        """The pool that ``save`` wrote to a file, given by its path or open for bytes.
+        """Reads the pool that ``save`` wrote to a file, given by its path or open for bytes.
 
-        The file may come from a stranger: nothing in it is executed. Raises ValueError where it is
-        not a saved pool, or no longer a whole one, and OSError where it cannot be read.
+        The file may come from a stranger: nothing in it is executed. Raises ValueError if it is
+        not a saved pool, or is damaged; OSError if it cannot be read; ImportError without pyarrow.
         """
         from matchmaker.matching.columns import saved
 
@@ -94,23 +94,23 @@ class Pool:
         return cls._around(store, key)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the pool, as it is now, to a file that ``load`` reads.
+        """Writes the pool, as it is now, to a file that ``load`` reads, in Arrow's IPC format.
 
-        The file is put in place as a whole when all has been written. Raises OSError where that
-        cannot be, and ValueError for an expression that was made by hand and that no text stands
-        for. The format is described in docs/pools.md.
+        The file replaces an older one when it is complete. Raises OSError if it cannot be written,
+        ValueError for an expression that was made by hand and that no text stands for, and
+        ImportError without pyarrow. The format is described in docs/pools.md.
 
         >>> import tempfile
         >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     pool.save(f"{folder}/pool.npz")
-        ...     print(Pool.load(f"{folder}/pool.npz")["a"])
+        ...     pool.save(f"{folder}/pool.arrow")
+        ...     print(Pool.load(f"{folder}/pool.arrow")["a"])
         [ Name = "a"; Cpus = 4 ]
         """
         from matchmaker.matching.columns import saved
 
         with replacing_bytes(path) as file:
-            saved.save(self._store, self.key, file)
+            saved.save(self._store.parts(), self.key, file)
 
     @classmethod
     def from_arrow(

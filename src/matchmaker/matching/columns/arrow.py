@@ -7,7 +7,7 @@ Which type becomes which is listed in docs/pools.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timezone
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -22,6 +22,7 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.arrow_types import (
+    CELLS,
     MARK,
     Array,
     ArrowTable,
@@ -32,7 +33,7 @@ from matchmaker.matching.columns.arrow_types import (
     readable,
     whole,
 )
-from matchmaker.matching.columns.cells import content_of
+from matchmaker.matching.columns.cells import content_of, content_of_cell
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.keys import key_from, unsaid
@@ -40,6 +41,7 @@ from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
 from matchmaker.matching.pair import describe, shorten
 
+Reader: TypeAlias = "Callable[[str], Any]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
@@ -72,10 +74,16 @@ def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
         raise ValueError(f"{name}: {text}" if name else text) from None
 
 
-def parts_of(table: ArrowTable, key: str, expressions: Collection[str] = ()) -> Parts:
-    """A table as what a store is made of. Raises ValueError, naming the column.
+def parts_of(
+    table: ArrowTable,
+    key: str,
+    expressions: Collection[str] = (),
+    computed: Mapping[int, str] | None = None,
+) -> Parts:
+    """Makes the parts of a store of a table. Raises ValueError, naming the column.
 
-    `expressions` names columns of text that hold expressions, beside those whose fields say so.
+    `expressions` names columns of text that hold expressions, beside those whose fields say so;
+    `computed` has the keys of rows by number, those of others are found in the ads.
     """
     size = table.num_rows
     columns: dict[str, Column] = {}
@@ -86,9 +94,13 @@ def parts_of(table: ArrowTable, key: str, expressions: Collection[str] = ()) -> 
     parsed = set(map(ascii_fold, expressions))
     for field, chunked in zip(table.schema, table.columns, strict=True):
         folded = ascii_fold(field.name)
-        marked = dict(field.metadata or {}).get(b"classad") == MARK[b"classad"]
+        mark = dict(field.metadata or {}).get(b"classad")
+        if mark == MARK[b"classad"] or folded in parsed:
+            read: Reader | None = content_of
+        else:
+            read = content_of_cell if mark == CELLS[b"classad"] else None
         try:
-            column = _column(chunked, marked or folded in parsed)
+            column = _column(chunked, read)
         except (ValueError, NotImplementedError, OverflowError) as error:
             raise ValueError(f"{field.name}: {error}") from None
         if column is not None:
@@ -100,7 +112,7 @@ def parts_of(table: ArrowTable, key: str, expressions: Collection[str] = ()) -> 
         for row in firsts
     ]
     parts = Parts(size, columns, layouts, layout.astype(narrowest(len(layouts))), {})
-    return attrs.evolve(parts, computed=_computed(parts, key))
+    return attrs.evolve(parts, computed=_computed(parts, key, computed or {}))
 
 
 def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list[int]]:
@@ -114,11 +126,13 @@ def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list
     return numbers, firsts.tolist()
 
 
-def _computed(parts: Parts, key: str) -> dict[int, str]:
-    """The keys of the rows where they are expressions. Raises ValueError for a row without one."""
+def _computed(parts: Parts, key: str, known: Mapping[int, str]) -> dict[int, str]:
+    """The keys of rows where no plain value says them. Raises ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))
-    computed = {}
+    computed = dict(known)
     for row in range(parts.size) if column is None else unsaid(column, parts.size):
+        if row in computed:
+            continue
         ad = parts.layouts[parts.layout[row]].ad(parts.columns, row)
         value = ad.eval(key)
         found = key_from(value)
@@ -131,8 +145,8 @@ def _computed(parts: Parts, key: str) -> dict[int, str]:
     return computed
 
 
-def _column(chunked: Any, expressions: bool) -> Column | None:
-    """The column of an array, or None where all of it is null."""
+def _column(chunked: Any, read: Reader | None) -> Column | None:
+    """The column of an array, or None where all of it is null; `read` reads its strings."""
     pa = pyarrow()
     check(chunked.type)
     chunked.validate(full=True)
@@ -144,23 +158,21 @@ def _column(chunked: Any, expressions: bool) -> Column | None:
     if array.null_count == len(array):
         return None
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    if expressions and not is_text(kind):
+    if read and not is_text(kind):
         raise ValueError(f"is said to hold expressions, but is of type {kind}")
     if pa.types.is_nested(kind) and not pa.types.is_dictionary(array.type):
         return _coded(np.arange(len(array)), _contents(array))
     if not pa.types.is_dictionary(array.type):
         array = _cast(array)
         distinct = array.dictionary_encode()
-        if len(distinct.dictionary) > max(forms.MANY, len(array) // 4) and not expressions:
+        if len(distinct.dictionary) > max(forms.MANY, len(array) // 4) and not read:
             if is_text(kind):
                 return _texts(array)
             if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
                 return _numeric(array)
         array = distinct
     indices = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
-    contents = (
-        _expressions(array.dictionary, indices) if expressions else _contents(array.dictionary)
-    )
+    contents = _read(array.dictionary, indices, read) if read else _contents(array.dictionary)
     return _coded(indices, [*contents, MISSING])
 
 
@@ -202,18 +214,19 @@ def _content(value: Any) -> Any:
     return value
 
 
-def _expressions(texts: Array, codes: npt.NDArray[np.int64]) -> list[Any]:
-    """What texts are in ads. Raises ValueError, naming the row, for what is no expression."""
+def _read(texts: Array, codes: npt.NDArray[np.int64], read: Reader) -> list[Any]:
+    """What texts are in ads. Raises ValueError, naming the row, for what cannot be read."""
     contents: list[Any] = [MISSING] * len(texts)
     used = set(np.unique(codes).tolist())
     for code, text in enumerate(texts.to_pylist()):
         if text is None or code not in used:
             continue
         try:
-            contents[code] = content_of(text)
-        except ParseError as error:
+            contents[code] = read(text)
+        except ValueError as error:
             row = int(np.argmax(codes == code)) + 1
-            raise ValueError(f"row {row}: {error.summary()}") from None
+            said = error.summary() if isinstance(error, ParseError) else str(error)
+            raise ValueError(f"row {row}: {said}") from None
     return contents
 
 

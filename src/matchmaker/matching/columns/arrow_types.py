@@ -17,6 +17,9 @@ ArrowTable: TypeAlias = Any
 MARK: Final = {b"classad": b"expression"}
 """The metadata of a field whose strings are the texts of expressions."""
 
+CELLS: Final = {b"classad": b"json"}
+"""The metadata of a field whose strings are contents as JSON (``cells``)."""
+
 KEY: Final = b"classad.key"
 """The metadata of a table that names the key attribute."""
 

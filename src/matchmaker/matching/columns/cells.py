@@ -1,7 +1,8 @@
-"""Contents that files have no word for of their own: as the text of an expression, and back."""
+"""Contents as text: of an expression, or of JSON, and back. For what a file has no type for."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from matchmaker.classad.ad import literal
@@ -9,6 +10,7 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Expr, Literal
 from matchmaker.classad.parser import MAX_NESTING, parse_expr
 from matchmaker.classad.unparse import unparse
+from matchmaker.classad.values import MAX_INT, MIN_INT
 
 
 def node_of(content: Any) -> Expr:
@@ -51,3 +53,35 @@ def content_of(text: str) -> Any:
     """
     node = parse_expr(text)
     return node.value if isinstance(node, Literal) else node
+
+
+def cell_of(content: Any) -> str:
+    """A content as JSON: a string, number or truth, else an object with the expression's text.
+
+    Any string can be told so, with NUL and half a surrogate pair too. Raises ValueError for a
+    content that no text stands for.
+
+    >>> cell_of("x"), cell_of(1.0), cell_of(parse_expr("a + 1"))
+    ('"x"', '1.0', '{"expr": "a + 1"}')
+    """
+    kind = content.__class__
+    if kind in (str, int, bool) or (kind is float and abs(content) < float("inf")):
+        return json.dumps(content)
+    return json.dumps({"expr": text_of(content)})
+
+
+def content_of_cell(text: str) -> Any:
+    """The content of a cell. Raises ValueError, and ParseError for the text of an expression.
+
+    >>> content_of_cell('"x"'), content_of_cell('{"expr": "a + 1"}')
+    ('x', Expr('a + 1'))
+    """
+    try:
+        cell = json.loads(text)
+    except (ValueError, RecursionError):
+        cell = None
+    if type(cell) is dict and len(cell) == 1 and type(cell.get("expr")) is str:
+        return content_of(cell["expr"])
+    if type(cell) in (str, bool, float) or (type(cell) is int and MIN_INT <= cell <= MAX_INT):
+        return cell
+    raise ValueError(f"{text[:60]!r} is no content")

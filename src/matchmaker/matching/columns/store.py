@@ -86,7 +86,8 @@ class View:
 class Parts:
     """All that a store is made of, row by row: what is saved of it, and what it is restored from.
 
-    ``computed`` has the keys of rows whose key attribute is not a plain string or integer.
+    ``computed`` has the keys of rows whose key attribute is not a plain string or integer. ``view``
+    is the view that the columns belong to: while it is held, the store leaves them as they are.
     """
 
     size: int
@@ -94,6 +95,7 @@ class Parts:
     layouts: list[Layout]
     layout: npt.NDArray[Any]
     computed: dict[int, str]
+    view: View | None = None
 
 
 class Store:
@@ -144,7 +146,7 @@ class Store:
         layouts = [view.layouts[code] for code in used.tolist()]
         computed = {int(np.searchsorted(rows, row)): key for row, key in view.keys.computed.items()}
         codes = layout.astype(narrowest(len(layouts)))
-        return Parts(len(rows), columns, layouts, codes, computed)
+        return Parts(len(rows), columns, layouts, codes, computed, view)
 
     def __len__(self) -> int:
         return self._size - self._dead

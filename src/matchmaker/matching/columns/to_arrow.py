@@ -6,6 +6,7 @@ What Arrow has no type for, expressions above all, travels as text in a column w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns.arrow_types import (
+    CELLS,
     KEY,
     MARK,
     Array,
@@ -23,7 +25,7 @@ from matchmaker.matching.columns.arrow_types import (
     Type,
     pyarrow,
 )
-from matchmaker.matching.columns.cells import node_of, text_of
+from matchmaker.matching.columns.cells import cell_of, node_of, text_of
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.sparse import Sparse
@@ -33,8 +35,11 @@ from matchmaker.matching.columns.texts import Texts
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
-def table_of(parts: Parts, key: str) -> ArrowTable:
-    """A table of what a store is made of. Raises ValueError, naming the column."""
+def table_of(parts: Parts, key: str, *, exact: bool = False) -> ArrowTable:
+    """Makes a table of a store, which shares no memory with it. Raises ValueError, with the column.
+
+    With ``exact`` all columns are of the four plain types, or of JSON cells (``cells``) in strings.
+    """
     pa = pyarrow()
     spelled: dict[str, str] = {}
     for layout in parts.layouts:
@@ -43,31 +48,38 @@ def table_of(parts: Parts, key: str) -> ArrowTable:
     fields, arrays = [], []
     for folded, name in spelled.items():
         try:
-            array, metadata = _array(parts.columns[folded], parts.size)
+            array, metadata = _array(parts.columns[folded], parts.size, exact)
         except UnicodeError:
             raise ValueError(f"{name}: Arrow cannot hold half of a surrogate pair") from None
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
         fields.append(pa.field(name, array.type, metadata=metadata))
         arrays.append(array)
     return pa.table(arrays, schema=pa.schema(fields, {KEY: key.encode()}))
 
 
-def _array(column: Column, size: int) -> tuple[Array, dict[bytes, bytes] | None]:
-    """The array of a column, and the mark of the field if it holds expressions."""
+def _array(column: Column, size: int, exact: bool) -> tuple[Array, dict[bytes, bytes] | None]:
+    """The array of a column, and the mark of the field if its text is not plain strings."""
     pa = pyarrow()
     if isinstance(column, Numeric):
         kinds, bits = column.kinds[:size], column.bits[:size]
         missing = kinds == ABSENT
         for only, numbers in ((INTEGER, bits), (REAL, bits.view(np.float64))):
             if ((kinds == only) | missing).all():
-                return pa.array(numbers, mask=missing), None
+                # A copy, since Arrow would show the column itself, which may change.
+                return pa.array(numbers.copy(), mask=missing), None
     if isinstance(column, Texts) and np.array_equal(column.other(size), column.missing(size)):
-        return _strings(column, size), None
+        with suppress(UnicodeError) if exact else nullcontext():
+            return _strings(column, size), None
     if not isinstance(column, Coded):
         column = column.coded() if isinstance(column, Sparse) else _tabled(column, size)
     codes = column.codes[:size]
     used = np.union1d([0], codes).astype(np.intp)
     contents = [column.table[code] for code in used[1:].tolist()]
     indices = pa.array(np.searchsorted(used, codes) - 1, mask=codes == 0)
+    if exact:
+        values, mark = _exact(contents)
+        return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), values), mark
     nodes = list(map(node_of, contents))
     kind = _united(map(_type_of, nodes))
     if kind is None:
@@ -77,6 +89,24 @@ def _array(column: Column, size: int) -> tuple[Array, dict[bytes, bytes] | None]
     if pa.types.is_string(kind):
         return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), values), None
     return values.take(indices), None
+
+
+def _exact(contents: list[Any]) -> tuple[Array, dict[bytes, bytes] | None]:
+    """Contents as an array of one of the plain types, else as JSON."""
+    pa = pyarrow()
+    kinds = set(map(type, contents))
+    if len(kinds) == 1 and (plain := _PLAIN.get(kinds.pop())) is not None:
+        with suppress(UnicodeError):
+            return pa.array(contents, plain(pa)), None
+    return pa.array(list(map(cell_of, contents)), pa.string()), CELLS
+
+
+_PLAIN: Final[Mapping[type, Callable[[ModuleType], Type]]] = {
+    bool: lambda pa: pa.bool_(),
+    int: lambda pa: pa.int64(),
+    float: lambda pa: pa.float64(),
+    str: lambda pa: pa.string(),
+}
 
 
 def _narrow(indices: Array, size: int) -> Array:

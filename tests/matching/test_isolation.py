@@ -1,0 +1,69 @@
+"""What is saved of a pool is the pool at one moment, whatever is entered meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matchmaker import ClassAd, Pool, parse_expr
+from matchmaker.matching.columns import to_arrow
+
+
+def state(number: int) -> list[ClassAd]:
+    """Ads whose every attribute tells which state of the pool they are of, in every form."""
+    return [
+        ClassAd({
+            "Name": f"n{n}", "A": number, "B": parse_expr(f"{number} + x"), "C": f"{number} {n}",
+            "D": number * 100_000 + n, "E": float(number), **({"F": number} if n == 7 else {}),
+        })
+        for n in range(5000)
+    ]  # fmt: skip
+
+
+def _saved(pool: Pool, path: Path) -> Pool:
+    pool.save(path)
+    return Pool.load(path)
+
+
+def _parquet(pool: Pool, path: Path) -> Pool:
+    pool.write_parquet(path)
+    return Pool.read_parquet(path)
+
+
+WAYS: dict[str, Callable[[Pool, Path], Pool]] = {
+    "save": _saved,
+    "Parquet": _parquet,
+    "Arrow": lambda pool, path: Pool.from_arrow(pool.to_arrow()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_saved_is_one_state(
+    way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pool, first = Pool(state(1)), state(1)
+    fresh, asked = state(2), 0
+    one_array = to_arrow._array
+
+    def meanwhile(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        pool.update(fresh[asked])
+        pool.remove(f"n{4000 + asked}")
+        return one_array(*arguments)
+
+    monkeypatch.setattr(to_arrow, "_array", meanwhile)
+    saved = WAYS[way](pool, tmp_path / "pool")
+    assert asked >= 7
+    assert list(saved) == first
+
+
+def test_a_table_does_not_change_with_its_pool() -> None:
+    pool = Pool(state(1))
+    table = pool.to_arrow()
+    for ad in state(2):
+        pool.update(ad)
+    assert list(Pool.from_arrow(table)) == state(1)
