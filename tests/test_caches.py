@@ -170,6 +170,7 @@ TABLES = {
     "classad/cache.py:_caches": "weak",
     "classad/locks.py:_locks": "weak",
     "classad/locks.py:_taken": "threads that fork at this moment",
+    "classad/nodes.py:METHODS": "what methods of expressions do",
     "classad/stack.py:_guests": "evaluations that have room at this moment",
     "glue/writer.py:_NONE": "constant",
     "reduction/simplify.py:watchers": "what tests watch with",
