@@ -212,10 +212,22 @@ def test_there_are_examples() -> None:
     "path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=name_of
 )
 def test_links_lead_somewhere(path: Path) -> None:
-    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
-    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
-    missing = [link for link in links if not (path.parent / link.partition("#")[0]).exists()]
-    assert missing == []
+    links = re.findall(r"\]\(([^)\s]+)\)", without_code(path))
+    assert [link for link in links if "://" not in link and not leads_somewhere(path, link)] == []
+
+
+def leads_somewhere(path: Path, link: str) -> bool:
+    """Whether there is the file, and in it the heading, that a link of a document names."""
+    name, _, heading = link.partition("#")
+    goal = path.parent / name if name else path
+    if not heading:
+        return goal.exists()
+    titles = re.findall(r"^#+ (.*)$", without_code(goal), re.MULTILINE)
+    return heading in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
+
+
+def without_code(path: Path) -> str:
+    return re.sub(r"(?ms)^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"))
 
 
 def test_the_readme_tells_what_the_makefile_does() -> None:
