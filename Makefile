@@ -43,6 +43,10 @@ demo: $(VENV)/.installed ## Broker the example job, down to the flags for the ba
 test: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
+.PHONY: test-random
+test-random: $(VENV)/.installed-dev ## Run the tests in random order; SEED=… repeats one that was printed
+	$(BIN)/python -m pytest -n $(JOBS) -p randomly $(if $(SEED),--randomly-seed=$(SEED)) $(PYTEST_ARGS)
+
 # How many random cases, and which: a seed that was printed gives the same cases again.
 CASES ?= 1000000
 SEED ?=

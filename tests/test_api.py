@@ -65,6 +65,11 @@ def members(thing: Any) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
+def test_dir_shows_what_there_is() -> None:
+    assert dir(mm) == sorted([*mm.__all__, "__version__"])
+    assert all(hasattr(mm, name) for name in dir(mm))
+
+
 def test_every_name_is_there_once() -> None:
     assert sorted(row.name for row in ROWS) == sorted(mm.__all__)
 

@@ -120,6 +120,10 @@ _LATER = {
 }
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"matchmaker.{name}")

@@ -118,6 +118,16 @@ def test_an_expression_keeps_its_value_when_it_becomes_a_function(
     assert isinstance(node, Literal) or node.run is not None
 
 
+def test_a_threshold_that_was_passed_before_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = parse_expr("used_often + 1")
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "COMPILE_AFTER", 1 << 60)
+        for _ in range(100):
+            node.eval()
+    node.eval()
+    assert node.run is not None
+
+
 EDGES: tuple[Any, ...] = (
     MIN_INT, MIN_INT + 1, -(2**53) - 1, -7, -1, 0, 1, 2, 7, 2**53, 2**53 + 1, MAX_INT - 1, MAX_INT,
     -0.0, 0.0, 0.5, -2.5, 9007199254740992.0, 9.3e18, float("inf"), float("-inf"), float("nan"),

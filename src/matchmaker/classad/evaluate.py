@@ -187,10 +187,9 @@ def _run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) ->
     run = node.run
     if run is not None:
         return run(ad, other, state)
-    if node.uses < COMPILE_AFTER:
-        object.__setattr__(node, "uses", node.uses + 1)
-        if node.uses >= COMPILE_AFTER:
-            object.__setattr__(node, "run", compile_expression(node, _AROUND))
+    object.__setattr__(node, "uses", node.uses + 1)
+    if node.uses >= COMPILE_AFTER:
+        object.__setattr__(node, "run", compile_expression(node, _AROUND))
     return REFERENCE[type(node)](node, state, ad)
 
 
