@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
-from matchmaker.classad import bounds
+from matchmaker.classad import bounds, interning
 from matchmaker.classad import evaluate as evaluate_module
-from matchmaker.classad import interning
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary

@@ -123,8 +123,8 @@ def test_a_threshold_that_was_passed_before_counts(monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setattr(module, "COMPILE_AFTER", 1 << 60)
         for _ in range(100):
-            node.eval()
-    node.eval()
+            node.eval(ClassAd())
+    node.eval(ClassAd())
     assert node.run is not None
 
 
