@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -24,8 +24,8 @@ from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.pair import an_ad, describe
-from matchmaker.matching.ranking import best_first, fuzzy
-from matchmaker.matching.selection import Candidate, Each, Refusal, Selection, refused_by
+from matchmaker.matching.ranking import fuzzy
+from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
 
 if TYPE_CHECKING:
     import numpy as np
@@ -154,23 +154,14 @@ def choose(
     >>> found.chosen.name, found.refused[0].reason
     ('a', 'the job refuses: other.FreeCPUs > 0 is undefined (FreeCPUs = undefined)')
     """
-    from matchmaker.matching.decision import By
-
     queues, asking, conditions = _loaded(ces), _asking(job), _conditions(rules)
     decision = queues.snapshot.decide(
         asking, conditions, _expired(queues.snapshot, at), both_ways=rules.both_ways
     )
-    rows, names, ranks = _ranked(queues, decision, tie, rules)
-
-    def candidate(place: int) -> Candidate:
-        return Candidate(names[place], queues.ad(rows[place]), ranks[place])
-
-    others = queues.rows(decision.by != By.NOBODY)
-    return Selection(
-        Each(len(rows), candidate),
-        Each(
-            len(others), lambda place: _refusal(queues, decision, others[place], asking, conditions)
-        ),
+    return queues.selection(
+        decision,
+        _order(queues, decision, tie, rules),
+        lambda row: _refusal(queues, decision, row, asking, conditions),
     )
 
 
@@ -236,9 +227,11 @@ def choose_many(
         _expired(loaded.snapshot, at),
         both_ways=rules.both_ways,
     ):
-        _, names, ranks = _ranked(loaded, decision, tie, rules)
+        order = _order(loaded, decision, tie, rules)
+        names = tuple(loaded.names[row] for row in decision.rows[order].tolist())
         unranked = loaded.rows(decision.by == By.RANK)
-        yield Choice(tuple(names), tuple(ranks), tuple(loaded.names[row] for row in unranked))
+        ranks = tuple(decision.ranks[order].tolist())
+        yield Choice(names, ranks, tuple(loaded.names[row] for row in unranked))
 
 
 def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
@@ -252,32 +245,13 @@ def _ads(ces: Glue | Iterable[ClassAd]) -> Iterable[ClassAd]:
     return ces.computing_elements() if isinstance(ces, Glue) else some_ads(ces)
 
 
-@attrs.frozen(slots=True, eq=False)
-class _Loaded:
-    """Computing elements as columns, with the name and the ad of each row."""
-
-    snapshot: Snapshot
-    names: Sequence[str]
-    ad: Callable[[int], ClassAd]
-
-    def rows(self, mask: npt.NDArray[np.bool_]) -> list[int]:
-        """The rows of a mask that live, in order."""
-        rows = self.snapshot.view.rows()
-        chosen: list[int] = rows[mask[rows]].tolist()
-        return chosen
-
-
-def _loaded(ces: Glue | Iterable[ClassAd] | Pool) -> _Loaded:
+def _loaded(ces: Glue | Iterable[ClassAd] | Pool) -> Resources:
     from matchmaker.matching.pool import Pool
 
     if isinstance(ces, Pool):
         now = ces.snapshot()
-        return _Loaded(now, now.view.keys, now.view.ad)
-    # Two may have one name here: so they go by their places.
-    pairs = list(named(_ads(ces)))
-    ads = [ad for _, ad in pairs]
-    placed = Pool.of_named((str(place), ad) for place, ad in enumerate(ads))
-    return _Loaded(placed.snapshot(), [name for name, _ in pairs], ads.__getitem__)
+        return Resources(now, now.view.keys, now.view.ad)
+    return Resources.of(named(_ads(ces)))
 
 
 def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:
@@ -297,7 +271,7 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
 
 
 def _refusal(
-    queues: _Loaded, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
+    queues: Resources, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
 ) -> Refusal:
     """Why a row is refused."""
     from matchmaker.matching.decision import By
@@ -347,22 +321,17 @@ def _conditions(rules: Rules) -> list[Expr]:
     return [parse_expr(text) for text in rules.admission]
 
 
-def _ranked(
-    queues: _Loaded, decision: Decision, tie: random.Random | None, rules: Rules
-) -> tuple[list[int], list[str], list[float]]:
-    """The rows that may take a job, their names and ranks, in the order in which it has them."""
-    numbers, found = decision.rows.tolist(), decision.ranks.tolist()
-    names = [queues.names[row] for row in numbers]
-    order = best_first(range(len(names)), found.__getitem__, names.__getitem__, tie)
+def _order(
+    queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules
+) -> list[int]:
+    """The places in ``decision.rows`` in the order in which the job has them."""
+    order = queues.ordered(decision, tie)
     if rules.fuzzy is not None:
         chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
         drawn = fuzzy(decision.ranks[order], len(order), chance, rules.fuzzy)
         order = [order[place] for place in drawn]
     tried = {name: number for number, name in enumerate(rules.tried, 1)}
     if tried:
-        order.sort(key=lambda place: tried.get(names[place], 0))
-    return (
-        [numbers[place] for place in order],
-        [names[place] for place in order],
-        [found[place] for place in order],
-    )
+        rows = decision.rows.tolist()
+        order.sort(key=lambda place: tried.get(queues.names[rows[place]], 0))
+    return order

@@ -30,7 +30,8 @@ def test_best_is_first_and_chosen() -> None:
         ),
     )
     assert names(found) == ["fast", "also", "slow"]
-    assert found.chosen is found.ranked[0]
+    assert found.chosen == found.ranked[0]
+    assert found.chosen is not None
     assert found.chosen.rank == 9.5
     assert found.refused == ()
 

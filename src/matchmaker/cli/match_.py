@@ -8,11 +8,9 @@ from typing import Any
 import click
 
 from matchmaker import ClassAd, Pool, nodes
-from matchmaker.classad.bounds import exhausted
-from matchmaker.classad.values import is_error
 from matchmaker.cli import pools, reports, sources
 from matchmaker.cli.output import number, plain, print_json, printable, table
-from matchmaker.matching.selection import Refusal, Selection, select
+from matchmaker.matching.selection import Selection, select
 
 MANY = 1000
 """With more ads than this they are matched as a pool, and no refusal is given its reason."""
@@ -48,7 +46,7 @@ def command(
         job, nodes.named(ads) if keys is None else zip(keys, ads, strict=True), default_rank=0.0
     )
     shown = Selection(found.ranked[:top], found.refused)
-    error = next(filter(None, map(_exhausted, found.refused)), None)
+    error = found.error
     if as_json:
         data = reports.selection_data(shown)
         chosen = found.chosen.name if found.chosen else None
@@ -60,12 +58,6 @@ def command(
         page.print()
     _warn(error)
     return 0 if found.chosen else 1
-
-
-def _exhausted(refusal: Refusal) -> str | None:
-    """Why what the job requires of an ad could not be evaluated, if it took too much."""
-    value = refusal.clause.value if refusal.clause is not None and refusal.by == "job" else None
-    return value.reason if is_error(value) and exhausted(value) else None
 
 
 def _warn(error: str | None) -> None:

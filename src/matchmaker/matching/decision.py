@@ -1,13 +1,16 @@
-"""What a broker decides on many ads at once, by columns: who may take a job, and who refuses.
+"""Who of many ads may take a job, how the job ranks them, and who refuses: the one procedure.
 
-As a pair of ads matches, with two things more: conditions of the broker's own, and a rank that must
-be a number. Why one ad is refused, clause by clause, is told in ``selection``.
+It is that of ``pair.match``, by columns, with three things more: conditions of a broker, ads that
+have expired, and what becomes of a rank that is not a number. ``Snapshot.match`` and
+``Snapshot.decide`` ask for it, and so do the choosers of queues and nodes, through ``selection``.
+Why one ad is refused, clause by clause, is in ``selection``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 class By(IntEnum):
     """Who refuses: the first of the job, the ad, the broker, and the rank that is no number.
 
-    Of ads that have expired nothing is asked.
+    Ads that have expired are not asked.
     """
 
     NOBODY = 0
@@ -38,25 +41,37 @@ class By(IntEnum):
     EXPIRY = 5
 
 
-@attrs.frozen(slots=True, eq=False)
+@attrs.frozen(eq=False)
 class Decision:
-    """What is decided for a job: the rows that may take it, with their ranks, and who refuses.
+    """The rows that may take a job, with their ranks, and who refuses.
 
-    ``by`` has a ``By`` for each row; entries for deleted rows are unspecified. ``error`` says why
-    requirements, conditions or ranks are ERROR for some ads that took too much to evaluate.
+    ``unranked`` says of which of these rows the rank is not a number, so that the default stands.
+    ``error`` says why something is ERROR for some ads that took too much to evaluate.
     """
 
     rows: Rows
     ranks: npt.NDArray[np.float64]
-    by: npt.NDArray[np.uint8]
-    error: str | None = None
+    unranked: Mask
+    error: str | None
+    _refusals: tuple[tuple[By, Mask], ...]
+    """Which rows have come so far, in the order of asking: who would refuse them there."""
+
+    @cached_property
+    def by(self) -> npt.NDArray[np.uint8]:
+        """A ``By`` for each row; entries for deleted rows are unspecified."""
+        found = np.full(len(self._refusals[0][1]), By.EXPIRY, np.uint8)
+        for by, asked in self._refusals:
+            found[asked] = by
+        found[self.rows] = By.NOBODY
+        return found
 
     def __len__(self) -> int:
-        return len(self.by)
+        return len(self._refusals[0][1])
 
     def __sizeof__(self) -> int:
         """The bytes of the arrays, for caches."""
-        return 500 + self.rows.nbytes + self.ranks.nbytes + self.by.nbytes
+        masks = sum(mask.nbytes for _, mask in self._refusals)
+        return 500 + self.rows.nbytes + self.ranks.nbytes + self.unranked.nbytes + 2 * masks
 
 
 def decide(
@@ -67,26 +82,35 @@ def decide(
     expired: Mask | None = None,
     *,
     both_ways: bool = True,
+    default_rank: float | None = None,
 ) -> Decision:
-    """Who may take a job, who refuses, and how the job ranks those that may; see ``Snapshot``."""
+    """Decides on the rows of a view for a job.
+
+    Args:
+        view: the ads.
+        job: the job, which is MY in the conditions too.
+        cache: masks and ranks of jobs before.
+        conditions: what a broker asks beside the requirements.
+        expired: rows that are not asked.
+        both_ways: whether the requirements of the ads count.
+        default_rank: stands for a rank that is not a number; without it such a row is refused.
+    """
     masks = Masks(view, job, cache)
-    by = np.full(view.size, By.JOB, np.uint8)
     asked: Mask = np.ones(view.size, np.bool_) if view.alive is None else view.alive
     if expired is not None:
         asked = asked & ~expired
-        by[expired] = By.EXPIRY
-    left = asked & masks.mine()
-    by[left] = By.RESOURCE
-    if both_ways:
-        left = left & masks.theirs(left)
-    by[left] = By.BROKER
+    wanted = asked & masks.mine()
+    accepting = wanted & masks.theirs(wanted) if both_ways else wanted
+    admitted = accepting
     for condition in conditions:
-        left = left & masks.condition(condition)
-    rows = np.flatnonzero(left)
+        admitted = admitted & masks.condition(condition)
+    rows = np.flatnonzero(admitted)
     found, problem = ranks(view, job, rows, cache)
-    by[rows] = By.RANK
-    numbers = ~np.isnan(found)
-    rows, found = rows[numbers], found[numbers]
-    by[rows] = By.NOBODY
-    problems = [said for said in (masks.problem, problem) if said is not None]
-    return Decision(rows, found, by, "; ".join(problems) or None)
+    unranked = np.isnan(found)
+    if default_rank is None:
+        rows, found, unranked = rows[~unranked], found[~unranked], unranked[~unranked]
+    else:
+        found[unranked] = default_rank
+    problems = [reason for reason in (masks.problem, problem) if reason is not None]
+    stages = (By.JOB, asked), (By.RESOURCE, wanted), (By.BROKER, accepting), (By.RANK, admitted)
+    return Decision(rows, found, unranked, "; ".join(problems) or None, stages)

@@ -1,25 +1,32 @@
-"""Choosing among resources for one job: who matches, in what order, and why the others do not.
+"""Choosing among named ads for one job: who matches, in what order, and why the others do not.
 
-The one procedure for both scales; what is particular to queues is in ``broker``, to worker nodes in
-``nodes``.
+Who matches is decided in ``decision``. What is particular to queues is in ``broker``, to worker
+nodes in ``nodes``.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
-from matchmaker.classad.values import UNDEFINED, Value, type_name
+from matchmaker.classad.values import type_name
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import Clause, clauses_of, match, refusal
-from matchmaker.matching.ranking import best_first, rank_number
+from matchmaker.matching.pair import Clause, clauses_of, refusal
+from matchmaker.matching.ranking import best_first
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from matchmaker.matching.decision import Decision
+    from matchmaker.matching.snapshot import Snapshot
 
 
 @attrs.frozen(slots=True)
@@ -51,7 +58,7 @@ _T = TypeVar("_T")
 
 
 class Each(Sequence[_T]):
-    """So many things, each of which is made when it is asked for.
+    """A sequence whose elements are made when they are asked for.
 
     >>> squares = Each(1000, lambda place: place * place)
     >>> len(squares), squares[-1], squares[:3]
@@ -94,14 +101,15 @@ class Each(Sequence[_T]):
 
 @attrs.frozen(slots=True)
 class Selection:
-    """What a job may run on, best first, and what refused it, in the order of the resources.
+    """What a job may run on, best first, and what refuses it, in the order of the resources.
 
-    Of many resources each is told when it is asked for: why one refuses takes longer than that it
-    does.
+    Elements are made when they are asked for: to say why one refuses takes longer than to decide
+    it. ``error`` says why requirements or ranks are ERROR where they took too much to evaluate.
     """
 
     ranked: Sequence[Candidate]
     refused: Sequence[Refusal]
+    error: str | None = None
 
     @property
     def chosen(self) -> Candidate | None:
@@ -109,16 +117,67 @@ class Selection:
         return self.ranked[0] if self.ranked else None
 
 
+@attrs.frozen(slots=True, eq=False)
+class Resources:
+    """Ads as columns, with the name and the ad of each row. Several may have one name."""
+
+    snapshot: Snapshot
+    names: Sequence[str]
+    ad: Callable[[int], ClassAd]
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[str, ClassAd]]) -> Resources:
+        """The ads with their names, in order."""
+        from matchmaker.matching.pool import Pool
+
+        pairs = list(named)
+        ads = [ad for _, ad in pairs]
+        placed = Pool.of_named((str(place), ad) for place, ad in enumerate(ads))
+        return cls(placed.snapshot(), [name for name, _ in pairs], ads.__getitem__)
+
+    def rows(self, mask: npt.NDArray[np.bool_]) -> list[int]:
+        """The rows of a mask that are not deleted, in order."""
+        rows = self.snapshot.view.rows()
+        chosen: list[int] = rows[mask[rows]].tolist()
+        return chosen
+
+    def ordered(self, decision: Decision, tie: random.Random | None = None) -> list[int]:
+        """The places in ``decision.rows`` of those that may take the job, best first.
+
+        Equal ranks go by name, or by chance where ``tie`` is given.
+        """
+        names = [self.names[row] for row in decision.rows.tolist()]
+        ranks = decision.ranks.tolist()
+        return best_first(range(len(names)), ranks.__getitem__, names.__getitem__, tie)
+
+    def selection(
+        self, decision: Decision, order: Sequence[int], refuse: Callable[[int], Refusal]
+    ) -> Selection:
+        """What is decided, in an order of the places; ``refuse`` says why a row is refused."""
+        rows, ranks = decision.rows.tolist(), decision.ranks.tolist()
+        others = self.rows(decision.by != 0)
+
+        def candidate(place: int) -> Candidate:
+            row = rows[order[place]]
+            return Candidate(self.names[row], self.ad(row), ranks[order[place]])
+
+        return Selection(
+            Each(len(order), candidate),
+            Each(len(others), lambda place: refuse(others[place])),
+            decision.error,
+        )
+
+
 def select(
     job: ClassAd,
     resources: Iterable[tuple[str, ClassAd]],
-    default_rank: Value = UNDEFINED,
+    default_rank: float | None = None,
     tie: random.Random | None = None,
 ) -> Selection:
     """Matches a job with named resources, both ways, and puts them in order of rank.
 
-    ``default_rank`` stands for a rank that is not a number; where that is UNDEFINED, such a
-    resource is refused. Equal ranks go by name, or by chance where ``tie`` is given.
+    ``default_rank`` stands for a rank that is not a number; without it such a resource is refused.
+    Equal ranks go by name, or by chance where ``tie`` is given.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[Requirements = TARGET.Cpus > 1; Rank = TARGET.Cpus]")
@@ -126,17 +185,18 @@ def select(
     >>> [c.name for c in found.ranked], [r.reason for r in found.refused]
     (['4', '2'], ['the job refuses: TARGET.Cpus > 1 is false (Cpus = 1)'])
     """
-    ranked: list[Candidate] = []
-    refused: list[Refusal] = []
-    for name, ad in resources:
-        outcome = _refused(job, name, ad) or _rank(job, name, ad, default_rank)
-        if isinstance(outcome, Candidate):
-            ranked.append(outcome)
-        else:
-            refused.append(outcome)
-    by_rank: Callable[[Candidate], float] = lambda candidate: candidate.rank  # noqa: E731
-    ordered = best_first(ranked, by_rank, lambda candidate: candidate.name, tie)
-    return Selection(tuple(ordered), tuple(refused))
+    among = Resources.of(resources)
+    decision = among.snapshot.decide(job, default_rank=default_rank)
+
+    def refuse(row: int) -> Refusal:
+        by = WORDS[int(decision.by[row])]
+        return refused_by(by, job, among.names[row], among.ad(row), error=decision.error)
+
+    return among.selection(decision, among.ordered(decision, tie), refuse)
+
+
+WORDS = ("", "job", "resource", "broker", "rank", "expiry")
+"""Who refuses, as a ``Refusal`` says it, by the number of ``decision.By``."""
 
 
 def refused_by(
@@ -182,17 +242,3 @@ _WORDS = {
     "resource": "it refuses the job",
     "broker": "the broker refuses",
 }
-
-
-def _refused(job: ClassAd, name: str, ad: ClassAd) -> Refusal | None:
-    matched = match(job, ad)
-    if matched.left is not True:
-        return refused_by("job", job, name, ad)
-    return None if matched.matched else refused_by("resource", job, name, ad)
-
-
-def _rank(job: ClassAd, name: str, ad: ClassAd, default_rank: Value) -> Candidate | Refusal:
-    rank = rank_number(job.eval(RANK, ad))
-    if rank is None:
-        rank = rank_number(default_rank)
-    return refused_by("rank", job, name, ad) if rank is None else Candidate(name, ad, rank)

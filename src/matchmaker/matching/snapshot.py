@@ -22,7 +22,7 @@ from matchmaker.classad.quoting import printable
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import EACH, FLAT, Cache, Masks, ranks
+from matchmaker.matching.columns.masks import EACH, FLAT, Cache, Masks
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values
@@ -203,20 +203,9 @@ class Snapshot:
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
-        an_ad(job)
-        masks = self.masks(job)
-        mask = masks.mine()
-        if self.view.alive is not None:
-            mask = mask & self.view.alive
-        mask = mask & masks.theirs(mask)
-        rows = np.flatnonzero(mask)
-        found, problem = ranks(self.view, job, rows, self._cache)
-        none = np.isnan(found)
-        found[none] = 0.0
-        if FOLDED_RANK not in job.content:
-            none[:] = False
-        problems = [said for said in (masks.problem, problem) if said is not None]
-        return Matches(rows, found, self.view.keys, none, "; ".join(problems) or None)
+        found = decide(self.view, an_ad(job), self._cache, default_rank=0.0)
+        unranked = found.unranked if FOLDED_RANK in job.content else np.zeros_like(found.unranked)
+        return Matches(found.rows, found.ranks, self.view.keys, unranked, found.error)
 
     def top(
         self,
@@ -253,13 +242,13 @@ class Snapshot:
         expired: Mask | None = None,
         *,
         both_ways: bool = True,
+        default_rank: float | None = None,
     ) -> Decision:
-        """Who may take a job and who refuses, where a broker has conditions of its own.
-
-        Conditions have the job as MY. Rows that have ``expired`` are not asked; with ``both_ways``
-        false the requirements of the ads do not count. Each row's part is in ``Decision``.
-        """
-        return decide(self.view, an_ad(job), self._cache, conditions, expired, both_ways=both_ways)
+        """Who may take a job and who refuses: see :func:`matchmaker.matching.decision.decide`."""
+        return decide(
+            self.view, an_ad(job), self._cache, conditions, expired,
+            both_ways=both_ways, default_rank=default_rank,
+        )  # fmt: skip
 
     def decide_many(
         self,
