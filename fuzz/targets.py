@@ -111,7 +111,7 @@ def syntax(data: bytes) -> None:
         wanted = mm.ClassAd.from_expression(parsing.by_grammar(text, "ad"))
         assert ad == wanted, "both read an ad alike"
         assert list(ad) == list(wanted), "both spell its names alike"
-    assert (ad is not None) == isinstance(node, AdExpr), "an ad is taken as an expression too"
+        assert isinstance(node, AdExpr), "an ad is an expression, too"
 
 
 def looked_at(node: Expr) -> None:

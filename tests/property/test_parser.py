@@ -37,7 +37,8 @@ FRAGMENTS = (
     "{1, 2}", "[z = 1]", "x[0]", "[", "]", "{", "}", "(", ")", ",", ";", ":", "?", "?:", "? :", ".",
     "+", "-", "*", "/", "%", "<", "<<", "<=", ">", ">>>", ">=", "=", "==", "=?=", "=!=", "!", "!=",
     "&", "&&", "|", "||", "^", "~", " ", "\n", "\t", "// c\n", "/* ; ] */", "/*", "\0", "é", "٣",
-    "\u017f", "\xa0", "3is", "1.5.x", 'real("INF")', "a = 1;", "b = [c = 2]", "\\", "'", '"',
+    "\u017f", "\xa0", "3is", "1.5.x",
+    'real("INF")', "a = 1;", "b = [c = 2]", "([])", "\\", "'", '"',
 )  # fmt: skip
 fragments = st.sampled_from(FRAGMENTS)
 soup = st.lists(fragments, max_size=8).map("".join)
@@ -72,8 +73,9 @@ ads = st.builds(lambda ad, seed: respelled(ad.expression(), seed), strategies.ad
 good = generated | trees | ads
 texts = good | spoiled(good) | soup | soup.map(lambda text: f"[{text}]")
 
-# What the fast parser leaves to the grammar: a number with a word or a selection at its end.
-LEFT = re.compile(r"[0-9](?:[iI][sS]|\.\s*[A-Za-z_'])")
+# What the fast parser leaves to the grammar: a number with a word or a selection at its end, and a
+# word for an operator with one.
+LEFT = re.compile(r"[0-9](?:is|\.\s*[a-z_'])|is(?:nt)?\.", re.IGNORECASE)
 
 
 def wanted_of(text: str, start: str) -> Any:

@@ -170,7 +170,7 @@ class ClassAd(Ad[Expr]):
 
     def _spell(self, folded: str, name: str) -> None:
         """Notes the spelling of a new attribute."""
-        if unusual(folded, name):
+        if is_unusual(folded, name):
             self._names = self._names or {}
             self._names[folded] = name
 
@@ -269,7 +269,7 @@ MOST_SPELLINGS: Final = 1 << 15
 LONGEST_SPELLING: Final = 100
 
 
-def unusual(folded: str, name: str) -> bool:
+def is_unusual(folded: str, name: str) -> bool:
     """Whether a name is spelled otherwise than it was first."""
     known = _spelled.get(folded)
     if known is None and len(_spelled) < MOST_SPELLINGS and len(name) <= LONGEST_SPELLING:
@@ -283,7 +283,7 @@ def unusual_names(names: Mapping[str, str]) -> dict[str, str] | None:
     >>> unusual_names({"onlyhere": "OnlyHere"}), unusual_names({"onlyhere": "ONLYHERE"})
     (None, {'onlyhere': 'ONLYHERE'})
     """
-    return {folded: name for folded, name in names.items() if unusual(folded, name)} or None
+    return {folded: name for folded, name in names.items() if is_unusual(folded, name)} or None
 
 
 _Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None]"

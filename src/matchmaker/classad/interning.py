@@ -36,7 +36,7 @@ class Interned(type):
             node = reference()
             if node is not None:
                 return node
-        node = super().__call__(*fields)
+        node = type.__call__(cls, *fields)
         reference = _Reference(node, _remove)
         reference.key = key
         known = _table.setdefault(key, reference)

@@ -155,10 +155,9 @@ class Binary(Expr):
     right: Expr
 
     def __attrs_post_init__(self) -> None:
-        left = self.left.depth
-        if not isinstance(self.left, Binary):
-            left += 1
-        object.__setattr__(self, "depth", max(left, 1 + self.right.depth))
+        left = self.left.depth + (type(self.left) is not Binary)
+        right = self.right.depth + 1
+        object.__setattr__(self, "depth", max(right, left))
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)

@@ -15,9 +15,10 @@ from json.scanner import make_scanner
 from sys import intern
 from typing import Any, Final
 
-from matchmaker.classad.ad import ClassAd, unusual
-from matchmaker.classad.cache import ENTRY, Cache
+from matchmaker.classad.ad import ClassAd, is_unusual
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.footprint import NODE
 from matchmaker.classad.forms import NAMED, ad_expression, call
 from matchmaker.classad.nodes import (
     FALSE,
@@ -34,7 +35,7 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import assignments_of, plain_name, tokens_of
+from matchmaker.classad.scanner import assignments_of, begins_ad, name_and_value, tokens_of
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
@@ -63,11 +64,9 @@ def _outside(text: str) -> int:
     return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
 
 
-_held: Final[Cache[str, Any]] = Cache("what ads hold, by text", 1 << 24)
-"""Expressions, and short plain values, by texts that both formats read alike: no backslashes."""
-
-_SHORT: Final = 4
-"""Plain values with fewer characters come again."""
+_known: Final[Cache[str, Expr]] = Cache("expressions by text", 1 << 24)
+_words: Final[Cache[str, Expr]] = Cache("names in expressions", 1 << 23)
+"""What words denote, and two with a dot between them."""
 
 
 def parse_expr(text: str) -> Expr:
@@ -81,18 +80,19 @@ def parse_expr(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    held = _held[text]
-    if held is None:
-        return _remembered(text) or by_grammar(text, "expression")
-    return held if isinstance(held, Expr) else Literal(held)
+    node = _known[text]
+    if node is None:
+        node = parsed(text) or by_grammar(text, "expression")
+        # As size_of() would say, had each name and operator four characters.
+        _known.put(text, node, NODE // 4 * len(text))
+    return node
 
 
 def parse_ad_expr(text: str) -> AdExpr:
     """Reads one ad in brackets as a node; ParseError as in :func:`parse_expr`."""
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    node = parsed(text)
-    return node if isinstance(node, AdExpr) else by_grammar(text, "ad")
+    return _parsed_ad(text) or by_grammar(text, "ad")
 
 
 def by_grammar(text: str, start: str) -> Any:
@@ -131,6 +131,11 @@ def parsed(text: str) -> Expr | None:
     return node if node.depth <= MAX_NESTING else None
 
 
+def _parsed_ad(text: str) -> AdExpr | None:
+    node = parsed(text)
+    return node if isinstance(node, AdExpr) and begins_ad(text) else None
+
+
 class _MissError(Exception):
     """Ends the reading of what only the grammar may take."""
 
@@ -156,88 +161,75 @@ class _Reader:
 
     def expression(self, loosest: int) -> Expr:
         """An expression of operators that bind as tightly as `loosest`, or tighter."""
-        left = self.operand()
         tokens = self.tokens
+        symbol = tokens[self.at]
+        self.at += 1
+        left = _words.get(symbol)
+        if left is None or tokens[self.at] == "(":
+            if symbol in _PREFIXES and loosest <= _UNARY:
+                left = Unary(symbol, self.expression(_UNARY))
+            elif (read := _PRIMARIES.get(symbol[:1])) is not None:
+                left = read(self, symbol)
+            else:
+                raise _MISS
         while True:
             symbol = tokens[self.at]
             level = _LEVELS.get(symbol)
             if level is None:
-                if symbol[:1] != "-" or loosest > _SUM:
+                if symbol[:1] == "?":
+                    symbol, level = "?:", _ELVIS
+                elif symbol[:1] == "-" and loosest <= _SUM:
+                    # The sign of a number after an operand subtracts it.
+                    tokens[self.at] = symbol[1:]
+                    self.at -= 1
+                    symbol, level = "-", _SUM
+                else:
                     return left
-                # The sign of a number after an operand subtracts it.
-                tokens[self.at] = symbol[1:]
-                left = Binary("-", left, self.expression(_SUM + 1))
-            elif level < loosest:
+            if level < loosest:
                 return left
+            self.at += 1
+            if level == _SELECTION:
+                left = self.selected(left, symbol)
+            elif level == _TERNARY:
+                then = self.expression(_TERNARY)
+                self.take(":")
+                return Ternary(left, then, self.expression(_TERNARY))
             else:
-                self.at += 1
-                if level == _TERNARY:
-                    then = self.expression(_TERNARY)
-                    self.take(":")
-                    return Ternary(left, then, self.expression(_TERNARY))
                 left = Binary(_NAMED.get(symbol, symbol), left, self.expression(level + 1))
 
-    def operand(self) -> Expr:
-        """An operand of binary operators, with the operators before and behind it."""
-        tokens = self.tokens
-        symbol = tokens[self.at]
-        if symbol in _PREFIXES:
-            signs = []
-            while symbol in _PREFIXES:
-                signs.append(symbol)
-                self.at += 1
-                symbol = tokens[self.at]
-            node = self.operand()
-            for sign in reversed(signs):
-                node = Unary(sign, node)
+    def selected(self, base: Expr, symbol: str) -> Expr:
+        """An attribute or an element of an expression."""
+        if symbol == "[":
+            node = Subscript(base, self.expression(_TERNARY))
+            self.take("]")
             return node
-        node = self.selected()
-        while (symbol := tokens[self.at])[:1] == "?" and len(symbol) > 1:
-            self.at += 1
-            node = Binary("?:", node, self.selected())
-        return node
-
-    def selected(self) -> Expr:
-        """A primary expression with its selections and subscripts."""
-        tokens = self.tokens
-        symbol = tokens[self.at]
+        names = self.tokens[self.at]
         self.at += 1
-        read = _PRIMARIES.get(symbol[:1])
-        if read is None:
-            raise _MISS
-        node = read(self, symbol)
-        while True:
-            symbol = tokens[self.at]
-            if symbol == ".":
-                name = self.name(tokens[self.at + 1])
-                self.at += 2
-                node = Attr(node, name, False)
-            elif symbol == "[":
-                self.at += 1
-                node = Subscript(node, self.expression(_TERNARY))
-                self.take("]")
-            else:
-                return node
+        for name in [names] if names[:1] == "'" else names.split("."):
+            base = Attr(base, self.name(name), False)
+        return base
 
     # Each of these is given the token that begins it, which has been passed.
 
     def word(self, symbol: str) -> Expr:
-        if symbol[0] != "'":
-            constant = _CONSTANTS.get(symbol.lower())
-            if constant is not None:
-                return constant
-        name = self.name(symbol)
         if self.tokens[self.at] == "(":
             self.at += 1
-            return call(name, self.items(")"))
-        return Attr(None, name, False)
+            return call(self.name(symbol), self.items(")"))
+        if symbol[0] == "'":
+            return Attr(None, self.name(symbol), False)
+        first, _, second = symbol.partition(".")
+        node = _CONSTANTS.get(first.lower()) or Attr(None, self.name(first), False)
+        if second:
+            node = Attr(node, self.name(second), False)
+        return _words.put(symbol, node, 2 * NODE + 4 * len(symbol))
 
     def absolute(self, symbol: str) -> Expr:
         if symbol != ".":
             return self.number(symbol)
-        name = self.name(self.tokens[self.at])
+        name, _, second = self.tokens[self.at].partition(".")
+        node = Attr(None, self.name(name), True)
         self.at += 1
-        return Attr(None, name, True)
+        return Attr(node, self.name(second), False) if second else node
 
     def number(self, symbol: str) -> Expr:
         if symbol == "-":
@@ -305,7 +297,7 @@ class _Reader:
     def name(self, symbol: str) -> str:
         if symbol[:1] == "'":
             return _unescaped(symbol)
-        if not symbol or symbol[0] not in _LETTERS or symbol.lower() in _RESERVED:
+        if symbol[:1] not in _LETTERS or "." in symbol or symbol.lower() in _RESERVED:
             raise _MISS
         return symbol
 
@@ -333,13 +325,16 @@ _LEVELS: Final = {
     symbol: level
     for level, symbols in enumerate(
         (["?"], ["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!=", *_NAMED], ["<", "<=", ">", ">="],
-         ["<<", ">>", ">>>"], ["+", "-"], ["*", "/", "%"])
+         ["<<", ">>", ">>>"], ["+", "-"], ["*", "/", "%"], [], ["?:"], [".", "["])
     )
     for symbol in symbols
 }  # fmt: skip
-"""How tightly binary operators bind; those of one level group from the left."""
+"""How tightly operators bind; those of one level group from the left."""
 _TERNARY: Final = _LEVELS["?"]
 _SUM: Final = _LEVELS["+"]
+_ELVIS: Final = _LEVELS["?:"]
+_SELECTION: Final = _LEVELS["."]
+_UNARY: Final = _ELVIS - 1
 _PRIMARIES: Final[dict[str, Callable[[_Reader, str], Expr]]] = {
     **dict.fromkeys((*_LETTERS, "'"), _Reader.word),
     **dict.fromkeys("0123456789-", _Reader.number),
@@ -367,19 +362,8 @@ def value_of(text: str) -> Any:
     >>> value_of(" 42 "), value_of('"x"'), value_of("TRUE"), value_of("a+1"), value_of("a+")
     (42, 'x', True, Expr('a + 1'), None)
     """
-    held = _held[text]
-    if held is None:
-        held = _remembered(text)
-        return held.value if type(held) is Literal else held
-    return held
-
-
-def _remembered(text: str) -> Expr | None:
     node = parsed(text)
-    if node is not None and type(node) is not Literal and "\\" not in text:
-        # As size_of() would say, had each name and operator four characters.
-        _held.put(text, node, 200 * len(text))
-    return node
+    return node.value if type(node) is Literal else node
 
 
 def parse_value(text: str) -> Any:
@@ -389,66 +373,78 @@ def parse_value(text: str) -> Any:
 
 
 _names: Final[Cache[str, str]] = Cache("names as ads spell them", 1 << 22)
-"""The folded names of those that are spelled as they were first, with spaces around or without."""
+"""The folded names of those that are spelled as they were first."""
+
+_assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 1 << 24)
+"""Folded names and what ads hold, of what comes again: expressions, zeros and ones.
+
+Not of texts with backslashes, which each format reads in its own way.
+"""
 
 
-def ad_of(
-    assignments: Iterable[tuple[str, str, str]], convert: Callable[[str], Any] = value_of
-) -> ClassAd | None:
-    """The ad of names and texts, None where one of them is not taken; `convert` reads texts.
+def ad_of(assignments: Iterable[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
+    """The ad of assignments, None where one of them is not taken; `convert` reads expressions.
 
-    >>> print(ad_of([("a", "=", "1"), ("b", "=", "a+1")]))
+    >>> print(ad_of(["a = 1", "b=a+1"]))
     [ a = 1; b = a + 1 ]
     """
     content: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    known = _held.get
-    for name, _, text in assignments:
-        folded = _names[name] or _fold(name, content, names)
-        if not folded:
-            return None
-        value = known(text)
-        if value is None:
-            end = -1
-            if text[:1] in _PLAIN:
-                try:
-                    value, end = _scan(text, 0)
-                except (StopIteration, ValueError):
-                    end = -1
-            if (
-                end != len(text)
-                # Not all integers fit, and other escapes differ.
-                or (end > 18 and type(value) is int)
-                or ("\\" in text and "\\" in text.replace('\\"', ""))
-            ):
-                value = convert(text)
-                if value is None:
-                    return None
-            elif end < _SHORT:
-                _held.put(text, value, ENTRY)
+    unusual: dict[str, str] = {}
+    known = _assignments.get
+    for assignment in assignments:
+        found = known(assignment)
+        if found is not None:
+            content[found[0]] = found[1]
+            continue
+        name, _, text = assignment.partition(" = ")
+        folded = _names[name]
+        if folded is None:
+            name, text = name_and_value(assignment)
+            folded = _names[name] or _fold(name, content, unusual)
+            if not folded:
+                return None
+        value, end = None, -1
+        if text[:1] in _PLAIN:
+            try:
+                value, end = _scan(text, 0)
+            except (StopIteration, ValueError):
+                end = -1
+        if (
+            end != len(text)
+            # Not all integers fit, and other escapes differ.
+            or (end > 18 and type(value) is int)
+            or ("\\" in text and "\\" in text.replace('\\"', ""))
+        ):
+            value = convert(text)
+            if value is None:
+                return None
+            again = "\\" not in assignment
+        else:
+            again = not value or value == 1
+        if again and folded not in unusual:
+            _assignments.put(assignment, (folded, value), NODE // 4 * len(text))
         content[folded] = value
-    return ClassAd.of(content, names or None)
+    return ClassAd.of(content, unusual or None)
 
 
-def _fold(name: str, content: dict[str, Any], names: dict[str, str]) -> str:
-    """The folded name, empty for what is no plain name; notes an unusual spelling in `names`."""
-    plain = plain_name(name)
-    if plain.lower() in _RESERVED:
+def _fold(name: str, content: dict[str, Any], unusual: dict[str, str]) -> str:
+    """The folded name, empty for a word that is none; notes an unusual spelling."""
+    if name.lower() in _RESERVED:
         return ""
-    folded = intern(ascii_fold(plain))
-    if not unusual(folded, plain):
+    folded = intern(ascii_fold(name))
+    if not is_unusual(folded, name):
         _names.put(name, folded)
     elif folded not in content:
-        names[folded] = plain
+        unusual[folded] = name
     return folded
 
 
 def ad_in(text: str) -> ClassAd | None:
     """The ad of a text in brackets, None if the fast parser does not take it."""
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_TEXT or not begins_ad(text):
         return None
     ad = ad_of(assignments_of(text))
-    if ad is None:
-        node = parsed(text)
-        return ClassAd.from_expression(node) if isinstance(node, AdExpr) else None
-    return ad
+    if ad is not None:
+        return ad
+    node = _parsed_ad(text)
+    return ClassAd.from_expression(node) if node is not None else None

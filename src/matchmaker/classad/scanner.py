@@ -24,7 +24,7 @@ _SYMBOL: Final = (
 
 # What no token begins with takes all the rest, so that the time stays linear.
 _TOKEN: Final = re.compile(
-    rf"({_NAME}|{_NUMBER}|{_STRING}|{_SYMBOL}|{_QUOTED}){_GAP}|.++", re.DOTALL
+    rf"({_NAME}(?:\.{_NAME})?+|{_NUMBER}|{_STRING}|{_SYMBOL}|{_QUOTED}){_GAP}|.++", re.DOTALL
 )
 _LEADING: Final = re.compile(_GAP)
 
@@ -32,10 +32,11 @@ _LEADING: Final = re.compile(_GAP)
 def tokens_of(text: str) -> list[str]:
     """The tokens of a text, then an empty one, as also in place of what is no token.
 
-    A minus sign and digits after it are one token, also where the sign subtracts.
+    A minus sign and digits after it are one token, also where the sign subtracts, and so are two
+    names with a dot between them.
 
-    >>> tokens_of("a -5 ? : b // end")
-    ['a', '-5', '? :', 'b', '']
+    >>> tokens_of("a.b -5 ? : c // end")
+    ['a.b', '-5', '? :', 'c', '']
     >>> tokens_of("a @ b")
     ['a', '', '']
     """
@@ -55,36 +56,43 @@ for _ in range(3):
     _INSIDE = rf"""[^"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^"'/\[\]]*+)*+"""
 
 _ASSIGNMENT: Final = re.compile(
-    rf"""({_NAME}){_BETWEEN}(=)(?!=|[?!]=){_SPACE}"""
-    rf"""([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+)"""
-    rf"""(?:\Z|(?:;{_BETWEEN})++)|.++""",
+    rf"""([^;"'/\[\]]++(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+)(?:\Z|(?:;{_BETWEEN})++)|.++""",
     re.DOTALL,
 )
 _OPENING: Final = re.compile(rf"{_BETWEEN}\[{_BETWEEN}((?:;{_BETWEEN})*+)")
 
 
-def assignments_of(text: str) -> list[tuple[str, str, str]]:
-    """The assignments of an ad in brackets: the name, ``=`` and the text of the expression of each.
+def begins_ad(text: str) -> bool:
+    """Whether the first token of a text is an ad's bracket."""
+    return _OPENING.match(text) is not None
 
-    Empty texts stand for what is not such an assignment, or nests too deep to be told here.
 
-    >>> assignments_of("[ a = 1; b = [c = ';'] ]")
-    [('a', '=', '1'), ('b', '=', "[c = ';'] ")]
+def assignments_of(text: str) -> list[str]:
+    """The texts between the semicolons of an ad in brackets.
+
+    Empty ones stand for what is none, and for what cannot be told here.
+
+    >>> assignments_of("[ a = 1; b = [c = ';'] ]"), assignments_of("[ a = ]")
+    (['a = 1', "b = [c = ';'] "], ['a = '])
     """
     text = text.rstrip(" \t\r\n\f\v")
     opening = _OPENING.match(text)
     if opening is None or text[-1] != "]":
-        return [("", "", "")]
+        return [""]
     start, end = opening.end(), len(text) - 1
     if start >= end:
-        return [("", "", "")] if opening[1] or start > end else []
+        return [""] if opening[1] or start > end else []
     return _ASSIGNMENT.findall(text, start, end)
 
 
-_PLAIN_NAME: Final = re.compile(rf"[ \t]*+({_NAME})[ \t]*+")
+_ASSIGNED: Final = re.compile(rf"{_SPACE}({_NAME}){_SPACE}=")
 
 
-def plain_name(text: str) -> str:
-    """The name in a text of nothing but a name and spaces around it, else nothing."""
-    match = _PLAIN_NAME.fullmatch(text)
-    return match[1] if match else ""
+def name_and_value(assignment: str) -> tuple[str, str]:
+    """The name and the text of the expression; empty for what is not assigned to a plain name.
+
+    >>> name_and_value(" a=1 "), name_and_value("'a' = 1")
+    (('a', '1'), ('', ''))
+    """
+    found = _ASSIGNED.match(assignment)
+    return (found[1], assignment[found.end() :].strip(" \t\r\n\f\v")) if found else ("", "")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import repeat
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
@@ -57,7 +56,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
                 end = lines.index("", start)
             block = lines[start:end]
             size = end - start
-            ad = ad_of(map(str.partition, block, repeat(" = ")), _value)
+            ad = ad_of(block, _value)
             if ad is None:
                 yield from _read_lines(block, number + start, report)
                 size = 0
