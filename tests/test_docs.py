@@ -323,10 +323,11 @@ def test_the_bounds_of_descriptions_are_those_of_the_code() -> None:
     said = re.findall(r"^\| [^|]+ \| ([\d,; ]+) \|$", section, re.MULTILINE)
     server = ldap.Bounds()
     assert said == [
+        f"{blocks.MAX_SIZE:,}", f"{documents.MAX_SIZE:,}",
         f"{blocks.LINE_LIMIT:,}", f"{ldif.ENTRY_LIMIT:,}", f"{ldif.VALUES_LIMIT:,}",
         f"{server.value:,}", f"{server.message:,}", f"{server.answer:,}", f"{server.entries:,}",
         f"{server.timeout:.0f}, {server.total:.0f}",
-        f"{documents.MAX_SIZE:,}", f"{documents.OBJECTS_LIMIT:,}",
+        f"{documents.OBJECTS_LIMIT:,}",
         "{:,}; {:,}".format(*weighing.LIMIT), "{:,}; {:,}".format(*glue20.LINKS),
         f"{issues.KEPT_ISSUES:,}", f"{LIMITS.describe_output:,}",
     ]  # fmt: skip

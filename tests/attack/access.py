@@ -289,9 +289,11 @@ def in_entries(data: bytes, chance: random.Random) -> bytes:
 def cut(data: bytes, chance: random.Random) -> bytes:
     """The beginning; of LDIF only where no denial, view or policy is cut off without a trace."""
     place = chance.randrange(1, len(data))
+    if data.lstrip().startswith(b"<"):
+        return data[:place]
     start = data.rfind(b"\n", 0, place)
     lost = any(word in data[start:] for word in (b"DENY:", b"VOView", b"Policy"))
-    return data if data.startswith(b"dn:") and lost else data[:place]
+    return data if lost else data[:place]
 
 
 def in_json(data: bytes, chance: random.Random) -> bytes:
@@ -321,9 +323,8 @@ def in_json(data: bytes, chance: random.Random) -> bytes:
     elif what == 4:
         text = json.dumps(tree)
         part = json.dumps({name: node[name]})[1:-1]
-        twice = chance.choice((json.dumps({name: []})[1:-1], part))
-        return text.replace(part, f"{part}, {twice}").encode()
-    elif isinstance(node[name], str):
+        return text.replace(part, f"{part}, {part}").encode()
+    elif isinstance(node[name], str) and name != "MappingQueue":
         chance.choice(found)[name] = node[name]
     return json.dumps(tree).encode()
 

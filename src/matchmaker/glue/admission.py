@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -25,7 +27,7 @@ from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding, rdns
 from matchmaker.glue.records import ComputingElement, Values, texts
-from matchmaker.glue.schema import attribute, classes, decides_access
+from matchmaker.glue.schema import attribute, attributes, classes, decides_access
 from matchmaker.glue.typed import Facts
 
 HOLDERS: Final[Mapping[str, str]] = {
@@ -87,13 +89,21 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
     named = placed.get(named_by.lower(), "").strip().lower()
     if ids and named and next(iter(placed)) == named_by.lower() and ids[0].strip().lower() != named:
         return "its id is not that of its name"
-    for name, values in entry.attributes.values_by_name.items():
-        if attribute(name) is None:
-            if like_a_rule("\n".join(value.strip() for value in values)):
-                return f"{name!r} is no attribute, and has a rule of access"
-        elif not decides_access(name) and any(map(_DENY.search, values)):
-            return f"{name!r} has a part of a rule of access"
+    published = entry.attributes.values_by_name
+    for name in published.keys() - _names():
+        if attribute(name) is None and like_a_rule("\n".join(map(str.strip, published[name]))):
+            return f"{name!r} is no attribute, and has a rule of access"
+    others = (values for name, values in published.items() if not decides_access(name))
+    text = "\n".join(chain.from_iterable(others))
+    if "deny" in text.lower() and _DENY.search(text):
+        return "another attribute has a part of a rule of access"
     return ""
+
+
+@cache
+def _names() -> frozenset[str]:
+    """The attributes of both schemas as they spell them."""
+    return frozenset(known.name for known in attributes().values())
 
 
 def closed(record: Record, rules: str) -> Record:

@@ -124,10 +124,9 @@ class Blocks:
         data = self._more()
         while data:
             data = self._rest + data
-            if b"\n\n\n\n" in data:  # runs of empty lines stay in one piece
+            *whole, self._rest = data.split(b"\n\n")
+            if b"" in whole:  # a run of empty lines, which stays in one piece
                 *whole, self._rest = _GAP.split(data)
-            else:
-                *whole, self._rest = data.split(b"\n\n")
             yield from whole
             if self._rest.startswith(b"\n\n\n") and not self._rest.strip(b"\n"):
                 self._skipped += len(self._rest) - 2

@@ -15,9 +15,9 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad import ClassAd, Expr, Value
 from matchmaker.glue import translate
-from matchmaker.glue.access import CLOSED
+from matchmaker.glue.access import CLOSED, RULES, agreed, differ
 from matchmaker.glue.admission import HOLDERS, agreeing
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
@@ -40,6 +40,7 @@ from matchmaker.glue.records import (
     Site,
     Snapshot,
     SubCluster,
+    texts,
 )
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.storage20 import Close, storage_elements
@@ -169,13 +170,18 @@ class _Linker:
             some, each = VALUES
             made = self._light(weighed, some + each * (len(jobs) + len(treated)), service)
             most = max(QUEUES, EACH * (len(jobs) + len(treated)))
-            pairs: dict[str, list[Pair]] = {}
+            pairs: dict[str, dict[int, Pair]] = {}
             for pair in Allowance(most, "queues, shares at endpoints", self.report).few(
                 made, service
             ):
-                pairs.setdefault(pair.ce_id.lower(), []).append(pair)
+                group = pairs.setdefault(pair.ce_id.lower(), {})
+                first = group.get(id(pair.share))
+                if first is None or pair.ce_id == pair.share.id:
+                    group[id(pair.share) if first is None else id(pair)] = pair
+                else:
+                    self._agree(first, pair)
             for group in pairs.values():
-                for element, share in queues_of(group):
+                for element, share in queues_of([*group.values()]):
                     cluster = None
                     if manager is not None:
                         its = self.links.few(hosts[_place(manager)], share)
@@ -207,6 +213,14 @@ class _Linker:
             tuple(queues),
             tuple(elements.values()),
         )
+
+    def _agree(self, first: Pair, second: Pair) -> None:
+        """Restricts a share at an endpoint to what another endpoint of the same address admits."""
+        ours, theirs = texts(first.values.get(RULES)), texts(second.values.get(RULES))
+        if differ(ours, theirs):
+            said = "two endpoints of one address differ in access; what only one admits is refused"
+            self.report(finding(first.share, "access.conflict", said, first.ce_id))
+            first.values[RULES] = list[Value](agreed(ours, theirs))
 
     def _domains(self) -> Iterator[tuple[Record, Facts]]:
         names = ("GLUE2LocationDomainForeignKey",)

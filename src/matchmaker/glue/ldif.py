@@ -92,9 +92,7 @@ def read_entries(source: Source, report: Report, max_size: int | None = None) ->
     >>> [issue.rule for issue in issues]
     ['ldif.dn-comma', 'ldif.missing-newline', 'ldif.no-colon']
     """
-    for entry in read_all(source, report, max_size):
-        if entry.dn:
-            yield entry
+    return (entry for entry in read_all(source, report, max_size) if entry.dn)
 
 
 def read_all(source: Source, report: Report, max_size: int | None = None) -> Iterator[Entry]:

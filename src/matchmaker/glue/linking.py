@@ -98,6 +98,11 @@ def rdns(dn: str) -> dict[str, str]:
     {'gluecename': 'a,b', 'o': 'grid'}
     """
     parts: dict[str, str] = {}
+    if "\\" not in dn:
+        for part in dn.split(","):
+            attribute, _, value = part.partition("=")
+            parts.setdefault(attribute.strip().lower(), value.strip())
+        return parts
     for part in _parts(dn):
         attribute, _, value = part.partition("=")
         text = value.strip()

@@ -1,0 +1,179 @@
+"""Access never fails open: what has no rule, or one that cannot be read, admits nobody."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+
+import pytest
+
+from matchmaker import broker, glue, parse_ad, parse_ads
+from matchmaker.glue.access import RULES
+
+CE = "dn: GlueCEUniqueID=c:1/cream-slurm-q,o=grid\nobjectClass: GlueCE\n"
+CMS = """[ VirtualOrganisation = "cms"; FQAN = "/cms"; CertificateSubject = "/O=grid/CN=Ada";
+    Rank = 1 ]"""
+ZULU = '[ VirtualOrganisation = "zulu"; FQAN = "/zulu"; CertificateSubject = "/CN=Z"; Rank = 1 ]'
+
+
+def admitted(found: glue.Glue, job: str = CMS) -> int:
+    """How many queues may take a job."""
+    return len(broker.choose(parse_ad(job), found).ranked)
+
+
+def ldif(text: str, *, open_without_rules: bool = False) -> glue.Glue:
+    return glue.read_ldif(text.split("\n"), open_without_rules=open_without_rules)
+
+
+def rules_of(found: glue.Glue) -> set[str]:
+    return {issue.rule for issue in found.issues}
+
+
+def arc(*, endpoints: int, shares: int, rule: str = "VO:cms") -> str:
+    """A service as ARC publishes it: one PolicyID under each endpoint, no policies of shares."""
+    place = "GLUE2ServiceID=arc,o=glue"
+    text = f"dn: {place}\nobjectClass: GLUE2ComputingService\n\n"
+    for n in range(endpoints):
+        dn = f"GLUE2EndpointID=e{n},{place}"
+        text += f"dn: {dn}\nobjectClass: GLUE2ComputingEndpoint\n\n"
+        text += f"dn: GLUE2PolicyID=urn:ogf:AccessPolicy:arc:basic,{dn}\n"
+        text += "objectClass: GLUE2AccessPolicy\nGLUE2PolicyID: urn:ogf:AccessPolicy:arc:basic\n"
+        text += f"GLUE2PolicyRule: {rule}\nGLUE2AccessPolicyEndpointForeignKey: e{n}\n\n"
+    for n in range(shares):
+        text += f"dn: GLUE2ShareID=s{n},{place}\nobjectClass: GLUE2ComputingShare\n\n"
+    return text
+
+
+def test_one_policy_id_under_every_endpoint() -> None:
+    found = ldif(arc(endpoints=5, shares=3))
+    assert admitted(found) == 15
+    assert admitted(found, ZULU) == 0
+    assert rules_of(found).isdisjoint({"link.duplicate", "access.none"})
+
+
+def test_one_share_id_under_two_services() -> None:
+    first = arc(endpoints=1, shares=1)
+    second = first.replace("=arc,", "=other,").replace("VO:cms", "VO:zulu")
+    found = ldif(first + second)
+    assert len(found.computing_elements()) == 2
+    assert (admitted(found), admitted(found, ZULU)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rules", "admits"),
+    [
+        ([": VO:cms"], 1),
+        ([": VO:cms", ": VO:cms"], 1),
+        ([], 0),
+        ([": EGEE"], 0),
+        ([":"], 0),
+        ([": undefined"], 0),
+        ([": true"], 0),
+        ([":: *"], 0),
+        ([":< file:///etc/passwd"], 0),
+        ([": VO: cms"], 0),
+        ([": VO:cms\ufffd"], 0),
+        ([": VO:cms", ":: *"], 0),
+        ([": VO:cms", ": DEN"], 0),
+        ([": VO:cms", ": DENY:"], 0),
+        ([": VO:cms", ": DENY:ALL"], 0),
+        ([": VO:cms", ": DENY:VO:cms"], 0),
+        ([": VO:cms", ": DENY:cms"], 0),
+        ([": VO:cms", ": DENY:/cms"], 0),
+        ([": VO:cms", ": DENY:VOMS:/cms"], 0),
+        ([": VO:cms", ": DENY:/O=grid/CN=Ada"], 0),
+        ([": VO:cms", ": DENY:/O=grid/CN=Eve"], 1),
+        ([": VO:cms", ": DENY:VO:zulu"], 1),
+        ([": /O=grid/CN=Ada", ": DENY:VO:cms"], 0),
+    ],
+)
+def test_rules_of_a_queue(rules: list[str], admits: int) -> None:
+    old = ldif(CE + "".join(f"{RULES}{rule}\n" for rule in rules))
+    assert admitted(old) == admits
+    new = arc(endpoints=1, shares=1).replace(
+        "GLUE2PolicyRule: VO:cms\n", "".join(f"GLUE2PolicyRule{rule}\n" for rule in rules)
+    )
+    assert admitted(ldif(new)) == admits
+    if not admits:
+        assert rules_of(old) & {"access.none", "clean.access-rule"} or "DENY" in rules[-1]
+
+
+def test_a_rule_in_another_charset_or_without_end_is_none() -> None:
+    for rule in (b"VO:cms\xff", b"VO:" + b"x" * (1 << 20)):
+        dump = f"{CE}{RULES}: VO:cms\n{RULES}: ".encode() + rule + b"\n\n"
+        assert admitted(glue.read(io.BytesIO(dump))) == 0
+
+
+def test_a_switch_opens_what_publishes_no_rule_and_nothing_else() -> None:
+    assert admitted(ldif(CE, open_without_rules=True), ZULU) == 1
+    assert admitted(ldif(f"{CE}{RULES}: EGEE\n", open_without_rules=True), ZULU) == 0
+    bare = arc(endpoints=1, shares=1).replace("PolicyRule: VO:cms", "PolicyScheme: basic")
+    assert admitted(ldif(bare, open_without_rules=True), ZULU) == 0
+    none = "\n\n".join(part for part in bare.split("\n\n") if "AccessPolicy" not in part)
+    assert admitted(ldif(none), ZULU) == 0
+    assert admitted(ldif(none, open_without_rules=True), ZULU) == 1
+    osg = list(parse_ads('[ Name = "ce"; OSG_ResourceCatalog = { [ Memory = 1 ] } ]'))
+    assert admitted(glue.read_osg(osg), ZULU) == 0
+    assert admitted(glue.read_osg(osg, open_without_rules=True), ZULU) == 1
+
+
+def test_two_descriptions_that_differ_admit_whom_both_admit() -> None:
+    one, other = f"{CE}{RULES}: VO:cms\n{RULES}: VO:zulu\n\n", f"{CE}{RULES}: VO:zulu\n\n"
+    for text in (one + other, other + one):
+        found = ldif(text)
+        assert (admitted(found), admitted(found, ZULU)) == (0, 1)
+        assert {"link.duplicate", "access.conflict"} <= rules_of(found)
+    assert admitted(ldif(one + one)) == 1
+
+
+def test_a_share_without_a_policy_among_others_that_have_one() -> None:
+    place = "GLUE2ShareID=s0,GLUE2ServiceID=arc,o=glue"
+    policy = f"dn: GLUE2PolicyID=p,{place}\nobjectClass: GLUE2MappingPolicy\n"
+    found = ldif(arc(endpoints=1, shares=2) + policy + "GLUE2PolicyRule: VO:cms\n")
+    assert admitted(found) == 1
+    assert "access.none" in rules_of(found)
+
+
+def test_a_document_keeps_every_rule_and_closes_what_it_cannot_read() -> None:
+    def read(policy: object) -> glue.Glue:
+        endpoint = {"ID": "e", "URL": "https://h:1/x", "AccessPolicy": policy}
+        service = {"ID": "s", "ComputingShare": {"ID": "q"}, "ComputingEndpoint": endpoint}
+        return glue.read(io.BytesIO(json.dumps({"ComputingService": service}).encode()))
+
+    assert admitted(read({"Rule": ["VO:zulu", "VO:cms"]})) == 1
+    assert admitted(read({"Rule": ["VO:cms", "DENY:VO:cms"]})) == 0
+    for policy in (None, [None], {}, {"Rule": None}, {"Rule": ["VO:cms", 7]}, {"Rul": ["VO:cms"]}):
+        assert admitted(read(policy)) == 0
+    twice = b'{"ComputingService": {"ComputingShare": {"ID": "q", "MappingPolicy": '
+    twice += b'{"Rule": "DENY:VO:cms", "Rule": "VO:cms"}}}}'
+    assert admitted(glue.read(io.BytesIO(twice))) == 0
+
+
+LARGE = {
+    "ldif": b"dn: o=grid\n\n" * 20_000,
+    "empty lines": b"\n" * 2_000_000,
+    "json": b'{"ComputingShare":[' + b"{}," * 20_000 + b"{}]}",
+    "xml": b"<r>" + b"<a/>" * 20_000 + b"</r>",
+    "text": b'{"a":"' + b"x" * 2_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_read_is_bounded(name: str, packed: bool) -> None:
+    data = gzip.compress(LARGE[name], 1) if packed else LARGE[name]
+
+    class Counted(io.BytesIO):
+        taken = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            piece = super().read(size)
+            self.taken += len(piece)
+            return piece
+
+    file = Counted(data)
+    with pytest.raises(ValueError, match="raise max_size"):
+        glue.read(file, max_size=200_000)
+    assert packed or file.taken < 600_000
+    glue.read(io.BytesIO(data), max_size=20_000_000)
