@@ -124,7 +124,7 @@ def ldap(path: Path, rounds: int) -> None:
     """Fetching from a real server, beside the client library alone; both give the same entries."""
     import ldap3
 
-    from matchmaker.glue.ldap import FILTER, search
+    from matchmaker.glue.readers.ldap import FILTER, search
 
     sys.path.insert(0, str(ROOT))
     slapd = import_module("tests.services.slapd")

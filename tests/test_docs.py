@@ -28,7 +28,9 @@ from matchmaker.batch import description
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.glue import blocks, documents, glue20, issues, ldap, ldif, weighing
+from matchmaker.glue import issues, weighing
+from matchmaker.glue.readers import blocks, documents, ldap, ldif
+from matchmaker.glue.v2 import link as glue20
 from tests.oracle.differences import DIFFERENCES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.lint import known
 from matchmaker.classad.nodes import Attr, Binary, Expr, weight
 from matchmaker.classad.values import is_error
-from matchmaker.glue import blocks, ldif
+from matchmaker.glue.readers import blocks, ldif
 from matchmaker.matching.columns import masks, work
 from matchmaker.reduction import bind
 from tests.classad.results import value

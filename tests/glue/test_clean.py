@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean import (
+from matchmaker.glue.clean.rules import (
     ALL_RULES,
     ALWAYS,
     DEFAULT_RULES,
@@ -16,10 +16,10 @@ from matchmaker.glue.clean import (
     check_rules,
     clean_text,
 )
+from matchmaker.glue.clean.typed import values
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.ldif import Attributes, Entry
+from matchmaker.glue.readers.ldif import Attributes, Entry
 from matchmaker.glue.schema import attributes
-from matchmaker.glue.typed import values
 
 
 def clean(

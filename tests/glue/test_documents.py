@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import ClassAd, parse_expr
-from matchmaker.glue import glue20
-from matchmaker.glue.documents import read_json
 from matchmaker.glue.issues import Issue
+from matchmaker.glue.readers.documents import read_json
+from matchmaker.glue.v2 import link as glue20
 
 # In the shape of ARC's document: a tree, with associations between what is beside each other.
 XML = """\

@@ -6,8 +6,8 @@ import pytest
 
 from matchmaker import broker, glue, parse_ad, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue import glue20
 from matchmaker.glue.access import both
+from matchmaker.glue.v2 import link as glue20
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
 
 

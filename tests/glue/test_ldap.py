@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import glue
-from matchmaker.glue import ldap
-from matchmaker.glue.ldap import Bounds, servers
+from matchmaker.glue.readers import ldap
+from matchmaker.glue.readers.ldap import Bounds, servers
 from tests.glue.ldap_server import (
     Answer,
     ber,

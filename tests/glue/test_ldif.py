@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker.glue import blocks, ldif
-from matchmaker.glue.blocks import Blocks
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.ldif import Attributes, Entry, Source, read_entries
+from matchmaker.glue.readers import blocks, ldif
+from matchmaker.glue.readers.blocks import Blocks
+from matchmaker.glue.readers.ldif import Attributes, Entry, Source, read_entries
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "site.ldif"
 

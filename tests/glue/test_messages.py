@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.glue.ldap import FILTER
-from matchmaker.glue.messages import (
+from matchmaker.glue.readers.ldap import FILTER
+from matchmaker.glue.readers.ldap_connection import MessageError
+from matchmaker.glue.readers.ldap_messages import (
     Elsewhere,
     End,
     Found,
     answer,
     search_request,
 )
-from matchmaker.glue.wire import MessageError
 from tests.glue.ldap_server import ber, done, ends_session, message, overrun
 
 BYTES = st.binary(max_size=300)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
-from matchmaker.glue.describe import common, host_values
-from matchmaker.glue.ldif import Attributes, Entry, read_entries, write_entries
 from matchmaker.glue.linking import rdn, rdns
-from matchmaker.glue.publish13 import entries13
+from matchmaker.glue.publish.describe import common, host_values
+from matchmaker.glue.publish.tree1 import entries13
+from matchmaker.glue.publish.unflatten import unflatten
+from matchmaker.glue.publish.writer import text_of
+from matchmaker.glue.readers.ldif import Attributes, Entry, read_entries, write_entries
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement
 from matchmaker.glue.schema import ancestry, attribute
-from matchmaker.glue.unflatten import unflatten
-from matchmaker.glue.writer import text_of
 from tests.glue.sites import GLUE13, LONG
 
 QUEUE = '[ CEid = "ce.s.grid:8443/cream-slurm-long"; GlueSiteUniqueID = "S" ]'

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.ldif import Entry, read_entries
+from matchmaker.glue.readers.ldif import Entry, read_entries
 from matchmaker.glue.records import Snapshot, split_id
 from matchmaker.glue.snapshot import build
 

@@ -10,7 +10,10 @@ import pytest
 from matchmaker import glue
 from matchmaker.classad import ClassAd
 from matchmaker.classad.nodes import AdExpr, ListExpr
-from matchmaker.glue import documents, glue20, translate, weighing
+from matchmaker.glue import weighing
+from matchmaker.glue.readers import documents
+from matchmaker.glue.v2 import glue2_to_glue1 as translate
+from matchmaker.glue.v2 import link as glue20
 
 
 def entry(dn: str, kind: str, *lines: str) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue.publishable import key
+from matchmaker.glue.publish.values import key
 from matchmaker.glue.records import (
     Bind,
     Cluster,

@@ -11,7 +11,7 @@ import pytest
 
 from matchmaker import glue
 from matchmaker.classad import UNDEFINED, ClassAd
-from matchmaker.glue.ldap import Bounds
+from matchmaker.glue.readers.ldap import Bounds
 from matchmaker.glue.schema import attribute, classes, object_classes
 from tests.glue.sites import GLUE13, LONG, SHORT
 from tests.services.daemons import free_port

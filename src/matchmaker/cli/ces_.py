@@ -13,10 +13,10 @@ from matchmaker import ClassAd
 from matchmaker.cli import queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table
 from matchmaker.glue.access import RULES, admits
+from matchmaker.glue.clean.typed import doubts
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
 from matchmaker.glue.query import check_name, parse_query, short_name, short_names, value_of
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.typed import doubts
 from matchmaker.matching.pair import describe
 
 ATTRIBUTES = (

@@ -92,7 +92,7 @@ class Sources:
 
 def _read_ldap(places: Sources, url: str) -> Glue:
     from matchmaker.glue import read_ldap
-    from matchmaker.glue.ldap import ENVIRONMENT
+    from matchmaker.glue.readers.ldap import ENVIRONMENT
 
     with _counting(f"reading {url}") as count:
         return read_ldap(

@@ -19,19 +19,26 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.files import replacing
-from matchmaker.glue.blocks import Begun, Readable, Unpacked
-from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED
-from matchmaker.glue.describe import describe
+from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED
 from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
 from matchmaker.glue.issues import Issue, Issues, Report, total
-from matchmaker.glue.ldif import Attributes, Entry, Source, read_all, read_entries, write_entries
-from matchmaker.glue.place import place
+from matchmaker.glue.publish.describe import describe
+from matchmaker.glue.publish.endpoint import place
+from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked
+from matchmaker.glue.readers.ldif import (
+    Attributes,
+    Entry,
+    Source,
+    read_all,
+    read_entries,
+    write_entries,
+)
 from matchmaker.glue.records import Snapshot
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
 
 if TYPE_CHECKING:
-    from matchmaker.glue.ldap import Bounds
+    from matchmaker.glue.readers.ldap import Bounds
 
 __all__ = [
     "ALL_RULES",
@@ -187,7 +194,7 @@ def read(
             return read(
                 file, rules=rules, at=at, open_without_rules=open_without_rules, max_size=max_size
             )
-    from matchmaker.glue import documents
+    from matchmaker.glue.readers import documents
 
     begun = Begun(Unpacked(source))
     first = begun.first()
@@ -213,7 +220,7 @@ def read_osg(ads: Iterable[ClassAd], *, open_without_rules: bool = False) -> Glu
     >>> ad.eval("CEid"), ad.eval("GlueHostMainMemoryRAMSize")
     ('ce.t2.edu:9619/condorce-condor-whole', 64000)
     """
-    from matchmaker.glue import osg
+    from matchmaker.glue.readers import osg
 
     issues = Issues()
     snapshot = osg.snapshot(ads, issues.report, open_=open_without_rules)
@@ -261,7 +268,7 @@ def read_ldap(
         ValueError: for another kind of URL, no URL, a file without certificates, a time
             that is not more than none, or an id that no rule has.
     """
-    from matchmaker.glue.ldap import Bounds, search
+    from matchmaker.glue.readers.ldap import Bounds, search
 
     limits = bounds or Bounds(timeout=timeout, page_size=page_size)
     return _gather(
@@ -309,8 +316,8 @@ def write_ldif(
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
     """
-    from matchmaker.glue.publish13 import entries13
-    from matchmaker.glue.publish20 import entries20
+    from matchmaker.glue.publish.tree1 import entries13
+    from matchmaker.glue.publish.tree2 import entries20
 
     makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
     if version not in makers:

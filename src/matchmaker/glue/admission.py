@@ -23,12 +23,12 @@ from matchmaker.glue.access import (
     differ,
     like_a_rule,
 )
+from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding, rdns
 from matchmaker.glue.records import ComputingElement, Values, texts
 from matchmaker.glue.schema import attribute, attributes, classes, decides_access
-from matchmaker.glue.typed import Facts
 
 HOLDERS: Final[Mapping[str, str]] = {
     "gluece": RULES,

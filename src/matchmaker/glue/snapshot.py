@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue import glue13, glue20
 from matchmaker.glue.access import differ
 from matchmaker.glue.admission import (
     HOLDERS,
@@ -25,13 +24,15 @@ from matchmaker.glue.admission import (
     kind_of_damaged,
     restricted,
 )
-from matchmaker.glue.clean import DEFAULT_RULES, check_rules
+from matchmaker.glue.clean.rules import DEFAULT_RULES, check_rules
+from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.linking import Record, finding, normal_name, rdns
-from matchmaker.glue.policies20 import Policies
 from matchmaker.glue.records import ComputingElement, Snapshot
-from matchmaker.glue.typed import values
+from matchmaker.glue.v1 import link as glue13
+from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.v2.policies import Policies
 from matchmaker.glue.weighing import fitting
 
 _IDS = {**glue13.IDS, **glue20.IDS}

@@ -13,10 +13,10 @@ from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import rdn
-from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable
+from matchmaker.glue.publish.values import NOWHERE, homes_of_storage, key, publishable
+from matchmaker.glue.publish.writer import Writer
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.writer import Writer
 
 BASE: Final = "Mds-Vo-name=local,o=grid"
 _VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.schema import attribute
 
 HS06: Final = 250

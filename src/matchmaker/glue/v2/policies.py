@@ -16,7 +16,7 @@ from matchmaker.glue.access import CLOSED, POLICY_RULE, both, denies
 from matchmaker.glue.admission import agreeing, closed, without_policy
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import Children, Record, finding, home, keys_of, rdns
-from matchmaker.glue.pairs20 import takes_jobs
+from matchmaker.glue.v2.pairs import takes_jobs
 
 _KINDS: Final = {
     "Mapping": ("glue2mappingpolicy", "GLUE2MappingPolicyShareForeignKey", "GLUE2ShareID"),

@@ -16,8 +16,8 @@ import attrs
 
 from matchmaker.classad import Value
 from matchmaker.classad.cache import remembered
-from matchmaker.glue.clean_entries import ENTRY_RULES, Case, EntryRule
-from matchmaker.glue.clean_texts import TEXT_RULES, UNLIMITED, TextRule
+from matchmaker.glue.clean.entries import ENTRY_RULES, Case, EntryRule
+from matchmaker.glue.clean.texts import TEXT_RULES, UNLIMITED, TextRule
 
 __all__ = ["ALL_RULES", "DEFAULT_RULES", "UNLIMITED", "check_rules", "clean_entry", "clean_text"]
 

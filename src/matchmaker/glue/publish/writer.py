@@ -16,7 +16,7 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.access import RULES
-from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.records import Values

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from matchmaker.glue import glue20
 from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.admission import HOLDERS
-from matchmaker.glue.blocks import Readable, Room
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import rdn
+from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.schema import ObjectClass, ancestry, attributes, classes
+from matchmaker.glue.v2 import link as glue20
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType

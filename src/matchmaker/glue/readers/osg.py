@@ -14,9 +14,9 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.access import CLOSED, RULES, is_rule
+from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.records import Cluster, ComputingElement, Site, Snapshot, SubCluster
-from matchmaker.glue.typed import whole
 
 CATALOG: Final = "OSG_ResourceCatalog"
 PORT: Final = 9619

@@ -17,8 +17,8 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.footprint import size_of
 from matchmaker.classad.values import MAX_INT
-from matchmaker.glue.clean import DEFAULT_RULES, Finding, clean_entry, clean_text
-from matchmaker.glue.clean_texts import RULES_OF_ACCESS
+from matchmaker.glue.clean.rules import DEFAULT_RULES, Finding, clean_entry, clean_text
+from matchmaker.glue.clean.texts import RULES_OF_ACCESS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.schema import Attribute, attribute

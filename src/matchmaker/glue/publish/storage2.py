@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.linking import rdn
+from matchmaker.glue.publish.glue1_to_glue2 import left, renamed, serving
+from matchmaker.glue.publish.writer import Pairs, Writer
 from matchmaker.glue.records import ComputingElement, StorageElement, texts
-from matchmaker.glue.translate import CE_ID
-from matchmaker.glue.translate20 import left, renamed, serving
-from matchmaker.glue.writer import Pairs, Writer
+from matchmaker.glue.v2.glue2_to_glue1 import CE_ID
 
 
 def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> Iterator[Entry]:

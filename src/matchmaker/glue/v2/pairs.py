@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from matchmaker.glue.access import RULES
+from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.linking import Record
 from matchmaker.glue.records import ComputingElement, VOView
-from matchmaker.glue.translate import VO_VIEW, marks
-from matchmaker.glue.typed import Facts
+from matchmaker.glue.v2.glue2_to_glue1 import VO_VIEW, marks
 
 _SUBMISSION = ("jobcreation", "jobexecution", "jobmanagement", "jobsubmission", "jobdescription")
 

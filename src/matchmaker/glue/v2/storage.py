@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 import attrs
 
-from matchmaker.glue import translate
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import Allowance, Record, dangling, grouped, keys_of
 from matchmaker.glue.records import Bind, StorageArea, StorageElement
-from matchmaker.glue.translate import CE_ID, marks
+from matchmaker.glue.v2 import glue2_to_glue1 as translate
+from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, marks
 
 Kinds: TypeAlias = Mapping[str, list[Record]]
 

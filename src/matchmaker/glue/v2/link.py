@@ -16,9 +16,9 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, Value
-from matchmaker.glue import translate
 from matchmaker.glue.access import CLOSED, RULES, agreed, differ
 from matchmaker.glue.admission import HOLDERS, agreeing
+from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
     Allowance,
@@ -32,8 +32,6 @@ from matchmaker.glue.linking import (
     keys_of,
     unique,
 )
-from matchmaker.glue.pairs20 import Pair, queues_of, takes_jobs
-from matchmaker.glue.policies20 import Policies
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
@@ -43,8 +41,10 @@ from matchmaker.glue.records import (
     texts,
 )
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.storage20 import Close, storage_elements
-from matchmaker.glue.typed import Facts
+from matchmaker.glue.v2 import glue2_to_glue1 as translate
+from matchmaker.glue.v2.pairs import Pair, queues_of, takes_jobs
+from matchmaker.glue.v2.policies import Policies
+from matchmaker.glue.v2.storage import Close, storage_elements
 
 IDS: Final[Mapping[str, str]] = {
     "glue2admindomain": "GLUE2DomainID",

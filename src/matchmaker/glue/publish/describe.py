@@ -16,10 +16,10 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.glue.clean.typed import whole
+from matchmaker.glue.publish.unflatten import unflatten
 from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, queue_name
 from matchmaker.glue.schema import attribute
-from matchmaker.glue.typed import whole
-from matchmaker.glue.unflatten import unflatten
 
 _OF_HOSTS = "GlueHost"
 _LOCAL: Final[Mapping[str, tuple[str, ...]]] = {

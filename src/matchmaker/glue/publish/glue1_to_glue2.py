@@ -13,13 +13,13 @@ from functools import cache
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue import translate
 from matchmaker.glue.access import RULES
-from matchmaker.glue.clean_entries import HS06
-from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.clean.entries import HS06
+from matchmaker.glue.clean.texts import UNLIMITED
+from matchmaker.glue.publish.writer import text_of
 from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import ancestry, attribute, attributes, convert
-from matchmaker.glue.writer import text_of
+from matchmaker.glue.v2 import glue2_to_glue1 as translate
 
 _STATES: Final = ("production", "queueing", "draining", "closed")
 _SPECIAL: Final = {"GlueCEStateStatus", "GlueCEInfoLRMSType", "GlueCEInfoContactString"}

@@ -24,7 +24,9 @@ from typing import IO, TypeAlias, cast
 import attrs
 
 from matchmaker.glue.access import like_a_rule
-from matchmaker.glue.blocks import (
+from matchmaker.glue.entries import Attributes, Entry, write_entries
+from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.readers.blocks import (
     LINE_LIMIT,
     MAX_SIZE,
     Blocks,
@@ -34,8 +36,6 @@ from matchmaker.glue.blocks import (
     Unpacked,
     lines_of,
 )
-from matchmaker.glue.entries import Attributes, Entry, write_entries
-from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.schema import attribute, decides_access, name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]

@@ -16,20 +16,21 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
-from matchmaker.glue import glue13, glue20
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.ldif import VALUES_LIMIT
 from matchmaker.glue.linking import normal_name
-from matchmaker.glue.messages import (
+from matchmaker.glue.readers.ldap_connection import Wire, connect
+from matchmaker.glue.readers.ldap_messages import (
     End,
     Found,
     answer,
     search_request,
     start_tls_request,
 )
+from matchmaker.glue.readers.ldif import VALUES_LIMIT
 from matchmaker.glue.schema import decides_access
-from matchmaker.glue.wire import Wire, connect
+from matchmaker.glue.v1 import link as glue13
+from matchmaker.glue.v2 import link as glue20
 
 ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
 """The variable with the servers of a grid's users: ``host:2170,other:2170``."""

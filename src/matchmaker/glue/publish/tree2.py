@@ -19,8 +19,18 @@ from matchmaker.glue.access import RULES
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import rdn
-from matchmaker.glue.publish20_storage import close, policy, storage
-from matchmaker.glue.publishable import NOWHERE, homes_of_storage, key, publishable, whole
+from matchmaker.glue.publish.glue1_to_glue2 import (
+    applications,
+    benchmarks,
+    family,
+    left,
+    nested,
+    renamed,
+    state,
+)
+from matchmaker.glue.publish.storage2 import close, policy, storage
+from matchmaker.glue.publish.values import NOWHERE, homes_of_storage, key, publishable, whole
+from matchmaker.glue.publish.writer import Pairs, Writer
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
@@ -32,17 +42,7 @@ from matchmaker.glue.records import (
     texts,
 )
 from matchmaker.glue.schema import attributes
-from matchmaker.glue.translate import CE_ID, VO_VIEW
-from matchmaker.glue.translate20 import (
-    applications,
-    benchmarks,
-    family,
-    left,
-    nested,
-    renamed,
-    state,
-)
-from matchmaker.glue.writer import Pairs, Writer
+from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW
 
 BASE: Final = "GLUE2GroupID=grid,o=glue"
 _ENDPOINT: Final = "GLUE2ComputingEndpoint"

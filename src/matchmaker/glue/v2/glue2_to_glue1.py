@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.access import POLICY_RULE, RULES, denies, vo_of
-from matchmaker.glue.clean_entries import HS06, moment
-from matchmaker.glue.clean_texts import UNLIMITED
+from matchmaker.glue.clean.entries import HS06, moment
+from matchmaker.glue.clean.texts import UNLIMITED
+from matchmaker.glue.clean.typed import Facts, typed, whole
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import Attribute, attribute, attributes, convert
-from matchmaker.glue.typed import Facts, typed, whole
 
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"

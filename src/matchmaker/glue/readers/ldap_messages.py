@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.glue.wire import MessageError, measure
+from matchmaker.glue.readers.ldap_connection import MessageError, measure
 
 _PAGES: Final = b"1.2.840.113556.1.4.319"
 _START_TLS: Final = "1.3.6.1.4.1.1466.20037"

@@ -1,0 +1,1 @@
+"""The cleaning rules, and values with the types of the schema."""

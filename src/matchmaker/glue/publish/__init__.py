@@ -1,0 +1,1 @@
+"""Descriptions of queues and nodes, and the entries that publish them."""

@@ -1,0 +1,1 @@
+"""GLUE 1.3: from entries to records."""

@@ -1,0 +1,1 @@
+"""GLUE 2.0: from entries to the same records as those of GLUE 1.3."""
