@@ -117,7 +117,7 @@ def test_a_queue_without_hosts_is_kept(ads: dict[str, ClassAd]) -> None:
 
 
 def test_which_subcluster_speaks(site: glue.Glue) -> None:
-    def ram(choose: glue.Choice) -> object:
+    def ram(choose: glue.SubClusterChoice) -> object:
         return next(
             ad.eval("GlueHostMainMemoryRAMSize")
             for ad in site.computing_elements(choose)

@@ -19,7 +19,7 @@ from matchmaker.glue.publish.tree1 import entries13
 from matchmaker.glue.publish.unflatten import unflatten
 from matchmaker.glue.publish.writer import text_of
 from matchmaker.glue.readers.ldif import Attributes, Entry, read_entries, write_entries
-from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement
+from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, StorageElement
 from matchmaker.glue.schema import ancestry, attribute
 from tests.glue.sites import GLUE13, LONG
 
@@ -98,7 +98,7 @@ def test_entries_have_what_their_classes_must_have() -> None:
     hosts = list(parse_ads("[ Memory = 4000; Cpus = 4 ] [ Memory = 2000; Cpus = 8 ]"))
     for source in ([parse_ad(QUEUE)], glue.read_ldif(GLUE13.split("\n")).computing_elements()):
         text = io.StringIO()
-        assert glue.write_ldif(glue.describe(source, hosts, split=True), text) == ()
+        assert glue.write_ldif(glue.describe_site(source, hosts, split=True), text) == ()
         entries = read(text.getvalue())
         names = {entry.dn for entry in entries}
         assert len(names) == len(entries)
@@ -332,7 +332,7 @@ def test_many_queues_with_much_storage_are_published_in_one_pass() -> None:
 
     elements = tuple(StorageElement(f"se{n}", {}) for n in range(50))
     ce = ComputingElement("ce:1/cream-pbs-q", {}, Cluster("ce", {}, "S"))
-    snapshot = Snapshot((), (), Counted([ce]), elements)  # type: ignore[arg-type]
+    snapshot = GlueRecords((), (), Counted([ce]), elements)  # type: ignore[arg-type]
     issues: list[glue.Issue] = []
     assert len(list(entries13(snapshot, issues.append))) > 50
     assert len(issues) == 50  # of no site
@@ -354,7 +354,7 @@ def test_each_queue_has_the_hosts_that_it_may_use(tmp_path: Path) -> None:
     placed = glue.place(queues, "ce.s.grid:8443/cream", site="S", vos=["cms"])
     for version, split in (("1.3", False), ("1.3", True), ("2.0", False), ("2.0", True)):
         text = io.StringIO()
-        described = glue.describe(placed, hosts, split=split)
+        described = glue.describe_site(placed, hosts, split=split)
         assert glue.write_ldif(described, text, version=version) == ()  # type: ignore[arg-type]
         back = glue.read_ldif(text.getvalue().splitlines())
         assert back.issues == ()
@@ -410,14 +410,14 @@ def test_what_queues_say_of_themselves_stays() -> None:
 
 def test_a_batch_systems_queue_is_not_published_by_its_name_alone() -> None:
     with pytest.raises(ValueError, match="place"):
-        glue.describe([ClassAd({"Name": "main", "QueueName": "main", "LRMSType": "slurm"})])
+        glue.describe_site([ClassAd({"Name": "main", "QueueName": "main", "LRMSType": "slurm"})])
 
 
 def test_slots_of_one_machine_are_one_machine() -> None:
     slot = '[ Machine = "wn1"; Memory = 1000; TotalMemory = 4000; Cpus = 1; TotalCpus = 4 ]'
     other = slot.replace("wn1", "wn2")
     hosts = list(parse_ads(f"{slot} {slot} {other}"))
-    [cluster] = glue.describe([parse_ad(QUEUE)], hosts).clusters
+    [cluster] = glue.describe_site([parse_ad(QUEUE)], hosts).clusters
     [sub] = cluster.subclusters
     assert sub.values["GlueSubClusterLogicalCPUs"] == 8
     assert sub.values["GlueHostMainMemoryRAMSize"] == 4000
@@ -431,7 +431,7 @@ def test_classes_of_nodes_are_of_what_lasts() -> None:
             "[ Cpus = 4; Available = false ] [ Memory = 2000; Cpus = 8 ]"
         )
     )
-    [cluster] = glue.describe([parse_ad(QUEUE)], hosts, split=True).clusters
+    [cluster] = glue.describe_site([parse_ad(QUEUE)], hosts, split=True).clusters
     found = [
         (sub.values["GlueHostMainMemoryRAMSize"], sub.values["GlueSubClusterLogicalCPUs"])
         for sub in cluster.subclusters

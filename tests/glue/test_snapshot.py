@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.ldif import Entry, read_entries
-from matchmaker.glue.records import Snapshot, split_id
+from matchmaker.glue.records import GlueRecords, split_id
 from matchmaker.glue.snapshot import build
 
 SITE = "Mds-Vo-name=S,Mds-Vo-name=local,o=grid"
@@ -69,7 +69,7 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def snapshot(found: list[Entry]) -> tuple[Snapshot, list[str]]:
+def snapshot(found: list[Entry]) -> tuple[GlueRecords, list[str]]:
     issues: list[Issue] = []
     return build(found, issues.append), [issue.rule for issue in issues]
 

@@ -18,8 +18,8 @@ from matchmaker.glue.records import (
     Bind,
     Cluster,
     ComputingElement,
+    GlueRecords,
     Site,
-    Snapshot,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -116,7 +116,7 @@ def test_a_site_described_by_its_queues_and_hosts(slapd: Start) -> None:
     hosts = list(parse_ads((EXAMPLES / "nodes.ad").read_text(encoding="utf-8")))
     for split, count in ((False, 1), (True, 6)):
         text = io.StringIO()
-        described = glue.describe(queues, hosts, split=split)
+        described = glue.describe_site(queues, hosts, split=split)
         assert glue.write_ldif(described, text) == ()
         url = slapd(text.getvalue())
         for base in ("o=grid", "o=glue"):
@@ -160,7 +160,7 @@ def test_odd_ids_are_taken_and_given_back(slapd: Start, odd: list[str]) -> None:
         for name, cluster, element in zip([*odd, "x"], clusters, elements, strict=True)
     ]
     sites = [cluster.site for cluster in clusters if cluster.site is not None]
-    snapshot = Snapshot(tuple(sites), tuple(clusters), tuple(queues), tuple(elements))
+    snapshot = GlueRecords(tuple(sites), tuple(clusters), tuple(queues), tuple(elements))
     for version, base in (("1.3", "o=grid"), ("2.0", "o=glue")):
         text = io.StringIO()
         issues = glue.write_ldif(snapshot, text, version=version)  # type: ignore[arg-type]

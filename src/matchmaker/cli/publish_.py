@@ -81,7 +81,7 @@ def command(
         )
     offer = _Offer(endpoint, site, vos, split)
     issues: list[glue.Issue] = []
-    told = glue.Snapshot((), (), (), ())
+    told = glue.GlueRecords((), (), (), ())
     left_out = False
     if places.any:
         known = queues.read(places)
@@ -117,9 +117,9 @@ class _Offer:
     vos: tuple[str, ...]
     split: bool
 
-    def describe(self, queues: Iterable[ClassAd], hosts: Iterable[ClassAd]) -> glue.Snapshot:
+    def describe(self, queues: Iterable[ClassAd], hosts: Iterable[ClassAd]) -> glue.GlueRecords:
         placed = glue.place(queues, self.endpoint, site=self.site, vos=self.vos)
-        return glue.describe(placed, hosts, split=self.split)
+        return glue.describe_site(placed, hosts, split=self.split)
 
 
 def _own(known: queues.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:

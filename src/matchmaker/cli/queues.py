@@ -20,7 +20,7 @@ from matchmaker.cli.output import printable
 from matchmaker.cli.sources import ads, opened
 
 if TYPE_CHECKING:
-    from matchmaker.glue import Glue, Issue, Snapshot
+    from matchmaker.glue import Glue, GlueRecords, Issue
 
 
 class NoMatchError(Exception):
@@ -45,7 +45,7 @@ class Queues:
 
     all: tuple[Queue, ...]
     issues: tuple[tuple[str, Issue], ...]
-    records: Snapshot
+    records: GlueRecords
 
     @property
     def ads(self) -> list[ClassAd]:
@@ -205,7 +205,7 @@ def read(places: Sources) -> Queues:
         )
     found: list[tuple[str, ClassAd]] = []
     issues: list[tuple[str, Issue]] = []
-    records = glue.Snapshot((), (), (), ())
+    records = glue.GlueRecords((), (), (), ())
 
     def take(source: str, snapshot: Glue) -> None:
         nonlocal records

@@ -13,16 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.files import replacing
 from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED
-from matchmaker.glue.flatten import Choice, ads, expires, first, lowest_memory, provenance, unwrap
+from matchmaker.glue.flatten import (
+    SubClusterChoice,
+    ads,
+    expires,
+    first,
+    lowest_memory,
+    provenance,
+    unwrap,
+)
 from matchmaker.glue.issues import Issue, Issues, Report, total
-from matchmaker.glue.publish.describe import describe
+from matchmaker.glue.publish.describe import describe_site
 from matchmaker.glue.publish.endpoint import place
 from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.readers.ldif import (
@@ -33,7 +41,7 @@ from matchmaker.glue.readers.ldif import (
     read_entries,
     write_entries,
 )
-from matchmaker.glue.records import Snapshot
+from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
 
@@ -46,13 +54,13 @@ __all__ = [
     "UNLIMITED",
     "Attribute",
     "Attributes",
-    "Choice",
     "Entry",
     "Glue",
+    "GlueRecords",
     "Issue",
-    "Snapshot",
+    "SubClusterChoice",
     "attribute",
-    "describe",
+    "describe_site",
     "expires",
     "first",
     "lowest_memory",
@@ -79,13 +87,13 @@ class Glue:
             and then an issue whose ``count`` says how many more there were.
     """
 
-    snapshot: Snapshot
+    snapshot: GlueRecords
     issues: tuple[Issue, ...]
 
     def __repr__(self) -> str:
         return f"<Glue: {self.snapshot.summary}; {total(self.issues)} findings>"
 
-    def computing_elements(self, choose: Choice = first) -> list[ClassAd]:
+    def computing_elements(self, choose: SubClusterChoice = first) -> list[ClassAd]:
         """The ads of its queues, one for each VO view, as a broker matches them.
 
         Args:
@@ -98,7 +106,7 @@ class Glue:
         """
         return list(ads(self.snapshot, choose))
 
-    def provenance(self, ce_id: str, choose: Choice = first) -> dict[str, Issue]:
+    def provenance(self, ce_id: str, choose: SubClusterChoice = first) -> dict[str, Issue]:
         """What cleaning changed or doubted in one ad: by attribute, the rule and the raw value.
 
         Args:
@@ -288,7 +296,7 @@ def read_ldap(
 
 
 def write_ldif(
-    source: Glue | Snapshot | Iterable[ClassAd],
+    source: Glue | GlueRecords | Iterable[ClassAd],
     file: str | os.PathLike[str] | IO[str],
     *,
     version: Literal["1.3", "2.0", "both"] = "both",
@@ -296,7 +304,7 @@ def write_ldif(
     """Write queues as LDIF that an LDAP server with the schemas of GLUE takes, entry by entry.
 
     Args:
-        source: what was read, records from `describe`, or ads of computing elements.
+        source: what was read, records from `describe_site`, or ads of computing elements.
         file: a path, replaced when all is written, or a file open for text.
         version: of GLUE; ``both`` gives the trees ``o=grid`` and ``o=glue`` one after the other.
 
@@ -323,7 +331,7 @@ def write_ldif(
     if version not in makers:
         raise ValueError(f"GLUE has the versions 1.3 and 2.0, or both, not {version!r}")
     found = source.snapshot if isinstance(source, Glue) else source
-    snapshot = found if isinstance(found, Snapshot) else describe(found)
+    snapshot = found if isinstance(found, GlueRecords) else describe_site(found)
     issues: list[Issue] = []
     made = [entry for maker in makers[version] for entry in maker(snapshot, issues.append)]
     with replacing(file) if isinstance(file, (str, os.PathLike)) else nullcontext(file) as opened:
@@ -348,3 +356,21 @@ def _gather(
         broken_off=issues.partial,
     )
     return Glue(snapshot, issues.all())
+
+
+_OLD: Final = {
+    "Snapshot": "GlueRecords",
+    "Choice": "SubClusterChoice",
+    "describe": "describe_site",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Old names, for one release."""
+    if name not in _OLD:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    said = f"matchmaker.glue.{name} is now matchmaker.glue.{_OLD[name]}"
+    warnings.warn(said, DeprecationWarning, stacklevel=2)
+    return globals()[_OLD[name]]

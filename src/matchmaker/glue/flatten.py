@@ -22,7 +22,7 @@ from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
     Bind,
     ComputingElement,
-    Snapshot,
+    GlueRecords,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -43,7 +43,7 @@ PURCHASED_BY: Final = "matchmaker"
 
 _KEYS = ("GlueForeignKey", "GlueChunkKey")  # lists that all levels add to
 
-Choice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None]
+SubClusterChoice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None]
 """Which SubCluster speaks for the hosts of a cluster."""
 
 
@@ -73,7 +73,7 @@ def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
     return min(subclusters, key=memory, default=None)
 
 
-def ads(snapshot: Snapshot, choose: Choice = first) -> Iterator[ClassAd]:
+def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[ClassAd]:
     """The CE ads of a snapshot, in the order its queues were published.
 
     Args:
@@ -85,7 +85,7 @@ def ads(snapshot: Snapshot, choose: Choice = first) -> Iterator[ClassAd]:
         yield from _of_queue(ce, choose, shared)
 
 
-def _of_queue(ce: ComputingElement, choose: Choice, shared: _Shared) -> Iterator[ClassAd]:
+def _of_queue(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> Iterator[ClassAd]:
     """The ads of one queue: one for each VOView with rules of access, and itself if rules remain.
 
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
@@ -155,7 +155,9 @@ class _Shared:
         return self.areas[id(se)].get(vo.lower())
 
 
-def provenance(ce: ComputingElement, view: VOView | None, choose: Choice) -> dict[str, Issue]:
+def provenance(
+    ce: ComputingElement, view: VOView | None, choose: SubClusterChoice
+) -> dict[str, Issue]:
     """What cleaning changed or doubted in the ad of a queue or its view, by attribute."""
     levels: list[Mapping[str, Value]] = [view.values] if view is not None else []
     levels.append(ce.values)
@@ -171,7 +173,7 @@ def provenance(ce: ComputingElement, view: VOView | None, choose: Choice) -> dic
     return found
 
 
-def _common(ce: ComputingElement, choose: Choice, shared: _Shared) -> ClassAd:
+def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> ClassAd:
     """What all ads of a queue share. The queue's own word goes before its cluster's."""
     cluster = ce.cluster
     levels: list[Mapping[str, Value]] = []

@@ -99,7 +99,7 @@ class ComputingElement:
 
 
 @attrs.frozen(slots=True, repr=False)
-class Snapshot:
+class GlueRecords:
     """The records of an information system, in the order they were published."""
 
     sites: tuple[Site, ...]
@@ -118,7 +118,7 @@ class Snapshot:
 
     def __repr__(self) -> str:
         # Not the records: an information system has tens of thousands of them.
-        return f"<Snapshot: {self.summary}>"
+        return f"<GlueRecords: {self.summary}>"
 
 
 def texts(value: Value | None) -> list[str]:

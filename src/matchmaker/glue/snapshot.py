@@ -29,7 +29,7 @@ from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.linking import Record, finding, normal_name, rdns
-from matchmaker.glue.records import ComputingElement, Snapshot
+from matchmaker.glue.records import ComputingElement, GlueRecords
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
 from matchmaker.glue.v2.policies import Policies
@@ -48,7 +48,7 @@ def build(
     *,
     open_: bool = False,
     broken_off: Callable[[], bool] = lambda: False,
-) -> Snapshot:
+) -> GlueRecords:
     """Clean and link the entries of an information system.
 
     Args:
@@ -124,11 +124,11 @@ def _other(entry: Entry) -> set[str]:
 
 
 def joined(
-    first: Snapshot,
-    second: Snapshot,
+    first: GlueRecords,
+    second: GlueRecords,
     report: Report | None = None,
     agree: Report | None = None,
-) -> Snapshot:
+) -> GlueRecords:
     """The records of two snapshots; where both have one of a kind and id, that of the first.
 
     Args:
@@ -139,8 +139,8 @@ def joined(
             and this is called with ``access.conflict`` where they differ.
 
     >>> from matchmaker.glue.records import StorageElement
-    >>> one = Snapshot((), (), (), (StorageElement("se.S.grid", {}),))
-    >>> other = Snapshot((), (), (), (StorageElement("se.s.grid", {}),))
+    >>> one = GlueRecords((), (), (), (StorageElement("se.S.grid", {}),))
+    >>> other = GlueRecords((), (), (), (StorageElement("se.s.grid", {}),))
     >>> issues = []
     >>> [se.id for se in joined(one, other, issues.append).storage_elements], len(issues)
     (['se.S.grid'], 1)
@@ -148,7 +148,7 @@ def joined(
     queues = first.computing_elements
     if agree is not None:
         queues = tuple(_agreed(queues, second.computing_elements, agree))
-    return Snapshot(
+    return GlueRecords(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
         _both(queues, second.computing_elements, report),

@@ -15,7 +15,7 @@ import attrs
 
 from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Issue, Report, excerpt
-from matchmaker.glue.records import Bind, Cluster, ComputingElement, Snapshot, Values
+from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
 
 LIMIT: Final = 1_000_000, 100
 """Attributes and list items that the ads of a source may have, and how many more for each of its
@@ -27,7 +27,7 @@ CE_KEY: Final = "glueceuniqueid="
 _KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
 
 
-def fitting(snapshot: Snapshot, entries: int, report: Report) -> Snapshot:
+def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
     """A snapshot without the queues whose ads would be too large for its number of entries."""
     some, each = LIMIT
     most = some + each * entries

@@ -18,7 +18,7 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.publish.unflatten import unflatten
-from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, SubCluster, queue_name
+from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, SubCluster, queue_name
 from matchmaker.glue.schema import attribute
 
 _OF_HOSTS = "GlueHost"
@@ -37,9 +37,9 @@ _PASSING: Final = re.compile(r"GlueHost(?:Name|UniqueID|.*Load.*|.*Available(?:S
 Hosts = Sequence[Mapping[str, Value]]
 
 
-def describe(
+def describe_site(
     queues: Iterable[ClassAd], hosts: Iterable[ClassAd] = (), *, split: bool = False
-) -> Snapshot:
+) -> GlueRecords:
     """The records of queues and of the worker nodes behind them, ready to be published.
 
     Args:
@@ -57,10 +57,10 @@ def describe(
     >>> from matchmaker import parse_ad, parse_ads
     >>> queue = parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')
     >>> hosts = list(parse_ads("[ Memory = 4000; Cpus = 4 ] [ Memory = 2000; Cpus = 8 ]"))
-    >>> [cluster] = describe([queue], hosts).clusters
+    >>> [cluster] = describe_site([queue], hosts).clusters
     >>> cluster.subclusters[0].values["GlueHostMainMemoryRAMSize"]
     2000
-    >>> len(describe([queue], hosts, split=True).clusters[0].subclusters)
+    >>> len(describe_site([queue], hosts, split=True).clusters[0].subclusters)
     2
     """
     found = unflatten(queues)

@@ -15,14 +15,14 @@ from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.values import NOWHERE, homes_of_storage, key, publishable
 from matchmaker.glue.publish.writer import Writer
-from matchmaker.glue.records import Cluster, ComputingElement, Snapshot, StorageElement, Values
+from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, StorageElement, Values
 from matchmaker.glue.schema import attribute
 
 BASE: Final = "Mds-Vo-name=local,o=grid"
 _VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]
 
 
-def entries13(snapshot: Snapshot, report: Report, base: str = BASE) -> Iterator[Entry]:
+def entries13(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterator[Entry]:
     """The entries of GLUE 1.3 for a snapshot, parents first.
 
     Args:

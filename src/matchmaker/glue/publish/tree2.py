@@ -34,8 +34,8 @@ from matchmaker.glue.publish.writer import Pairs, Writer
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
+    GlueRecords,
     Site,
-    Snapshot,
     SubCluster,
     Values,
     split_id,
@@ -48,7 +48,7 @@ BASE: Final = "GLUE2GroupID=grid,o=glue"
 _ENDPOINT: Final = "GLUE2ComputingEndpoint"
 
 
-def entries20(snapshot: Snapshot, report: Report, base: str = BASE) -> Iterator[Entry]:
+def entries20(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterator[Entry]:
     """The entries of GLUE 2.0 for a snapshot, parents first and each once.
 
     Args:
@@ -67,7 +67,7 @@ def entries20(snapshot: Snapshot, report: Report, base: str = BASE) -> Iterator[
             report(Issue("publish.duplicate", said, dn=entry.dn))
 
 
-def _all(snapshot: Snapshot, writer: Writer, base: str) -> Iterator[Entry]:
+def _all(snapshot: GlueRecords, writer: Writer, base: str) -> Iterator[Entry]:
     yield Entry("o=glue", Attributes([("objectClass", "organization"), ("o", "glue")]))
     yield _group(base, base.partition(",")[0].partition("=")[2])
     sites = {key(site.id): site for site in snapshot.sites}

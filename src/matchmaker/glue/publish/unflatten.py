@@ -18,8 +18,8 @@ from matchmaker.glue.records import (
     Bind,
     Cluster,
     ComputingElement,
+    GlueRecords,
     Site,
-    Snapshot,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -28,7 +28,7 @@ from matchmaker.glue.records import (
 from matchmaker.glue.schema import attribute
 
 
-def unflatten(queues: Iterable[ClassAd]) -> Snapshot:
+def unflatten(queues: Iterable[ClassAd]) -> GlueRecords:
     """The records that ads of computing elements were made of, as far as the ads tell of them."""
     made = _Gathered()
     for wrapped in queues:
@@ -58,7 +58,7 @@ class _Gathered:
         view = name.removeprefix(base).removeprefix("/") if name.startswith(base) else ""
         self.queues.setdefault(base, []).append((view, ad))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> GlueRecords:
         queues = tuple(self._queue(name, ads) for name, ads in self.queues.items())
         elements = {
             name: StorageElement(name, values, tuple(areas.values()))
@@ -70,7 +70,7 @@ class _Gathered:
             )
             for ce in queues
         )
-        return Snapshot(
+        return GlueRecords(
             tuple(self.sites.values()),
             tuple(self.clusters.values()),
             linked,

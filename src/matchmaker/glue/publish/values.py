@@ -18,7 +18,7 @@ from matchmaker.glue.linking import key_values
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
-    Snapshot,
+    GlueRecords,
     queue_name,
 )
 
@@ -45,7 +45,7 @@ def key(ident: str) -> str:
     return " ".join(text.split())
 
 
-def publishable(snapshot: Snapshot, version: str, report: Report) -> Snapshot:
+def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueRecords:
     """A snapshot with what a version of GLUE can hold, each queue's cluster among its clusters.
 
     Args:
@@ -75,7 +75,7 @@ def publishable(snapshot: Snapshot, version: str, report: Report) -> Snapshot:
         attrs.evolve(element, areas=tuple(check.named(f"area of {element.id}", element.areas)))
         for element in check.named("storage element", snapshot.storage_elements)
     ]
-    found = Snapshot(sites, tuple(clusters.values()), tuple(queues), tuple(elements))
+    found = GlueRecords(sites, tuple(clusters.values()), tuple(queues), tuple(elements))
     homes = homes_of_storage(found)
     for cluster in found.clusters:
         if not cluster.site_id:
@@ -86,7 +86,7 @@ def publishable(snapshot: Snapshot, version: str, report: Report) -> Snapshot:
     return found
 
 
-def homes_of_storage(snapshot: Snapshot) -> Mapping[str, str]:
+def homes_of_storage(snapshot: GlueRecords) -> Mapping[str, str]:
     """The site of each storage element: by its own key, else of the first queue close to it."""
     close: dict[str, str] = {}
     for ce in snapshot.computing_elements:
@@ -142,7 +142,7 @@ class _Check:
         )
         self.report(Issue("publish.no-site", said, raw=excerpt(ident)))
 
-    def clusters(self, snapshot: Snapshot) -> dict[tuple[str, ...], Cluster]:
+    def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], Cluster]:
         """The clusters by what queues see of them, those too that only a queue knows.
 
         GLUE 2.0 may show a cluster with some of its hosts to some of its queues. GLUE 1.3 has no

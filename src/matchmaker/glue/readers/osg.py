@@ -16,7 +16,7 @@ from matchmaker.classad.ad import first_text
 from matchmaker.glue.access import CLOSED, RULES, is_rule
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.records import Cluster, ComputingElement, Site, Snapshot, SubCluster
+from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, Site, SubCluster
 
 CATALOG: Final = "OSG_ResourceCatalog"
 PORT: Final = 9619
@@ -28,7 +28,7 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 
 
-def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> Snapshot:
+def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> GlueRecords:
     """The records of CEs; ads without a catalogue, and entries that are no ads, are reported.
 
     Args:
@@ -58,7 +58,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> 
             cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster
             queues[queue.id] = attrs.evolve(queue, cluster=cluster)
-    return Snapshot(tuple(sites.values()), tuple(clusters.values()), tuple(queues.values()), ())
+    return GlueRecords(tuple(sites.values()), tuple(clusters.values()), tuple(queues.values()), ())
 
 
 def _queues(

@@ -28,8 +28,8 @@ from matchmaker.glue.records import (
     Bind,
     Cluster,
     ComputingElement,
+    GlueRecords,
     Site,
-    Snapshot,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -51,7 +51,7 @@ IDS: Final[Mapping[str, str]] = {
 }
 
 
-def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = False) -> Snapshot:
+def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = False) -> GlueRecords:
     """Link records; what fails is reported.
 
     Args:
@@ -71,7 +71,7 @@ def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = Fal
     }
     clusters = _clusters(kinds, sites, report)
     ces = tuple(_computing_elements(kinds, clusters, ses, report, open_=open_))
-    return Snapshot(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
+    return GlueRecords(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
 
 
 def _clusters(

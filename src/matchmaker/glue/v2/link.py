@@ -35,8 +35,8 @@ from matchmaker.glue.linking import (
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
+    GlueRecords,
     Site,
-    Snapshot,
     SubCluster,
     texts,
 )
@@ -90,7 +90,7 @@ def link(
     policies: Policies,
     report: Report,
     rules: frozenset[str] = frozenset(),
-) -> Snapshot:
+) -> GlueRecords:
     """Link records; what fails is reported.
 
     Args:
@@ -100,7 +100,7 @@ def link(
         rules: ids of the cleaning rules that are on; ``clean.benchmark`` is applied here.
     """
     if not any(kinds[kind] for kind in IDS):
-        return Snapshot((), (), (), ())
+        return GlueRecords((), (), (), ())
 
     def distinct(kind: str) -> list[Record]:
         if kind in HOLDERS:
@@ -144,7 +144,7 @@ class _Linker:
             made = self._nested[id(record)] = ad.expression()
         return made
 
-    def all(self) -> Snapshot:
+    def all(self) -> GlueRecords:
         sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
         elements = {e.id.lower(): e for e in storage_elements(self.kinds, self.links)}
         clusters: dict[tuple[str, ...], Cluster] = {}
@@ -207,7 +207,7 @@ class _Linker:
             for key, records in left.items():
                 for record in records:
                     self.report(dangling(record, f"GLUE2ServiceID={key}"))
-        return Snapshot(
+        return GlueRecords(
             tuple(sites.values()),
             tuple(clusters.values()),
             tuple(queues),
