@@ -17,7 +17,7 @@ from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.matching.explanation import Explanation
 from matchmaker.matching.explanation.conflicts import LARGEST, minimal_conflicts
-from matchmaker.matching.explanation.tally import Tally
+from matchmaker.matching.explanation.counts import Counts
 from tests.property.test_columns import jobs, pools
 
 
@@ -380,8 +380,8 @@ def test_counts_are_those_of_the_pairs(job: ClassAd, ads: list[ClassAd]) -> None
         )
         for place in range(len(clauses))
     ]
-    tally = Tally(pool.snapshot(), job)
-    assert (tally.objecting == 0).tolist() == accepts
+    counts = Counts(pool.snapshot(), job)
+    assert (counts.objecting == 0).tolist() == accepts
 
 
 def keyed(ads: list[ClassAd]) -> Pool:

@@ -35,12 +35,13 @@ from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.store import View
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
 from matchmaker.matching.pair import describe
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
-from matchmaker.matching.snapshot import Snapshot
 
 RESOURCES: Final = {
     "Cpus": "MY.RequestCpus ?: 1",
@@ -177,7 +178,9 @@ class Assignment:
         return "\n".join(lines)
 
 
-def assign(pool: Snapshot, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+def assign(
+    view: View, cache: Cache, jobs: Iterable[ClassAd], policy: Policy | None = None
+) -> Assignment:
     """One negotiation cycle of jobs on the slots of a pool, which it leaves as it is.
 
     The same jobs, pool and policy always give the same assignment, unless an expression asks for
@@ -189,14 +192,14 @@ def assign(pool: Snapshot, jobs: Iterable[ClassAd], policy: Policy | None = None
     ...   [ Name = "old"; Cpus = 1; Memory = 1000 ]'''))
     >>> job = parse_ad('''[ Owner = "ana"; RequestCpus = 3; RequestMemory = 1500;
     ...   Requirements = TARGET.Memory >= MY.RequestMemory ]''')
-    >>> found = assign(pool.snapshot(), [job, job, job])
+    >>> found = pool.assign([job, job, job])
     >>> [(p.slot, p.taken) for p in found.placed]
     [('big', {'Cpus': 3, 'Memory': 1500}), ('big', {'Cpus': 3, 'Memory': 1500})]
     >>> found.left, found.idle[0].reason
     ({'big': {'Cpus': 2, 'Memory': 1000}}, '1 slot matches: 1 with too little Cpus')
     """
     policy = policy if policy is not None else Policy()
-    return _Cycle(pool, list(jobs), policy).run()
+    return _Cycle(view, cache, list(jobs), policy).run()
 
 
 @attrs.frozen(slots=True)
@@ -242,12 +245,12 @@ class _Lines:
 class _Cycle:
     """One cycle while it runs."""
 
-    def __init__(self, pool: Snapshot, jobs: list[ClassAd], policy: Policy) -> None:
+    def __init__(self, view: View, cache: Cache, jobs: list[ClassAd], policy: Policy) -> None:
         self._jobs = jobs
         self._policy = policy
-        self._slots = Slots(pool, policy.resources, policy.free)
+        self._slots = Slots(view, cache, policy.resources, policy.free)
         self._placements: dict[int, Placement] = {}
-        clusters = Clusters(pool.view.columns, policy.resources.values())
+        clusters = Clusters(view.columns, policy.resources.values())
         self._clusters = [clusters.of(job) for job in jobs]
         self._sizes = Counter(self._clusters)
         self._candidates: dict[Hashable, Candidates] = {}

@@ -135,8 +135,8 @@ class Candidates:
     def _match_all(self) -> None:
         """Matches with the pool as it was, and puts the best of what is still so in order."""
         slots = self._slots
-        found = slots.snapshot.match(self.job)
-        rows, ranks = found.row_array, found.rank_array
+        found = slots.decide(self.job)
+        rows, ranks = found.rows, found.ranks
         kept = slots.clean[rows]
         kept[kept] = self._room(rows[kept])
         rows, ranks = rows[kept], ranks[kept]

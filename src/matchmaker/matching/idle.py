@@ -52,9 +52,9 @@ def _why(slots: Slots, job: ClassAd) -> Idle:
     nonsense = Requests(slots, job).nonsense
     if nonsense:
         return Idle(Outcome.ERROR, nonsense)
-    found = slots.snapshot.match(job)
-    if len(found):
-        return _no_room(slots, job, found.row_array)
+    found = slots.decide(job)
+    if len(found.rows):
+        return _no_room(slots, job, found.rows)
     return _no_match(slots, job, found.error)
 
 
@@ -63,8 +63,8 @@ def _no_match(slots: Slots, job: ClassAd, error: str | None) -> Idle:
 
     `error` says what took too much, where no clause does so by itself.
     """
-    view = slots.snapshot.view
-    masks = slots.snapshot.masks(job)
+    view = slots.view
+    masks = Masks(view, job, slots.cache)
     left = view.rows()
     total = len(left)
     if not total:

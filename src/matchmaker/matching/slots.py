@@ -22,6 +22,7 @@ from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.forms import unshared
+from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.store import View
@@ -34,8 +35,8 @@ from matchmaker.matching.columns.vectors import (
     values,
 )
 from matchmaker.matching.columns.work import Work, allowance
+from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.pair import describe
-from matchmaker.matching.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,9 +82,10 @@ class Slots:
     expression of the job. ``free`` is an expression of the slots.
     """
 
-    def __init__(self, snapshot: Snapshot, resources: Mapping[str, Expr], free: Expr) -> None:
-        view = snapshot.view
-        self.snapshot = snapshot
+    def __init__(self, view: View, cache: Cache, resources: Mapping[str, Expr], free: Expr) -> None:
+        self.view = view
+        """The ads as they were when the cycle began."""
+        self.cache = cache
         self.resources = resources
         self._folded = {name: ascii_fold(name) for name in resources}
         columns = dict(view.held)
@@ -118,6 +120,10 @@ class Slots:
         ordered = sorted(self.now.rows().tolist(), key=keys.__getitem__)
         found[ordered] = np.arange(len(ordered), dtype=np.int32)
         return found
+
+    def decide(self, job: ClassAd) -> Decision:
+        """Which slots match a job as they were when the cycle began."""
+        return decide(self.view, job, self.cache, default_rank=0.0)
 
     def changed_since(self, moment: int) -> Rows:
         """The rows that have given a part since the log had this length, each once."""

@@ -19,6 +19,7 @@ from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable
+from matchmaker.matching.assignment import Assignment, Policy, assign
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
@@ -36,8 +37,6 @@ from matchmaker.matching.ranking import fuzzy as drawn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from matchmaker.matching.assignment import Assignment, Policy
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -268,9 +267,7 @@ class Snapshot:
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """See :meth:`Pool.assign`."""
-        from matchmaker.matching.assignment import assign
-
-        return assign(self, some_ads(jobs), policy)
+        return assign(self.view, self._cache, some_ads(jobs), policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""

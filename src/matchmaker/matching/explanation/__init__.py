@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.work import OverworkError, stopped
+from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (
@@ -18,7 +19,6 @@ from matchmaker.matching.explanation.report import (
     Suggestion,
 )
 from matchmaker.matching.explanation.suggestions import suggestions
-from matchmaker.matching.explanation.tally import Tally
 from matchmaker.matching.snapshot import Snapshot
 
 __all__ = [
@@ -42,20 +42,20 @@ def explain(pool: Snapshot, job: ClassAd) -> Explanation:
     slots that match are counted, and ``error`` says so.
     """
     try:
-        tally = Tally(pool, job)
+        counts = Counts(pool, job)
     except OverworkError:
         matched = pool.match(job)
         error = f"the clauses of the job's requirements: {stopped(len(pool))}"
         return Explanation(len(pool), (), 0, len(matched), error=error)
-    found = suggestions(tally)
+    found = suggestions(counts)
     return Explanation(
-        total=tally.total,
-        clauses=tally.counts(),
-        refused_by_ads=int(tally.suitable.sum()) - tally.matched,
-        matched=tally.matched,
+        total=counts.total,
+        clauses=counts.of_clauses(),
+        refused_by_ads=int(counts.suitable.sum()) - counts.matched,
+        matched=counts.matched,
         suggestions=found,
-        conflicts=tally.conflicts(),
-        ad_clauses=tally.ad_clauses(),
-        notes=notes(tally),
-        error=tally.error,
+        conflicts=counts.conflicts(),
+        ad_clauses=counts.ad_clauses(),
+        notes=notes(counts),
+        error=counts.error,
     )

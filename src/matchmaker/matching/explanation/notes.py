@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -11,8 +12,8 @@ from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
 from matchmaker.matching.columns.reach import AROUND, CLOCK, SCOPES, Side
 from matchmaker.matching.columns.work import stopped
+from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.report import counted
-from matchmaker.matching.explanation.tally import Tally
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 from matchmaker.matching.pair import shorten
 
@@ -23,28 +24,28 @@ MOST_NAMES: Final = 4096
 """Among more attributes than this none is looked for that is like a name."""
 
 
-def notes(tally: Tally) -> tuple[str, ...]:
+def notes(counts: Counts) -> tuple[str, ...]:
     """Sentences, the first few."""
-    found = [*_strings(tally), *_names(tally), *_strings_of_slots(tally)]
+    found = [*_strings(counts), *_names(counts), *_strings_of_slots(counts)]
     more = len(found) - MOST
     last = [f"and {more} more of the kind"] if more > 0 else []
-    if tally.stopped:
-        last.append(f"not all changes of the job were tried: {stopped(tally.total)}")
+    if counts.stopped:
+        last.append(f"not all changes of the job were tried: {stopped(counts.total)}")
     return (*found[:MOST], *last)
 
 
 # --- strings --------------------------------------------------------------------------------------
 
 
-def _strings(tally: Tally) -> Iterator[str]:
-    content = tally.job.content
-    for number, clause in enumerate(tally.clauses, 1):
+def _strings(counts: Counts) -> Iterator[str]:
+    content = counts.job.content
+    for number, clause in enumerate(counts.clauses, 1):
         if isinstance(content.get(FOLDED_REQUIREMENTS), str):
             yield f"the job's {REQUIREMENTS} {_AMISS}"
         elif isinstance(clause, Literal) and isinstance(clause.value, str):
             yield f"clause {number} {_AMISS}"
         elif isinstance(clause, Attr):
-            holder = tally.evaluator.reaches.holder(clause, Side.JOB)
+            holder = counts.evaluator.reaches.holder(clause, Side.JOB)
             if holder is Side.JOB and isinstance(content.get(clause.folded), str):
                 yield f"the job's {clause.name} (clause {number}) {_AMISS}"
 
@@ -52,27 +53,26 @@ def _strings(tally: Tally) -> Iterator[str]:
 _AMISS: Final = "is a string, which is true of no slot: write the expression without quotes"
 
 
-def _strings_of_slots(tally: Tally) -> Iterator[str]:
+def _strings_of_slots(counts: Counts) -> Iterator[str]:
     """How many slots say what they require in a string."""
-    counts: dict[str, int] = {}
-    for held in tally.held:
+    times: Counter[str] = Counter()
+    for held in counts.held:
         if isinstance(held.node, Literal) and isinstance(held.node.value, str):
-            name = held.via[-1] if held.via else REQUIREMENTS
-            counts[name] = counts.get(name, 0) + len(held.rows)
-    for name, count in counts.items():
+            times[held.via[-1] if held.via else REQUIREMENTS] += len(held.rows)
+    for name, count in times.items():
         yield f"{counted(count)} refuse every job: {name} is a string there, and no expression"
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _names(tally: Tally) -> Iterator[str]:
+def _names(counts: Counts) -> Iterator[str]:
     """Attributes that clauses are undefined for the lack of."""
     clauses: dict[tuple[str, str], list[int]] = {}
     names: dict[tuple[str, str], str] = {}
-    for number, count in enumerate(tally.counts()):
+    for number, count in enumerate(counts.of_clauses()):
         if count.undefined or count.error:
-            for node, who in _lacking(tally, tally.clauses[number]):
+            for node, who in _lacking(counts, counts.clauses[number]):
                 names.setdefault((who, node.folded), node.name)
                 numbers = clauses.setdefault((who, node.folded), [])
                 if number + 1 not in numbers:
@@ -81,7 +81,7 @@ def _names(tally: Tally) -> Iterator[str]:
         numbers = clauses[who, folded]
         shown = ", ".join(map(str, numbers[:3])) + (", ..." if len(numbers) > 3 else "")
         place = f"clause{'s' if len(numbers) > 1 else ''} {shown}"
-        like = _like(name, _known(tally, who))
+        like = _like(name, _known(counts, who))
         hint = f"; did you mean {shorten(like)}?" if like else ""
         yield f"{who} {shorten(name)} ({place}){hint}"
 
@@ -91,35 +91,35 @@ _JOB: Final = "the job has no"
 _EITHER: Final = "neither the job nor any slot has"
 
 
-def _lacking(tally: Tally, clause: Expr) -> Iterator[tuple[Attr, str]]:
+def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
     """The names in a clause, and in what it names of the job, that nothing stands for."""
     pending, seen = [clause], {clause}
     while pending and len(seen) <= MOST_FOLLOWED:
         for node in postorder(pending.pop()):
             if not isinstance(node, Attr) or node.folded in SCOPES | AROUND | {CLOCK}:
                 continue
-            holder = tally.evaluator.reaches.holder(node, Side.JOB)
-            content = tally.job.content.get(node.folded)
-            if holder is Side.JOB and node.folded not in tally.job.content:
+            holder = counts.evaluator.reaches.holder(node, Side.JOB)
+            content = counts.job.content.get(node.folded)
+            if holder is Side.JOB and node.folded not in counts.job.content:
                 yield node, _JOB
             elif holder is Side.JOB and isinstance(content, Expr) and content not in seen:
                 seen.add(content)
                 pending.append(content)
-            elif holder is Side.ROW and not tally.has(node.folded):
+            elif holder is Side.ROW and not counts.has(node.folded):
                 yield node, _SLOTS if node.base is not None else _EITHER
 
 
-def _known(tally: Tally, who: str) -> Mapping[str, str]:
+def _known(counts: Counts, who: str) -> Mapping[str, str]:
     """The names that one may have meant, as spelled, by their folded forms."""
     found: dict[str, str] = {}
     if who != _JOB:
-        view = tally.view
+        view = counts.view
         for number in np.unique(view.layout[view.rows()])[:MOST_LAYOUTS].tolist():
             layout = view.layouts[number]
             for folded, name in zip(layout.folded, layout.names, strict=True):
                 found.setdefault(folded, name)
     if who != _SLOTS:
-        found = dict(zip(tally.job.content, tally.job, strict=True)) | found
+        found = dict(zip(counts.job.content, counts.job, strict=True)) | found
     return found
 
 

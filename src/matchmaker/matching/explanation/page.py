@@ -1,7 +1,7 @@
-"""Explanations as HTML: a fragment for a notebook, and a page of its own. Both have a picture.
+"""Tables, lists and a picture as HTML: a fragment for a notebook, and a whole page.
 
-Texts come from strangers' ads: every one goes through ``_text``. Nothing is fetched, and no script
-is run: the page forbids both.
+What they say is in ``report`` and ``pairs``. Texts come from strangers' ads: each is escaped here.
+Nothing is fetched, and no script runs: the page forbids both.
 """
 
 from __future__ import annotations
@@ -12,15 +12,69 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.classad.unparse import unparse
-from matchmaker.matching.explanation.pairs import PairExplanation
-from matchmaker.matching.explanation.report import Explanation
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten
 
-Explained: TypeAlias = Explanation | PairExplanation
 
-MOST_STAGES: Final = 30
-"""With more clauses than this, the funnel shows those alone that exclude something more."""
+@attrs.frozen(slots=True)
+class Code:
+    """A cell with expressions, several separated by a colon."""
+
+    texts: tuple[str, ...]
+
+
+@attrs.frozen(slots=True)
+class Bar:
+    """A cell with a bar: the share of its full width."""
+
+    share: float
+
+
+@attrs.frozen(slots=True)
+class Mark:
+    """A cell with a value that is as wanted, or not."""
+
+    text: str
+    good: bool
+
+
+@attrs.frozen(slots=True)
+class Facts:
+    """A cell with names and their values, one below the other."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+Cell: TypeAlias = str | Code | Bar | Mark | Facts
+
+
+@attrs.frozen(slots=True)
+class Table:
+    """A table under a heading; the first `numbers` columns hold numbers. ``note`` stands below."""
+
+    heading: str
+    titles: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    numbers: int = 0
+    note: str = ""
+
+
+@attrs.frozen(slots=True)
+class Items:
+    """A list under a heading; without items, nothing."""
+
+    heading: str
+    items: Sequence[object]
+
+
+@attrs.frozen(slots=True)
+class Funnel:
+    """A picture: what is left of a total after each stage, as numbers with labels."""
+
+    total: int
+    stages: Sequence[tuple[int, str]]
+
+
+Part: TypeAlias = Table | Items | Funnel
 
 _STYLE: Final = """
 .mm { font: 14px/1.45 system-ui, sans-serif; max-width: 62em; }
@@ -51,26 +105,29 @@ _PAGE: Final = """<!DOCTYPE html>
 """
 
 
-def page(explained: Explained) -> str:
-    """A page of its own.
+def page(title: str, parts: Iterable[Part]) -> str:
+    """A whole page.
 
-    >>> from matchmaker import Pool, parse_ad
-    >>> made = page(Pool([parse_ad('[ Name = "a" ]')]).explain(parse_ad("[]")))
-    >>> made.startswith("<!DOCTYPE html>"), "<title>1 of 1 match</title>" in made
+    >>> made = page("1 < 2", [Items("What is amiss", ["nothing"])])
+    >>> made.startswith("<!DOCTYPE html>"), "<title>1 &lt; 2</title>" in made
     (True, True)
     """
-    return _PAGE.format(title=_text(explained.summary()), body=fragment(explained))
+    return _PAGE.format(title=_text(title), body=fragment(title, parts))
 
 
-def fragment(explained: Explained) -> str:
+def fragment(title: str, parts: Iterable[Part]) -> str:
     """What stands in the page, with its style: for a notebook."""
-    parts = [f"<style>{_STYLE}</style>", f"<h1>{_text(explained.summary())}</h1>"]
-    parts += _pair(explained) if isinstance(explained, PairExplanation) else _counts(explained)
-    return f'<div class="mm">{"".join(parts)}</div>'
+    made = [f"<style>{_STYLE}</style>", f"<h1>{_text(title)}</h1>"]
+    for part in parts:
+        if isinstance(part, Funnel):
+            made.append(_funnel(part, title))
+        else:
+            made.append(_table(part) if isinstance(part, Table) else _list(part))
+    return f'<div class="mm">{"".join(made)}</div>'
 
 
 def _text(value: object) -> str:
-    """Text as HTML has it; what is no printable character, such as an override, is seen as one."""
+    """Text as HTML has it; a character that does not print, such as an override, shows as one."""
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
     return html.escape(text, quote=True)
 
@@ -79,98 +136,52 @@ def _code(text: str) -> str:
     return f"<code>{_text(shorten(text, 1000))}</code>"
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
-    """A table of cells that are HTML; the first `numbers` columns hold numbers."""
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Code):
+        return ": ".join(map(_code, cell.texts))
+    if isinstance(cell, Bar):
+        return f'<span class="bar" style="width: {9 * cell.share:.2f}em"></span>'
+    if isinstance(cell, Mark):
+        return f'<span class="{"yes" if cell.good else "no"}">{_text(cell.text)}</span>'
+    if isinstance(cell, Facts):
+        return "<br>".join(f"{_code(name)} = {_code(value)}" for name, value in cell.pairs)
+    return _text(cell)
 
-    def line(tag: str, cells: Sequence[str]) -> str:
+
+def _table(table: Table) -> str:
+    def line(tag: str, cells: Iterable[str]) -> str:
         made = [
-            f'<{tag} class="n">{cell}</{tag}>' if place < numbers else f"<{tag}>{cell}</{tag}>"
+            f'<{tag} class="n">{cell}</{tag}>'
+            if place < table.numbers
+            else f"<{tag}>{cell}</{tag}>"
             for place, cell in enumerate(cells)
         ]
         return f"<tr>{''.join(made)}</tr>"
 
-    body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', titles)}</thead><tbody>{body}</tbody></table>"
+    made = f"<h2>{_text(table.heading)}</h2>"
+    if table.rows:
+        body = "".join(line("td", map(_cell, row)) for row in table.rows)
+        head = line("th", map(_text, table.titles))
+        made += f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    return f"{made}<p>{_text(table.note)}</p>" if table.note else made
 
 
-def _list(title: str, items: Iterable[object]) -> str:
-    made = "".join(f"<li>{_text(item)}</li>" for item in items)
-    return f"<h2>{title}</h2><ul>{made}</ul>" if made else ""
-
-
-# --- a pool ---------------------------------------------------------------------------------------
-
-
-def _counts(explained: Explanation) -> list[str]:
-    parts = [funnel(explained)]
-    rows: list[tuple[str, ...]]
-    titles: tuple[str, ...]
-    total = explained.total or 1
-    if explained.clauses:
-        more = explained.exceptional()
-        rows = [
-            (str(number), f"{c.matched:,}", f"{c.cumulative:,}", f"{c.near:,}",
-             *(f"{n:,}" for n in others),
-             f'<span class="bar" style="width: {9 * c.matched / total:.2f}em"></span>',
-             _code(str(c)))
-            for number, (c, *others) in enumerate(
-                zip(explained.clauses, *more.values(), strict=True), 1
-            )
-        ]  # fmt: skip
-        titles = ("", "alone", "so far", "near misses", *more, "", "clause")
-        parts += ["<h2>What the job requires</h2>", _table(titles, rows, 4 + len(more))]
-    parts.append(_list("What is amiss", explained.notes))
-    parts.append(_list("What excludes everything", explained.conflicts))
-    parts.append(_list("What would help", explained.suggestions))
-    if explained.ad_clauses:
-        rows = [
-            (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}",
-             f'<span class="bar" style="width: {9 * c.refused / total:.2f}em"></span>',
-             _code(str(c)))
-            for c in explained.worst()
-        ]  # fmt: skip
-        titles = ("held by", "refuses", "suitable", "", "clause")
-        parts += ["<h2>What the slots require</h2>", _table(titles, rows, 3)]
-        parts.append(f"<p>{_text(explained.unseen())}</p>" if explained.unseen() else "")
-    return parts
-
-
-@attrs.frozen(slots=True)
-class Stage:
-    """A step of the funnel: how many slots are left, after what."""
-
-    left: int
-    after: str
-
-
-def stages(explained: Explanation) -> list[Stage]:
-    """All slots, what each clause of the job leaves of them, and what accepts the job.
-
-    >>> from matchmaker import Pool, parse_ad
-    >>> pool = Pool([parse_ad('[ Name = "a" ]')])
-    >>> [(s.left, s.after) for s in stages(pool.explain(parse_ad("[ Requirements = 1 > 2 ]")))]
-    [(1, 'all slots'), (0, '1  1 > 2'), (0, 'accept the job')]
-    """
-    found = [Stage(explained.total, "all slots")]
-    for number, clause in enumerate(explained.clauses, 1):
-        some = len(explained.clauses) <= MOST_STAGES
-        if some or (clause.cumulative < found[-1].left and len(found) <= MOST_STAGES):
-            found.append(Stage(clause.cumulative, f"{number}  {clause}"))
-    return [*found, Stage(explained.matched, "accept the job")]
+def _list(part: Items) -> str:
+    made = "".join(f"<li>{_text(item)}</li>" for item in part.items)
+    return f"<h2>{_text(part.heading)}</h2><ul>{made}</ul>" if made else ""
 
 
 _WIDE, _LABEL, _STEP, _THICK = 320, 350, 44, 22
 
 
-def funnel(explained: Explanation) -> str:
+def _funnel(part: Funnel, title: str) -> str:
     """The picture: a bar for each stage as wide as what is left, joined to the next."""
-    found = stages(explained)
-    largest = explained.total or 1
+    largest = part.total or 1
     middle = _WIDE / 2
     parts: list[str] = []
     above: float | None = None
-    for place, stage in enumerate(found):
-        half = max(_WIDE * stage.left / largest, 2 if stage.left else 0) / 2
+    for place, (left, label) in enumerate(part.stages):
+        half = max(_WIDE * left / largest, 2 if left else 0) / 2
         top = place * _STEP
         if above is not None:
             corners = (
@@ -179,39 +190,18 @@ def funnel(explained: Explanation) -> str:
             )  # fmt: skip
             points = " ".join(f"{x:.1f},{y}" for x, y in corners)
             parts.append(f'<polygon points="{points}" fill="#3b82c4" opacity=".3"/>')
-        colour = "#1a7f4b" if place == len(found) - 1 else "#3b82c4"
+        colour = "#1a7f4b" if place == len(part.stages) - 1 else "#3b82c4"
         parts.append(
-            f'<g class="stage"><title>{_text(shorten(stage.after, 1000))}</title>'
+            f'<g class="stage"><title>{_text(shorten(label, 1000))}</title>'
             f'<rect x="{middle - half:.1f}" y="{top}" width="{2 * half:.1f}" height="{_THICK}"'
             f' fill="{colour}"/>'
-            f'<text x="{_LABEL}" y="{top + 16}"><tspan font-weight="600">{stage.left:,}</tspan>'
-            f'<tspan dx="10">{_text(shorten(stage.after, 72))}</tspan></text></g>'
+            f'<text x="{_LABEL}" y="{top + 16}"><tspan font-weight="600">{left:,}</tspan>'
+            f'<tspan dx="10">{_text(shorten(label, 72))}</tspan></text></g>'
         )
         above = half
-    height = len(found) * _STEP
+    height = len(part.stages) * _STEP
     return (
         f'<svg class="funnel" xmlns="http://www.w3.org/2000/svg" role="img" width="920"'
-        f' height="{height}" viewBox="0 0 920 {height}" aria-label="{_text(explained.summary())}">'
+        f' height="{height}" viewBox="0 0 920 {height}" aria-label="{_text(title)}">'
         f"{''.join(parts)}</svg>"
     )
-
-
-# --- a pair ---------------------------------------------------------------------------------------
-
-
-def _pair(explained: PairExplanation) -> list[str]:
-    parts = []
-    for title, found in explained.sides():
-        parts.append(f"<h2>{title[0].upper()}{title[1:]}</h2>")
-        rows = []
-        for one in found:
-            clause = one.clause
-            text = _code(unparse(clause.expression))
-            if clause.definition is not None:
-                text += f": {_code(unparse(clause.definition))}"
-            facts = [f"{_code(name)} = {_code(describe(value))}" for name, value in clause.facts]
-            kind = "yes" if clause.value is True else "no"
-            value = f'<span class="{kind}">{_text(describe(clause.value))}</span>'
-            rows.append((one.number, value, text, "<br>".join(facts)))
-        parts.append(_table(("", "is", "clause", "with"), rows, 0) if rows else "<p>nothing</p>")
-    return parts

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
+from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, describe, match
+
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation.page import Table
 
 MOST_DEEP = 8
 
@@ -68,13 +73,29 @@ class PairExplanation:
     def _repr_html_(self) -> str:
         from matchmaker.matching.explanation.page import fragment
 
-        return fragment(self)
+        return fragment(self.summary(), self._parts())
 
     def html(self) -> str:
-        """A page of its own: everything that it shows is in it, and all of it escaped."""
+        """A page that needs nothing else: its style is in it, and all texts escaped."""
         from matchmaker.matching.explanation.page import page
 
-        return page(self)
+        return page(self.summary(), self._parts())
+
+    def _parts(self) -> Iterator[Table]:
+        """The parts of the page."""
+        from matchmaker.matching.explanation.page import Code, Facts, Mark, Table
+
+        for title, found in self.sides():
+            rows = []
+            for one in found:
+                clause = one.clause
+                meant = () if clause.definition is None else (unparse(clause.definition),)
+                facts = tuple((name, describe(value)) for name, value in clause.facts)
+                value = Mark(describe(clause.value), clause.value is True)
+                text = Code((unparse(clause.expression), *meant))
+                rows.append((one.number, value, text, Facts(facts)))
+            heading = title[0].upper() + title[1:]
+            yield Table(heading, ("", "is", "clause", "with"), rows, note="" if rows else "nothing")
 
 
 def explain_pair(key: str, job: ClassAd, ad: ClassAd) -> PairExplanation:

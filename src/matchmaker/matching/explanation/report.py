@@ -6,6 +6,7 @@ As a page with a picture it is in ``page``; as tables on a terminal, and as JSON
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -13,8 +14,14 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.pair import shorten
 
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation.page import Cell, Part
+
 MOST_GROUPS = 64
 """Of so many distinct requirements of slots the clauses are told apart, those that most hold."""
+
+MOST_STAGES = 30
+"""With more clauses than this, the picture shows only those that exclude something more."""
 
 MOST_SHOWN = 20
 """How many clauses of the slots' own requirements are shown to people; the data holds all."""
@@ -196,13 +203,51 @@ class Explanation:
     def _repr_html_(self) -> str:
         from matchmaker.matching.explanation.page import fragment
 
-        return fragment(self)
+        return fragment(self.summary(), self._parts())
 
     def html(self) -> str:
-        """A page of its own: everything that it shows is in it, and all of it escaped."""
+        """A page that needs nothing else: style and picture are in it, and all texts escaped."""
         from matchmaker.matching.explanation.page import page
 
-        return page(self)
+        return page(self.summary(), self._parts())
+
+    def _parts(self) -> Iterator[Part]:
+        """The parts of the page."""
+        from matchmaker.matching.explanation.page import Bar, Code, Funnel, Items, Table
+
+        total = self.total or 1
+        yield Funnel(self.total, self._stages())
+        if self.clauses:
+            more = self.exceptional()
+            rows: list[tuple[Cell, ...]] = [
+                (str(number), *(f"{n:,}" for n in (c.matched, c.cumulative, c.near, *others)),
+                 Bar(c.matched / total), Code((str(c),)))
+                for number, (c, *others) in enumerate(
+                    zip(self.clauses, *more.values(), strict=True), 1
+                )
+            ]  # fmt: skip
+            titles = ("", "alone", "so far", "near misses", *more, "", "clause")
+            yield Table("What the job requires", titles, rows, 4 + len(more))
+        yield Items("What is amiss", self.notes)
+        yield Items("What excludes everything", self.conflicts)
+        yield Items("What would help", self.suggestions)
+        if self.ad_clauses:
+            held = [
+                (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}",
+                 Bar(c.refused / total), Code((str(c),)))
+                for c in self.worst()
+            ]  # fmt: skip
+            titles = ("held by", "refuses", "suitable", "", "clause")
+            yield Table("What the slots require", titles, held, 3, self.unseen())
+
+    def _stages(self) -> list[tuple[int, str]]:
+        """All slots, what each clause of the job leaves of them, and what accepts the job."""
+        found = [(self.total, "all slots")]
+        for number, clause in enumerate(self.clauses, 1):
+            some = len(self.clauses) <= MOST_STAGES
+            if some or (clause.cumulative < found[-1][0] and len(found) <= MOST_STAGES):
+                found.append((clause.cumulative, f"{number}  {clause}"))
+        return [*found, (self.matched, "accept the job")]
 
 
 def counted(slots: int) -> str:

@@ -34,9 +34,9 @@ from matchmaker.matching.explanation.comparisons import (
     line,
     replaced,
 )
+from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
-from matchmaker.matching.explanation.tally import Tally
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import describe
 
@@ -96,61 +96,61 @@ class Lever:
         return Suggestion(what, before, unparse_value(value), gain, matched, job)
 
 
-def suggestions(tally: Tally) -> tuple[Suggestion, ...]:
+def suggestions(counts: Counts) -> tuple[Suggestion, ...]:
     """The changes that gain slots, the best first; each has been tried out.
 
-    Where that takes too much on all slots together, ``tally.stopped`` is set.
+    Where that takes too much on all slots together, ``counts.stopped`` is set.
     """
     found: list[Suggestion] = []
     try:
-        for suggestion in _tried(tally):
+        for suggestion in _tried(counts):
             found.append(suggestion)  # noqa: PERF402 - what is found before it is too much counts
     except OverworkError:
-        tally.stopped = True
+        counts.stopped = True
     found.sort(key=lambda one: -one.gain)
     return tuple(found[:MOST])
 
 
-def _tried(tally: Tally) -> Iterator[Suggestion]:
+def _tried(counts: Counts) -> Iterator[Suggestion]:
     promises = [
         (gain, number, lever, value)
-        for number, lever in enumerate(levers(tally))
-        for gain, value in promising(tally, lever)
+        for number, lever in enumerate(levers(counts))
+        for gain, value in promising(counts, lever)
     ]
     promises.sort(key=lambda promise: (-promise[0], promise[1]))
-    reaches = tally.evaluator.reaches
-    opaque = any(reaches.of(clause, Side.JOB).opaque for clause in tally.clauses)
+    reaches = counts.evaluator.reaches
+    opaque = any(reaches.of(clause, Side.JOB).opaque for clause in counts.clauses)
     for _, _, lever, value in promises[: FEW_TRIED if opaque else MOST_TRIED]:
-        changed = lever.changed(tally.job, value)
-        matched = rematched(tally, changed)
-        if matched > tally.matched:
-            gain = matched - tally.matched
+        changed = lever.changed(counts.job, value)
+        matched = rematched(counts, changed)
+        if matched > counts.matched:
+            gain = matched - counts.matched
             yield lever.suggestion(value, changed, gain, matched)
-    dropped = _best_without_a_clause(tally)
+    dropped = _best_without_a_clause(counts)
     if dropped is not None:
         yield dropped
 
 
-def rematched(tally: Tally, job: ClassAd) -> int:
+def rematched(counts: Counts, job: ClassAd) -> int:
     """How many slots a changed job matches. Raises OverworkError."""
-    tally.work.count(0)
-    masks = tally.pool.masks(job, tally.work)
+    counts.work.count(0)
+    masks = counts.pool.masks(job, counts.work)
     mask = masks.mine()
-    if tally.view.alive is not None:
-        mask = mask & tally.view.alive
+    if counts.view.alive is not None:
+        mask = mask & counts.view.alive
     return int(np.count_nonzero(mask & masks.theirs(mask)))
 
 
-def _best_without_a_clause(tally: Tally) -> Suggestion | None:
-    near = [count.near for count in tally.counts()]
+def _best_without_a_clause(counts: Counts) -> Suggestion | None:
+    near = [count.near for count in counts.of_clauses()]
     if not any(near):
         return None
     place = near.index(max(near))
-    changed = tally.job.copy()
-    clauses = tally.clauses
+    changed = counts.job.copy()
+    clauses = counts.clauses
     changed[REQUIREMENTS] = conjunction([*clauses[:place], *clauses[place + 1 :]])
-    matched = rematched(tally, changed)
-    gain = matched - tally.matched
+    matched = rematched(counts, changed)
+    gain = matched - counts.matched
     text = unparse(clauses[place])
     what = f"clause {place + 1}"
     return Suggestion(what, text, None, gain, matched, changed) if gain > 0 else None
@@ -159,36 +159,38 @@ def _best_without_a_clause(tally: Tally) -> Suggestion | None:
 # --- what may be changed --------------------------------------------------------------------------
 
 
-def levers(tally: Tally) -> list[Lever]:
+def levers(counts: Counts) -> list[Lever]:
     """The attributes and constants that comparisons of the job and of the slots rest on."""
     found: dict[object, Lever] = {}
-    for comparison, clause in _comparisons(tally):
-        evaluator = tally.evaluator if comparison.side is Side.JOB else tally.policies.evaluator
+    for comparison, clause in _comparisons(counts):
+        evaluator = counts.evaluator if comparison.side is Side.JOB else counts.policies.evaluator
         names = job_attributes(evaluator, comparison.job, comparison.side)
         for folded, name in names.items():
             if folded not in FACTS:
-                spelled = tally.job.spelling(name) if name in tally.job else name
-                lever = found.setdefault(folded, Lever(spelled, folded, tally.job.eval(name), None))
-                along = line(comparison, tally.job, folded, lever.now)
+                spelled = counts.job.spelling(name) if name in counts.job else name
+                lever = found.setdefault(
+                    folded, Lever(spelled, folded, counts.job.eval(name), None)
+                )
+                along = line(comparison, counts.job, folded, lever.now)
                 lever.uses.append(Use(comparison, clause, along or Line(0)))
         if not names and comparison.side is Side.JOB:
-            now = comparison.job.eval(tally.job)
+            now = comparison.job.eval(counts.job)
             lever = found.setdefault(comparison.node, Lever("", "", now, comparison))
             lever.uses.append(Use(comparison, clause, Line()))
     return [lever for lever in found.values() if any(use.along.slope for use in lever.uses)]
 
 
-def _comparisons(tally: Tally) -> Iterator[tuple[Comparison, Expr | Held]]:
+def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | Held]]:
     room = MOST_COMPARISONS
-    for clause in tally.wanted:
-        evaluator = tally.evaluator
+    for clause in counts.wanted:
+        evaluator = counts.evaluator
         for comparison in comparisons(evaluator, clause.node, Side.JOB, clause.attribute):
             yield comparison, clause.node
             room -= 1
             if not room:
                 return
-    for held in sorted(tally.held, key=lambda one: -len(one.rows)):
-        evaluator = tally.policies.evaluator
+    for held in sorted(counts.held, key=lambda one: -len(one.rows)):
+        evaluator = counts.policies.evaluator
         for comparison in comparisons(evaluator, held.node, Side.ROW, ""):
             yield comparison, held
             room -= 1
@@ -199,14 +201,14 @@ def _comparisons(tally: Tally) -> Iterator[tuple[Comparison, Expr | Held]]:
 # --- which values ---------------------------------------------------------------------------------
 
 
-def promising(tally: Tally, lever: Lever) -> Iterator[tuple[int, Value]]:
+def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
     """Values to try, each with what it promises to gain.
 
     Of numbers, the one that gains most, and the nearest that gains at least half of that; of
     strings and truths, the one that most slots have.
     """
-    rows = _concerned(tally, lever)
-    if len(rows) <= tally.matched:
+    rows = _concerned(counts, lever)
+    if len(rows) <= counts.matched:
         return
     low = np.full(len(rows), -np.inf)
     high = np.full(len(rows), np.inf)
@@ -218,7 +220,7 @@ def promising(tally: Tally, lever: Lever) -> Iterator[tuple[int, Value]]:
         now = float(lever.now)
     for use in lever.uses:
         comparison, places = use.comparison, _places(use, rows)
-        evaluator = tally.evaluator if comparison.side is Side.JOB else tally.policies.evaluator
+        evaluator = counts.evaluator if comparison.side is Side.JOB else counts.policies.evaluator
         vector = evaluator.attempt(comparison.slot, comparison.side, rows[places])
         if comparison.operator in EQUALITIES:
             choices.update(_choices(vector, len(places)))
@@ -230,12 +232,12 @@ def promising(tally: Tally, lever: Lever) -> Iterator[tuple[int, Value]]:
         some_low[none], some_high[none] = np.inf, -np.inf
         if not comparison.whole and now is not None:
             # Another part of the clause may hold: where it does now, the present value will do.
-            holds = _holds(tally, use, rows[places])
+            holds = _holds(counts, use, rows[places])
             some_low[holds] = np.minimum(some_low[holds], now)
             some_high[holds] = np.maximum(some_high[holds], now)
         low[places] = np.maximum(low[places], some_low)
         high[places] = np.minimum(high[places], some_high)
-    yield from _numbers(low, high, now, integer, tally.matched)
+    yield from _numbers(low, high, now, integer, counts.matched)
     others = [
         (choice, count)
         for (kind, choice), count in choices.most_common()
@@ -243,21 +245,21 @@ def promising(tally: Tally, lever: Lever) -> Iterator[tuple[int, Value]]:
     ]
     for choice, count in others[:1]:
         # Who does not ask for it accepts it as well.
-        yield count + int(np.count_nonzero(~asked)) - tally.matched, choice
+        yield count + int(np.count_nonzero(~asked)) - counts.matched, choice
 
 
-def _concerned(tally: Tally, lever: Lever) -> Rows:
+def _concerned(counts: Counts, lever: Lever) -> Rows:
     """The slots that match but for the clauses that the change may turn."""
     if lever.constant is not None:
         used = {use.clause for use in lever.uses}
-        return tally.open_but_for([c for c in tally.clauses if c in used], ())
+        return counts.open_but_for([c for c in counts.clauses if c in used], ())
     folded = lever.folded
-    reaches = tally.evaluator.reaches
-    clauses = [c for c in tally.clauses if folded in reaches.of(c, Side.JOB).job]
-    held = [one for one in tally.held if folded in one.reach.job]
+    reaches = counts.evaluator.reaches
+    clauses = [c for c in counts.clauses if folded in reaches.of(c, Side.JOB).job]
+    held = [one for one in counts.held if folded in one.reach.job]
     if len(clauses) + len(held) > MOST_CLAUSES:
         return np.zeros(0, np.intp)
-    return tally.open_but_for(clauses, held)
+    return counts.open_but_for(clauses, held)
 
 
 def _places(use: Use, rows: Rows) -> Rows:
@@ -267,9 +269,9 @@ def _places(use: Use, rows: Rows) -> Rows:
     return np.flatnonzero(np.isin(rows, use.clause.rows, assume_unique=True))
 
 
-def _holds(tally: Tally, use: Use, rows: Rows) -> npt.NDArray[np.bool_]:
+def _holds(counts: Counts, use: Use, rows: Rows) -> npt.NDArray[np.bool_]:
     if not isinstance(use.clause, Held):
-        return ~tally.fails(use.clause)[rows]
+        return ~counts.fails(use.clause)[rows]
     return np.isin(rows, use.clause.rows[use.clause.accepts], assume_unique=True)
 
 

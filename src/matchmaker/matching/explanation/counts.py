@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DEAD: Final = 1 << 30
 
 
-class Tally:
+class Counts:
     """The clauses of a job and of the rows of a pool, and how many of them each row fails.
 
     Raises OverworkError where the job's clauses take too much on all rows together.
@@ -151,7 +151,7 @@ class Tally:
         """How many slots match."""
         return self._count_of(self.suitable & (self.objecting == 0))
 
-    def counts(self) -> tuple[ClauseCount, ...]:
+    def of_clauses(self) -> tuple[ClauseCount, ...]:
         """The clauses of the job with what they leave."""
         near = np.bincount(
             self._culprit[(self.failing == 1) & (self.objecting == 0)], minlength=len(self.clauses)
