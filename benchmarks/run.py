@@ -42,6 +42,8 @@ class Row:
     clock: Callable[[], int] = time.process_time_ns
     wanted: str = ""
     """The ratio that is wanted, at least and as an aim."""
+    collecting: bool = False
+    """Whether the garbage collector is on."""
 
 
 def peer() -> Any:
@@ -219,7 +221,9 @@ def _begin(_: object) -> None:
 def measured(row: Row, rounds: int) -> tuple[Timing, ...]:
     """The timings of a row: ours, and the peer's where it has one."""
     sides = [row.ours] if row.theirs is None else [row.ours, row.theirs]
-    timings = interleaved(sides, row.batch, min(rounds, row.rounds), row.clock)
+    timings = interleaved(
+        sides, row.batch, min(rounds, row.rounds), row.clock, collecting=row.collecting
+    )
     return tuple(timing.divided(row.count) for timing in timings)
 
 

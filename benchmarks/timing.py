@@ -50,26 +50,30 @@ def interleaved(
     batch: Callable[[], Sequence[Any]],
     rounds: int,
     clock: Callable[[], int] = process_time_ns,
+    *,
+    collecting: bool = False,
 ) -> tuple[Timing, ...]:
     """Times each side on the same batch, in as many rounds, each with a batch of its own.
 
     A first round warms up and is not counted. The clock counts the nanoseconds that this process
-    has had of a processor: how long it had to wait for one says nothing about the work.
+    has had of a processor: how long it had to wait for one says nothing about the work. The garbage
+    collector is off unless `collecting`.
     """
     taken: list[list[float]] = [[] for _ in sides]
     for number in range(rounds + 1):
         data = batch()
         order = range(len(sides)) if number % 2 else reversed(range(len(sides)))
         for side in order:
-            elapsed = _elapsed(sides[side], data, clock)
+            elapsed = _elapsed(sides[side], data, clock, collecting=collecting)
             if number:
                 taken[side].append(elapsed / len(data) / 1000)
     return tuple(Timing(tuple(times)) for times in taken)
 
 
-def _elapsed(work: Work, data: Sequence[Any], clock: Callable[[], int]) -> int:
+def _elapsed(work: Work, data: Sequence[Any], clock: Callable[[], int], *, collecting: bool) -> int:
     gc.collect()
-    gc.disable()
+    if not collecting:
+        gc.disable()
     try:
         start = clock()
         for item in data:

@@ -55,7 +55,8 @@ def _settled(node: Any, reference: _Reference) -> Any:
 
 
 def _remove(reference: _Reference) -> None:
-    with _lock:
+    # Without the calls of `with _lock`: this runs at the end of every node.
+    with _lock.held:
         # Another node may have taken the place.
         if _table.get(reference.key) is reference:
             del _table[reference.key]

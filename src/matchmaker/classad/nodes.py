@@ -106,7 +106,10 @@ _SHORT: Final = 32
 
 
 def _over(*children: Expr) -> int:
-    return 1 + max((child.depth for child in children), default=0)
+    deepest = 0
+    for child in children:
+        deepest = max(deepest, child.depth)
+    return deepest + 1
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)

@@ -66,10 +66,20 @@ def _ad(decoder: json.JSONDecoder, part: Part) -> ClassAd:
         raise ParseError("a number does not fit 64 bits", line=part.line) from None
     if not isinstance(value, _Object):
         raise ParseError("an ad is a JSON object", line=part.line)
-    ad = ClassAd()
+    assignments = []
     for name, item in value:
         try:
-            ad[_name(name)] = _expression(item)
+            kind = type(item)
+            # Most values of JSON are those of an ad.
+            if (
+                kind is float
+                or (kind is str and item[:6] != "/Expr(" and item.isprintable())
+                or (kind is int and MIN_INT <= item <= MAX_INT)
+            ):
+                held = item
+            else:
+                held = _held(item)
+            assignments.append((_name(name), held))
         except RecursionError:
             raise ParseError("nested too deep", line=part.line) from None
         except ParseError as error:
@@ -79,7 +89,7 @@ def _ad(decoder: json.JSONDecoder, part: Part) -> ClassAd:
                 expected=error.expected,
                 hint=error.hint,
             ) from None
-    return bounded(ad, part.line)
+    return bounded(ClassAd.of_assignments(assignments), part.line)
 
 
 def write(ad: ClassAd) -> str:
@@ -114,6 +124,12 @@ def _text(text: str) -> str:
             raise ParseError("a string cannot hold the character \\0")
         check_text(text, 1)
     return text
+
+
+def _held(value: Any) -> Any:
+    """What an ad holds for a value of JSON."""
+    node = _expression(value)
+    return node.value if type(node) is Literal else node
 
 
 def _expression(value: Any) -> Expr:
