@@ -2,11 +2,24 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta, timezone
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from matchmaker import broker, glue, parse_ad, parse_ads, read_ads
+from matchmaker import (
+    ClassAd,
+    Pool,
+    ReductionError,
+    batch,
+    broker,
+    glue,
+    nodes,
+    parse_ad,
+    parse_ads,
+    read_ads,
+    reduce,
+)
 from matchmaker.matching.selection import Selection
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -202,6 +215,89 @@ def test_a_snapshot_can_be_given_as_it_is() -> None:
     found = broker.choose(job, glue.read_ldif(EXAMPLES / "site.ldif"))
     assert found.chosen is not None
     assert found.chosen.name == "ce01.cnaf.grid:8443/cream-slurm-egee"
+
+
+MEMORY = "GlueHostMainMemoryRAMSize"
+ROUTED = parse_ad(f"[ Requirements = other.Up && other.{MEMORY} >= 2000; Rank = other.FreeCPUs ]")
+ROUTES = list(
+    parse_ads("""
+[ CEid = "a"; Up = true; FreeCPUs = 3 ] [ CEid = "b"; Up = true; FreeCPUs = 9; LRMSType = "PBS" ]
+[ CEid = "c"; Up = false; FreeCPUs = 99 ]
+""")
+)
+NODES = tuple(parse_ads(f'[ Name = "n1"; {MEMORY} = 1000 ] [ Name = "n2"; {MEMORY} = 4000 ]'))
+# Where no queue says what it knows of its hosts, all of them may do.
+OPEN = parse_ad(f"[ Requirements = other.Up && other.{MEMORY} isnt 7; Rank = other.FreeCPUs ]")
+
+
+def test_a_route_is_the_answers_of_the_parts() -> None:
+    hosts = broker.Hosts(nodes=NODES, mapping=batch.load_mapping("slurm"))
+    found = broker.route(ROUTED, ROUTES, hosts, queue="a")
+    reduction = reduce(ROUTED, ROUTES[0], glue.scope)
+    assert found == broker.Route(
+        queue=broker.Queue("a", ROUTES[0]),
+        reduction=reduction,
+        nodes=nodes.choose(ROUTED, NODES, reduction.residual),
+        submission=batch.flags(reduction, "slurm", inventory=NODES),
+    )
+    assert [node.name for node in found.nodes.ranked] == ["n2"]  # type: ignore[union-attr]
+
+
+def test_a_route_takes_the_best_queue() -> None:
+    selection = broker.choose(OPEN, ROUTES)
+    for queues in (ROUTES, broker.pool(ROUTES)):
+        found = broker.route(OPEN, queues)
+        assert found.selection == selection
+        assert (found.queue, found.nodes, found.submission) == (
+            broker.Queue("b", ROUTES[1]),
+            None,
+            None,
+        )
+        assert str(found.reduction.residual) == f"other.{MEMORY} isnt 7"  # type: ignore[union-attr]
+
+
+def test_a_route_ends_where_a_question_has_no_answer() -> None:
+    slurm = broker.Hosts(mapping=batch.load_mapping("slurm"), nodes=NODES)
+    nowhere = broker.route(parse_ad("[ Requirements = false ]"), ROUTES, slurm)
+    assert nowhere == broker.Route(selection=nowhere.selection)
+    volatile = parse_ad(f"[ Requirements = eval(other.{MEMORY}) isnt 7 ]")
+    irreducible = broker.route(volatile, ROUTES, slurm, queue="a")
+    assert isinstance(irreducible.failure, ReductionError)
+    assert (irreducible.reduction, irreducible.nodes, irreducible.submission) == (None, None, None)
+    elsewhere = broker.route(OPEN, ROUTES, slurm)
+    assert str(elsewhere.failure) == "b is run by PBS, not by slurm; name another queue"
+    assert elsewhere.submission is None
+    large = parse_ad(f"[ Requirements = other.{MEMORY} > 9999 ]")
+    homeless = broker.route(large, ROUTES, slurm, queue="a")
+    assert homeless.nodes is not None
+    assert homeless.nodes.chosen is None
+    assert isinstance(homeless.failure, batch.NoHostError)
+
+
+def test_blah_stands_before_every_batch_system() -> None:
+    hosts = broker.Hosts(mapping=batch.load_mapping("blah"))
+    assert broker.route(OPEN, ROUTES, hosts, queue="b").failure is None
+
+
+@pytest.mark.parametrize("queues", [ROUTES, broker.pool(ROUTES)], ids=["ads", "pool"])
+def test_a_route_over_a_queue_that_there_is_not(queues: list[ClassAd] | Pool) -> None:
+    with pytest.raises(ValueError, match="no queue is named z"):
+        broker.route(ROUTED, queues, queue="z")
+
+
+def test_queues_of_several_sources_are_merged() -> None:
+    site = glue.read_ldif(EXAMPLES / "site.ldif")
+    found = broker.merged([("site", site), ("again", site), ("ads", ROUTES)])
+    assert [queue.name for queue in found.all] == [
+        name for name, _ in broker.named([*site.computing_elements(), *ROUTES])
+    ]
+    assert {queue.source for queue in found.all} == {"site", "ads"}
+    again = [issue for source, issue in found.issues if source == "again"]
+    assert sum(issue.rule == "source.duplicate" for issue in again) == len(found.all) - 3
+    assert found.records == site.snapshot
+    assert found.whole
+    with pytest.raises(ValueError, match="empty: no entry of a GLUE information system"):
+        broker.merged([("empty", glue.read(BytesIO(b"dn: o=grid\n")))])
 
 
 def test_the_talks_ce_refuses_another_organisation() -> None:

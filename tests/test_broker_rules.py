@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError, broker, glue, match, parse_ad, parse_ads, parse_expr
-from matchmaker.broker import Rules
+from matchmaker.broker import Rules, choosing
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
 
@@ -227,7 +227,7 @@ def by_pairs(
 ) -> tuple[list[tuple[str, float]], dict[str, str]]:
     """What the broker decides, pair by pair: who is ranked how, and who refuses."""
     asking = job.copy()
-    for name in broker.IDENTITY:
+    for name in choosing.IDENTITY:
         if name in asking:
             asking[name] = job.eval(name)
     ranked: list[tuple[str, float]] = []

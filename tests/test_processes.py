@@ -242,6 +242,7 @@ def results() -> dict[str, object]:
         "queues": glue,
         "selection of queues": mm.broker.choose(JOB, glue),
         "choices": list(mm.broker.choose_many([JOB], glue)),
+        "route": mm.broker.route(JOB, glue),
         "selection of nodes": mm.nodes.choose(JOB, [AD]),
         "reduction": reduction,
         "submission": mm.batch.flags(mm.reduce(mm.ClassAd(), QUEUE, mm.glue.scope), "slurm"),

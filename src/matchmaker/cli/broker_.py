@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-import attrs
 import click
 
-from matchmaker import ClassAd, ReductionError, batch, broker, glue, nodes, reduce
+from matchmaker import batch, broker
 from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import count, plain, print_json, show, table
 from matchmaker.cli.output import number as number_of
@@ -59,24 +58,13 @@ def command(
         return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
     job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    decision = broker.choose(job, known.ads, places.at, tie, rules)
+    hosts = broker.Hosts(nodes=inventory, mapping=table, want=batch.Fit(want))
+    route = broker.route(job, known.ads, hosts, at=places.at, tie=tie, rules=rules)
     found = total(issue for _, issue in known.issues)
     findings = f"{count(found, 'finding')} in their data"
     page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
-    page.data = {
-        "job": job_file,
-        "queues": reports.selection_data(decision),
-        "issues": found,
-    }
-    page.selection(decision, "computing element", "free CPUs", "GlueCEStateFreeCPUs")
-    if decision.chosen is None:
-        page.say("chosen", "none: no queue matches the job")
-        done = False
-    else:
-        queue = queues.Queue(decision.chosen.name, decision.chosen.ad)
-        page.say("chosen", queue.name)
-        hosts = _Hosts(inventory, table, batch.Fit(want))
-        done = _tell(page, job, queue, hosts)
+    page.data = {"job": job_file, "issues": found}
+    done = _show(page, route, hosts)
     if as_json:
         print_json(page.data)
     else:
@@ -103,41 +91,29 @@ def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
     return 0 if all(choice.chosen for choice in choices) else 1
 
 
-@attrs.frozen(slots=True)
-class _Hosts:
-    """What is known of a queue's hosts, and in which terms its batch system is told."""
-
-    inventory: list[ClassAd] | None
-    table: batch.Mapping | None
-    want: batch.Fit
-
-
-def _tell(page: reports.Page, job: ClassAd, queue: queues.Queue, hosts: _Hosts) -> bool:
-    """The second half, on the hosts of the chosen queue; whether nothing was left undone."""
-    data, inventory, table = page.data, hosts.inventory, hosts.table
-    try:
-        reduction = reduce(job, queue.ad, glue.scope)
-    except ReductionError as error:
-        data["reduction"] = {"error": str(error)}
-        page.say("residual", f"none: {error}")
-        return inventory is None and table is None
-    data["reduction"] = reports.reduction_data(reduction)
-    page.reduction(reduction)
-    if inventory is not None:
-        selection = nodes.choose(job, inventory, reduction.residual)
-        data["nodes"] = reports.selection_data(selection)
-        page.nodes(selection)
-        if selection.chosen is None:
-            return False
-    if table is None:
-        return True
-    try:
-        queues.check_lrms(queue, table.lrms)
-        told = batch.flags(reduction, table.lrms, table, inventory, hosts.want)
-    except batch.NoFlagsError as error:
-        data["submission"] = {"error": str(error)}
-        page.say(table.lrms, f"no flags: {error}")
+def _show(page: reports.Page, route: broker.Route, hosts: broker.Hosts) -> bool:
+    """Shows the answers; whether each question that was asked has one."""
+    data = page.data
+    assert route.selection is not None  # noqa: S101 - no queue was named
+    data["queues"] = reports.selection_data(route.selection)
+    page.selection(route.selection, "computing element", "free CPUs", "GlueCEStateFreeCPUs")
+    if route.queue is None:
+        page.say("chosen", "none: no queue matches the job")
         return False
-    data["submission"] = reports.submission_data(told)
-    page.submission(told)
-    return True
+    page.say("chosen", route.queue.name)
+    if route.reduction is None:
+        data["reduction"] = {"error": str(route.failure)}
+        page.say("residual", f"none: {route.failure}")
+        return hosts.nodes is None and hosts.mapping is None
+    data["reduction"] = reports.reduction_data(route.reduction)
+    page.reduction(route.reduction)
+    if route.nodes is not None:
+        data["nodes"] = reports.selection_data(route.nodes)
+        page.nodes(route.nodes)
+    if route.submission is not None:
+        data["submission"] = reports.submission_data(route.submission)
+        page.submission(route.submission)
+    elif hosts.mapping is not None:
+        data["submission"] = {"error": str(route.failure)}
+        page.say(hosts.mapping.lrms, f"no flags: {route.failure}")
+    return route.failure is None and (route.nodes is None or route.nodes.chosen is not None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from matchmaker import ClassAd
+from matchmaker.broker import Queues
 from matchmaker.cli import queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table
 from matchmaker.glue.access import RULES, admits
@@ -143,7 +144,7 @@ def _names() -> Iterator[tuple[str, str, str, str]]:
         yield short, name, f"list of {kind}s" if several else kind, unit if unit != "none" else ""
 
 
-def _findings(known: queues.Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
+def _findings(known: Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
     """What is wrong with the data, by source: as it was read, and in ads, which stay so."""
     written = [queue for queue in known.all if queue.source in places.ce_files]
     return [

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from matchmaker import batch, glue, reduce
+from matchmaker import batch, broker, glue
 from matchmaker.batch.check import check
 from matchmaker.batch.policy import carry, required_policy
 from matchmaker.classad.nodes import TRUE
@@ -65,15 +65,12 @@ def command(
     job = sources.one_ad(job_file)
     known = queues.read(places)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    chosen = queues.the_queue(job, known, queue, places.at)
-    if table.style != "blah":
-        # BLAH stands before every batch system.
-        queues.check_lrms(chosen, lrms)
-    reduction = reduce(job, chosen.ad, glue.scope)
-    told = batch.flags(
-        reduction, lrms, table, inventory, batch.Fit(want),
+    hosts = broker.Hosts(
+        nodes=inventory, mapping=table, want=batch.Fit(want),
         policy=batch.Strictness(policy) if policy else None,
     )  # fmt: skip
+    chosen, reduction, told = queues.routed(job, known, queue, places.at, hosts)
+    assert told is not None  # noqa: S101 - there is a mapping, so there are flags or an error
     forwarded = required_policy(job, glue.scope) if forward_policy else None
     if forwarded is not None:
         told = carry(told, forwarded, table)

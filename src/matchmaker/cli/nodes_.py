@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from matchmaker import ClassAd, Expr, glue, nodes, parse_expr, reduce, write_ads
+from matchmaker import ClassAd, Expr, nodes, parse_expr, write_ads
 from matchmaker.classad.nodes import Binary
 from matchmaker.cli import described, queues, reports, sources
 from matchmaker.cli.output import count, print_json
@@ -107,9 +107,7 @@ def _choose(
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if places.any:
-        known = queues.read(places)
-        chosen = queues.the_queue(job, known, queue, places.at)
-        reduction = reduce(job, chosen.ad, glue.scope)
+        chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at)
         requirements = reduction.residual
         data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)

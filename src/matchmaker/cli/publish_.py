@@ -9,6 +9,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd, glue
+from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources
 from matchmaker.cli.output import printable
@@ -122,7 +123,7 @@ class _Offer:
         return glue.describe_site(placed, hosts, split=self.split)
 
 
-def _own(known: queues.Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
+def _own(known: Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
     """The ads of files that are of no record: of the OSG's ads records are made."""
     made = {ad.eval("CEid") for ad in glue.Glue(known.records, ()).computing_elements()}
     for queue in known.all:

@@ -1,6 +1,6 @@
-"""The queues that subcommands choose from: where they are described, and what is read there.
+"""The options that name descriptions of queues, and reading what they name.
 
-What reads them is imported only when they are asked for.
+The library that reads and merges them is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -20,42 +20,14 @@ from matchmaker.cli.output import printable
 from matchmaker.cli.sources import ads, opened
 
 if TYPE_CHECKING:
-    from matchmaker.glue import Glue, GlueRecords, Issue
+    from matchmaker.batch import Submission
+    from matchmaker.broker import Hosts, Queue, Queues
+    from matchmaker.glue import Glue
+    from matchmaker.reduction import Reduction
 
 
 class NoMatchError(Exception):
     """No queue matches the job, where a subcommand needs one; exit status 1."""
-
-
-@attrs.frozen(slots=True)
-class Queue:
-    """A computing element under the name that it goes by, and where its ad was read."""
-
-    name: str
-    ad: ClassAd
-    source: str = ""
-
-
-@attrs.frozen(slots=True)
-class Queues:
-    """Computing elements from all sources together, and what was mended on the way, by source.
-
-    ``records`` are those of the sources that are not ads, each once.
-    """
-
-    all: tuple[Queue, ...]
-    issues: tuple[tuple[str, Issue], ...]
-    records: GlueRecords
-
-    @property
-    def ads(self) -> list[ClassAd]:
-        """The ads alone, for the broker."""
-        return [queue.ad for queue in self.all]
-
-    @property
-    def whole(self) -> bool:
-        """Whether all sources were read to their ends."""
-        return not any(issue.partial for _, issue in self.issues)
 
 
 @attrs.frozen(slots=True)
@@ -190,39 +162,32 @@ def _moment(_context: click.Context, option: click.Parameter, text: str | None) 
 
 
 def read(places: Sources) -> Queues:
-    """Reads the computing elements of all sources; of several with one name the first is kept.
+    """Reads and merges the queues of all sources.
 
-    Standard error is told of each source that was not read to its end.
-
-    Raises UsageError where there is no source, ValueError for a source that holds nothing of GLUE.
+    Each source that was not read to its end is named on standard error. Raises UsageError if there
+    is no source, and ValueError if one holds nothing of GLUE.
     """
-    from matchmaker import broker, glue
-    from matchmaker.glue.snapshot import joined
+    from matchmaker import broker
 
     if not places.any:
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
         )
-    found: list[tuple[str, ClassAd]] = []
-    issues: list[tuple[str, Issue]] = []
-    records = glue.GlueRecords((), (), (), ())
+    found = broker.merged(_described(places), open_without_rules=places.open_without_rules)
+    for source, issue in found.issues:
+        if issue.partial:
+            print(printable(f"classad: {source}: {issue}"), file=sys.stderr)
+    return found
 
-    def take(source: str, snapshot: Glue) -> None:
-        nonlocal records
-        parts = snapshot.snapshot
-        if not (parts.sites or parts.clusters or parts.computing_elements):
-            raise ValueError(f"{source}: no entry of a GLUE information system was found")
-        records = joined(records, parts)
-        issues.extend((source, issue) for issue in snapshot.issues)
-        for issue in snapshot.issues:
-            if issue.partial:
-                print(printable(f"classad: {source}: {issue}"), file=sys.stderr)
-        found.extend((source, ad) for ad in snapshot.computing_elements())
+
+def _described(places: Sources) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
+    """Reads each source when it is its turn."""
+    from matchmaker import glue
 
     for path in places.ldifs:
         with opened(path) as file:
             try:
-                found_there = glue.read(
+                found = glue.read(
                     file,
                     at=places.at,
                     open_without_rules=places.open_without_rules,
@@ -230,53 +195,30 @@ def read(places: Sources) -> Queues:
                 )
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
-        take(path, found_there)
+        yield path, found
     for url in places.ldaps:
-        take(url, _read_ldap(places, url))
+        yield url, _read_ldap(places, url)
     for path in places.ce_files:
-        given = ads(path)
-        catalogs = [ad for ad in given if "OSG_ResourceCatalog" in ad]
-        if catalogs:
-            take(path, glue.read_osg(catalogs, open_without_rules=places.open_without_rules))
-        found += ((path, ad) for ad in given if "OSG_ResourceCatalog" not in ad)
-    kept: dict[str, Queue] = {}
-    for (source, _), (name, ad) in zip(found, broker.named(ad for _, ad in found), strict=True):
-        if name in kept:
-            said = "a queue of this name came before; this one is left out"
-            issues.append((source, glue.Issue("source.duplicate", said, raw=name)))
-        else:
-            kept[name] = Queue(name, ad, source)
-    return Queues(tuple(kept.values()), tuple(issues), records)
+        yield path, ads(path)
 
 
-def the_queue(job: ClassAd, found: Queues, name: str | None, at: datetime | None) -> Queue:
-    """The queue of a name, or without one the broker's choice.
+def routed(
+    job: ClassAd, found: Queues, name: str | None, at: datetime | None, hosts: Hosts | None = None
+) -> tuple[Queue, Reduction, Submission | None]:
+    """The queue of a name, or without one the broker's choice, the reduction for it, and the flags.
 
-    Raises UsageError for an unknown name and NoMatchError where the broker chooses none.
+    Raises UsageError for an unknown name, NoMatchError if no queue matches, ReductionError, and
+    NoFlagsError.
     """
-    if name is None:
-        from matchmaker import broker
+    from matchmaker import broker
 
-        chosen = broker.choose(job, found.ads, at=at).chosen
-        if chosen is None:
-            raise NoMatchError(
-                "no queue matches the job; classad broker says why, --queue NAME takes one as it is"
-            )
-        return Queue(chosen.name, chosen.ad)
-    for queue in found.all:
-        if queue.name == name:
-            return queue
-    raise click.UsageError(f"no queue is named {name}; classad ces lists them")
-
-
-def check_lrms(queue: Queue, lrms: str) -> None:
-    """Raises NoFlagsError where a queue is run by another batch system than the one to be told."""
-    runs = queue.ad.eval("LRMSType")
-    if isinstance(runs, str):
-        from matchmaker.batch import NoFlagsError, same_system
-
-        if same_system(runs, lrms):
-            return
-        raise NoFlagsError(
-            f"{queue.name} is run by {runs}, not by {lrms}; --queue NAME takes another queue"
+    if name is not None and all(queue.name != name for queue in found.all):
+        raise click.UsageError(f"no queue is named {name}; classad ces lists them")
+    route = broker.route(job, found.ads, hosts, queue=name, at=at)
+    if route.failure is not None:
+        raise route.failure
+    if route.queue is None or route.reduction is None:
+        raise NoMatchError(
+            "no queue matches the job; classad broker says why, --queue NAME takes one as it is"
         )
+    return route.queue, route.reduction, route.submission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from matchmaker import Verdict, glue, reduce
+from matchmaker import Verdict
 from matchmaker.cli import queues, reports, sources
 from matchmaker.cli.output import print_json, printable
 
@@ -25,9 +25,7 @@ def command(
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
-    known = queues.read(places)
-    chosen = queues.the_queue(job, known, queue, places.at)
-    reduction = reduce(job, chosen.ad, glue.scope)
+    chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at)
     if as_json:
         print_json({"queue": chosen.name, **reports.reduction_data(reduction)})
     else:

@@ -1,8 +1,8 @@
-"""Global matchmaking: which computing elements (queues) may take a job, and which is best.
+"""Which computing elements (queues) may take a job, and which is best.
 
-The rules are the gLite broker's: both sides must agree, the broker's own conditions hold, a queue
-whose rank is not a number is left out, an ad past its expiry is not believed. Where the ads come
-from is ``glue``'s affair.
+The rules are the gLite broker's: both sides agree, the broker's own conditions hold, a queue whose
+rank is not a number is left out, and so is an ad past its expiry. Reading the ads is ``glue``'s
+part; nodes and flags of the chosen queue are in ``routing``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from matchmaker.broker.sources import NAMES, named
 from matchmaker.classad import ClassAd, Expr, parse_expr
-from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_error
-from matchmaker.glue import Glue, expires, unwrap
+from matchmaker.glue import Glue, expires
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
@@ -34,21 +34,6 @@ if TYPE_CHECKING:
     from matchmaker.matching.decision import Decision
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Snapshot
-
-__all__ = [
-    "ADMISSION",
-    "AUTHORISED",
-    "DEFAULT_RANK",
-    "DEFAULT_REQUIREMENTS",
-    "NOT_DENIED",
-    "NOT_FULL",
-    "Choice",
-    "Rules",
-    "choose",
-    "choose_many",
-    "named",
-    "pool",
-]
 
 DEFAULT_RANK: Final = "-(other.GlueCEStateEstimatedResponseTime ?: 2146660842)"
 """What a job without a rank prefers: the shortest response time. A queue that tells none, as batch
@@ -73,9 +58,6 @@ NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
 
 ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL)
 """The broker's own conditions, which go before the job's requirements. (gLite WMS.)"""
-
-NAMES: Final = ("CEid", "GlueCEUniqueID", "id", "Name")
-"""The attributes that may name a computing element, the first that it has."""
 
 YEAR_1: Final = -62135596800
 """The seconds from 1970 to where times begin."""
@@ -232,13 +214,6 @@ def choose_many(
         unranked = loaded.rows(decision.by == By.RANK)
         ranks = tuple(decision.ranks[order].tolist())
         yield Choice(names, ranks, tuple(loaded.names[row] for row in unranked))
-
-
-def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
-    """Each computing element, out of its wrapping, with the name that it goes by."""
-    for number, wrapped in enumerate(ads, 1):
-        ad = unwrap(wrapped)
-        yield first_text(ad, NAMES) or f"CE {number}", ad
 
 
 def _ads(ces: Glue | Iterable[ClassAd]) -> Iterable[ClassAd]:

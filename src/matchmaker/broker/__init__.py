@@ -1,0 +1,42 @@
+"""Global matchmaking: from a job and descriptions of queues to a queue, its nodes and submit flags.
+
+``choosing`` filters and ranks queues, ``sources`` merges descriptions of queues, and ``routing``
+goes on from the chosen queue to worker nodes and flags.
+"""
+
+from matchmaker.broker.choosing import (
+    ADMISSION,
+    AUTHORISED,
+    DEFAULT_RANK,
+    DEFAULT_REQUIREMENTS,
+    NOT_DENIED,
+    NOT_FULL,
+    Choice,
+    Rules,
+    choose,
+    choose_many,
+    pool,
+)
+from matchmaker.broker.routing import Hosts, Route, route
+from matchmaker.broker.sources import Queue, Queues, merged, named
+
+__all__ = [
+    "ADMISSION",
+    "AUTHORISED",
+    "DEFAULT_RANK",
+    "DEFAULT_REQUIREMENTS",
+    "NOT_DENIED",
+    "NOT_FULL",
+    "Choice",
+    "Hosts",
+    "Queue",
+    "Queues",
+    "Route",
+    "Rules",
+    "choose",
+    "choose_many",
+    "merged",
+    "named",
+    "pool",
+    "route",
+]

@@ -1,0 +1,162 @@
+"""The four questions of a job: which queue, what is left to its hosts, which hosts, which flags.
+
+Each answer comes from a part of its own: ``choosing``, ``reduction``, ``nodes`` and ``batch``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import attrs
+
+from matchmaker import nodes as local
+from matchmaker.batch import (
+    Fit,
+    Mapping,
+    NoFlagsError,
+    Strictness,
+    Submission,
+    flags,
+    same_system,
+)
+from matchmaker.broker.choosing import DEFAULT, Rules, choose
+from matchmaker.broker.sources import Queue, named
+from matchmaker.classad import ClassAd
+from matchmaker.glue import Glue, scope
+from matchmaker.matching.selection import Selection
+from matchmaker.reduction import Reduction, ReductionError, reduce
+
+if TYPE_CHECKING:
+    from matchmaker.matching.pool import Pool
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Hosts:
+    """What is known of a queue's hosts, and how its batch system takes flags.
+
+    Attributes:
+        nodes: the ads of the queue's worker nodes; None where nobody knows them.
+        mapping: the batch system's mapping to flags; None where no flags are wanted.
+        want: which way flags may err that cannot be exact.
+        policy: the same in a site's terms; replaces ``want``.
+    """
+
+    nodes: Sequence[ClassAd] | None = None
+    mapping: Mapping | None = None
+    want: Fit = Fit.NECESSARY
+    policy: Strictness | None = None
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Route:
+    """How a job gets to its hosts: the answers to the four questions, each None if there is none.
+
+    Attributes:
+        selection: which queues may run the job, best first, and why each other may not; None where
+            the caller named the queue.
+        queue: the queue that is taken.
+        reduction: the job's requirement without the facts of the queue.
+        nodes: which worker nodes may run the job, and why each other may not.
+        submission: the flags that ask the batch system for such hosts.
+        failure: why there is no reduction, or why there are no flags.
+    """
+
+    selection: Selection | None = None
+    queue: Queue | None = None
+    reduction: Reduction | None = None
+    nodes: Selection | None = None
+    submission: Submission | None = None
+    failure: ReductionError | NoFlagsError | None = None
+
+
+def route(
+    job: ClassAd,
+    ces: Glue | Iterable[ClassAd] | Pool,
+    hosts: Hosts | None = None,
+    *,
+    queue: str | None = None,
+    at: datetime | None = None,
+    tie: random.Random | None = None,
+    rules: Rules = DEFAULT,
+) -> Route:
+    """Chooses a queue, reduces the requirement for it, chooses nodes, and makes the submit flags.
+
+    It ends where no queue matches or the requirement cannot be reduced: the rest is None then.
+
+    Args:
+        job: the job's ad.
+        ces: the queues, as :func:`choose` takes them.
+        hosts: the worker nodes and the batch system of the queue; without, neither nodes nor flags
+            are looked for.
+        queue: the name of the queue to take, whether or not it matches; by default the best.
+        at: the time by which an ad must not have expired; by default now.
+        tie: breaks ties of rank by chance; by default the name does.
+        rules: how the broker decides.
+
+    Raises:
+        ValueError: no queue has the name, or a node that must be named has no plain name.
+        ParseError: a condition of ``rules.admission`` is no expression.
+
+    >>> from matchmaker import parse_ad
+    >>> from matchmaker.batch import load_mapping
+    >>> job = parse_ad("[ Requirements = other.Up && other.GlueHostMainMemoryRAMSize >= 2000 ]")
+    >>> queue = parse_ad('[ CEid = "a"; Up = true ]')
+    >>> found = route(job, [queue], Hosts(mapping=load_mapping("slurm")), queue="a")
+    >>> found.queue.name, str(found.reduction.residual), found.submission.argv
+    ('a', 'other.GlueHostMainMemoryRAMSize >= 2000', ('--mem=2000M',))
+    """
+    hosts = hosts if hosts is not None else Hosts()
+    if queue is not None:
+        taken = _named(ces, queue)
+        found = Route(queue=taken)
+    else:
+        selection = choose(job, ces, at, tie, rules)
+        if selection.chosen is None:
+            return Route(selection=selection)
+        taken = Queue(selection.chosen.name, selection.chosen.ad)
+        found = Route(selection=selection, queue=taken)
+    try:
+        reduction = reduce(job, taken.ad, scope)
+    except ReductionError as error:
+        return attrs.evolve(found, failure=error)
+    found = attrs.evolve(found, reduction=reduction)
+    if hosts.nodes is not None:
+        found = attrs.evolve(found, nodes=local.choose(job, hosts.nodes, reduction.residual))
+    if hosts.mapping is None:
+        return found
+    try:
+        _check_system(taken, hosts.mapping)
+        made = flags(
+            reduction, hosts.mapping.lrms, hosts.mapping, hosts.nodes, hosts.want,
+            policy=hosts.policy,
+        )  # fmt: skip
+    except NoFlagsError as error:
+        return attrs.evolve(found, failure=error)
+    return attrs.evolve(found, submission=made)
+
+
+def _named(ces: Glue | Iterable[ClassAd] | Pool, name: str) -> Queue:
+    """The queue of a name."""
+    from matchmaker.matching.pool import Pool
+
+    if isinstance(ces, Pool):
+        if name in ces:
+            return Queue(name, ces[name])
+    else:
+        ads = ces.computing_elements() if isinstance(ces, Glue) else ces
+        for known, ad in named(ads):
+            if known == name:
+                return Queue(name, ad)
+    raise ValueError(f"no queue is named {name}")
+
+
+def _check_system(queue: Queue, mapping: Mapping) -> None:
+    """Raises NoFlagsError if the queue is run by another batch system than the mapping's."""
+    runs = queue.ad.eval("LRMSType")
+    # BLAH stands before every batch system.
+    if mapping.style == "blah" or not isinstance(runs, str) or same_system(runs, mapping.lrms):
+        return
+    raise NoFlagsError(f"{queue.name} is run by {runs}, not by {mapping.lrms}; name another queue")
