@@ -22,10 +22,10 @@ from matchmaker import glue
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad import parser as parsing
 from matchmaker.classad.ad import literal
-from matchmaker.classad.bounds import Budget
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.formats.old import _read_lines
+from matchmaker.classad.limits import Budget
 from matchmaker.classad.lint import FORMATS as LINTED
 from matchmaker.classad.lint import lint
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, weight

@@ -172,7 +172,7 @@ TABLES = {
     "classad/locks.py:_taken": "threads that fork at this moment",
     "classad/nodes.py:METHODS": "what methods of expressions do",
     "classad/stack.py:_guests": "evaluations that have room at this moment",
-    "glue/writer.py:_NONE": "constant",
+    "glue/publish/writer.py:_NONE": "constant",
     "reduction/simplify.py:watchers": "what tests watch with",
 }
 """What else begins empty in a module, and why it needs no bound."""

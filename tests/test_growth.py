@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, Pool, lint, parse_ad, parse_expr
-from matchmaker.classad.trace import MAX_STEPS, trace
+from matchmaker.classad.limits import LIMITS
+from matchmaker.classad.trace import trace
 from matchmaker.classad.values import is_error
 from matchmaker.reduction.bounds import bounds
 
@@ -87,4 +88,4 @@ def test_a_trace_of_doublings_is_bounded_and_says_so() -> None:
     assert found.children[0].value is None
     assert is_error(trace("a0", many).value)
     watched = calls(lambda: trace("a0", many)) - calls(lambda: many.eval("a0"))
-    assert watched < 20 * MAX_STEPS
+    assert watched < 20 * LIMITS.trace_steps

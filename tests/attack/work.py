@@ -18,11 +18,12 @@ import attrs
 
 from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker.classad import evaluate
-from matchmaker.classad.bounds import Budget
 from matchmaker.classad.evaluate import evaluate_counted
+from matchmaker.classad.limits import Budget
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching import allowance
-from matchmaker.matching.columns import evaluator, scalar, work
+from matchmaker.matching.columns import evaluator, scalar, step_budget
+from matchmaker.matching.limits import LIMITS
 from tests.attack.run import Attack, main
 
 LIMIT, FLAT, EACH = 4_000, 8_000, 100
@@ -143,10 +144,10 @@ def lowered(made: list[int], *, by_columns: bool) -> Iterator[None]:
         made.append(used.steps)
         return value, used
 
+    limits = attrs.evolve(LIMITS, flat=FLAT, each=EACH)
     with (
         mock.patch.object(Budget, "limit", LIMIT),
-        mock.patch.object(work, "FLAT", FLAT),
-        mock.patch.object(work, "EACH", EACH),
+        mock.patch.object(step_budget, "LIMITS", limits),
         mock.patch.object(scalar, "evaluate_counted", watched),
         mock.patch.object(allowance, "evaluate_counted", watched),
         mock.patch.object(evaluate, "COMPILE_AFTER", 1 << 60),
@@ -168,7 +169,7 @@ def judge(case: Case) -> str | None:
 
 
 def unlike_pairs(case: Case, keys: set[str]) -> str | None:
-    most = work.allowance(len(case.slots)) - MARGIN
+    most = step_budget.allowance(len(case.slots)) - MARGIN
     for slot in case.slots:
         name = str(slot.eval("Name"))
         outcome = match(case.job, slot)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
-from matchmaker.classad.bounds import MAX_STEPS
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value
 
@@ -164,7 +164,7 @@ def test_steps_are_bounded() -> None:
     doubling = "; ".join(f"a{i} = a{i + 1} + a{i + 1}" for i in range(40))
     given = value("a0", f"[ {doubling}; a40 = 1 + 0 ]")
     assert is_error(given)
-    assert str(MAX_STEPS) in given.reason
+    assert str(LIMITS.steps) in given.reason
 
 
 def test_lists_that_double_are_bounded() -> None:

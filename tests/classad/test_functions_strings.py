@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from matchmaker.classad.functions import patterns, results
 from matchmaker.classad.functions.patterns import regexp
 from matchmaker.classad.functions.strings import join, strcat
+from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.pcre import translated
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
+from tests.limits import fields
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_translation_keeps_plain_patterns() -> None:
 
 
 def test_pattern_that_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "SECONDS", 0.01)
+    monkeypatch.setattr(Budget, "seconds", 0.01)
     given = regexp("(a|a?b?)+(c|a)+$", "a" * 5000 + "b")
     assert given is False or is_error(given)
     hostile = regexp(r"^(\w+\s?)*\d$", "word " * 60 + "!")
@@ -208,7 +209,7 @@ def test_patterns_in_many_threads() -> None:
 
 
 def test_length_of_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "MAX_TEXT", 10)
+    monkeypatch.setitem(fields(LIMITS), "result", 10)
     assert strcat("12345", "67890") == "1234567890"
     assert is_error(strcat("12345", "678901"))
     assert is_error(join(",", "12345", "67890"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ParseError, parse_ad, parse_expr
-from matchmaker.classad.parser import MAX_NESTING
+from matchmaker.classad.limits import LIMITS
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
 
 PRINTED = [
@@ -190,7 +190,7 @@ def test_text_must_be_text() -> None:
 @pytest.mark.parametrize("opening", ["{", "f(", "!", "a ? b : ", "[a=", "a["])
 def test_nesting_is_bounded(opening: str) -> None:
     closing = {"{": "}", "f(": ")", "[a=": "]", "a[": "]"}.get(opening, "")
-    fits = MAX_NESTING - 2
+    fits = LIMITS.nesting - 2
     parse_expr(opening * fits + "1" + closing * fits)
     with pytest.raises(ParseError, match="nested"):
         parse_expr(opening * 300 + "1" + closing * 300)

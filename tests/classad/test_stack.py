@@ -13,8 +13,8 @@ import pytest
 from matchmaker import ClassAd, parse_ad, parse_expr
 from matchmaker.classad import evaluate as module
 from matchmaker.classad.ad import literal
-from matchmaker.classad.bounds import MAX_DEPTH
 from matchmaker.classad.functions import patterns
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Attr, Unary
 from matchmaker.classad.stack import room, with_room
 from matchmaker.classad.trace import trace
@@ -85,7 +85,7 @@ def test_too_deep_has_one_reason(warm: bool) -> None:
         for run in (lambda call: call(), nearly_full)
         for _ in "ab"
     }
-    assert reasons == {f"attributes lead more than {MAX_DEPTH} levels deep"}
+    assert reasons == {f"attributes lead more than {LIMITS.depth} levels deep"}
 
 
 def test_a_pattern_of_many_groups_is_one_wherever_it_is_first_used() -> None:
@@ -98,7 +98,7 @@ def test_a_pattern_of_many_groups_is_one_wherever_it_is_first_used() -> None:
 
 def test_an_expression_made_by_hand_may_not_nest_deeper() -> None:
     node: Any = Attr(None, "x", False)
-    for _ in range(MAX_DEPTH - 1):
+    for _ in range(LIMITS.depth - 1):
         node = Unary("-", node)
     ad = ClassAd({"x": 1})
     assert nearly_full(lambda: node.eval(ad)) == node.eval(ad) == -1

@@ -6,7 +6,7 @@ import pytest
 
 import matchmaker as mm
 from matchmaker import ParseError, Trace, parse_ad, parse_expr
-from matchmaker.classad.trace import MAX_PARTS
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.values import UNDEFINED, is_error
 
 MACHINE = """[
@@ -162,8 +162,8 @@ def test_large_expressions_are_cut() -> None:
     text = " || ".join(f"x == {i}" for i in range(3000))
     whole = mm.trace(text, ad)
     assert whole.value is False
-    assert str(MAX_PARTS) in whole.note
-    assert sum(1 for _ in whole.walk()) <= 2 * MAX_PARTS
+    assert str(LIMITS.trace_parts) in whole.note
+    assert sum(1 for _ in whole.walk()) <= 2 * LIMITS.trace_parts
     assert whole.children[-1].note == "not shown"
     assert len(whole.children) == 3000
 
@@ -194,7 +194,7 @@ def test_a_compiled_expression_is_still_seen() -> None:
 
 def test_a_long_expression_is_shown_by_its_beginning() -> None:
     text = str(mm.trace("b + c - " * 4_000 + "d", parse_ad("[ b = 1; c = 2 ]")))
-    assert len(text) < 400 * MAX_PARTS
+    assert len(text) < 400 * LIMITS.trace_parts
 
 
 def test_a_long_value_is_shown_by_its_beginning() -> None:

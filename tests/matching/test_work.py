@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad
-from matchmaker.classad import bounds, evaluate
+from matchmaker.classad import evaluate, limits
 from matchmaker.matching import allowance as allowances
-from matchmaker.matching.columns import evaluator, scalar, work
+from matchmaker.matching.columns import evaluator, scalar, step_budget
 from matchmaker.matching.idle import Outcome
+from matchmaker.matching.limits import LIMITS
+from tests.limits import fields
 
 
 def hostile(number: int, attribute: str = "Memory", seed: str = "0123456789") -> ClassAd:
@@ -37,8 +39,8 @@ def test_hostile_slots_do_not_stand_in_the_way_of_others_whatever_their_order() 
         assert set(found.keys) == {f"n{n}" for n in range(200)}
         assert min(found.ranks) == 1000.0
         assert found.error == (
-            f"the job's requirements: {bounds.too_many_steps(work.allowance(203))}; "
-            f"the job's rank: {bounds.too_many_steps(work.allowance(203))}"
+            f"the job's requirements: {limits.too_many_steps(step_budget.allowance(203))}; "
+            f"the job's rank: {limits.too_many_steps(step_budget.allowance(203))}"
         )
 
 
@@ -54,7 +56,7 @@ def test_what_is_hostile_may_still_match_where_it_is_not_asked(
 
 
 def test_the_clauses_of_a_job_have_one_budget_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds.Budget, "limit", 120)
+    monkeypatch.setattr(limits.Budget, "limit", 120)
     ads = [ClassAd({"Name": "x" * (n + 1), "Cpus": n % 3}) for n in range(60)]
     clause = "size(strcat(TARGET.Name, TARGET.Name)) > 1"
     for count in (1, 2, 3, 4):
@@ -75,7 +77,7 @@ def test_one_stranger_is_not_asked_about_all_the_others() -> None:
     pool = Pool(ads)
     found = pool.match(parse_ad("[ Requirements = true ]"))
     assert len(found) == 299
-    reason = bounds.too_many_steps(work.allowance(300))
+    reason = limits.too_many_steps(step_budget.allowance(300))
     assert found.error == f"the slot's requirements: {reason}"
 
 
@@ -85,7 +87,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
     counted = evaluate.evaluate_counted
 
-    def watched(*given: Any) -> tuple[Any, bounds.Budget]:
+    def watched(*given: Any) -> tuple[Any, limits.Budget]:
         value, used = counted(*given)
         made.append(used.steps)
         return value, used
@@ -132,9 +134,9 @@ def test_greedy_slots_within_their_bounds_are_errors_alone(steps: list[int]) -> 
     steps.clear()
     found = pool.match(OWNER)
     assert list(found.keys) == expected
-    each = work.allowance(1120)
-    assert found.error == f"the slot's requirements: {bounds.too_many_steps(each)}"
-    assert sum(steps) <= work.FLAT + 1120 * work.EACH
+    each = step_budget.allowance(1120)
+    assert found.error == f"the slot's requirements: {limits.too_many_steps(each)}"
+    assert sum(steps) <= LIMITS.flat + 1120 * LIMITS.each
     assert list(pool.assign([OWNER] * 3).placements[0].slot or "") == list("n999")
     explained = pool.explain(OWNER)
     assert (explained.matched, explained.refused_by_ads) == (len(expected), 120)
@@ -151,15 +153,15 @@ GREEDY_JOB = f"""[ {ELEMENTS}; Requirements = {nested("i + TARGET.Cpus", 4)} > 0
 def test_a_greedy_job_takes_what_the_pool_allows_it(
     steps: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "FLAT", work.FLAT // 10)
+    monkeypatch.setitem(fields(LIMITS), "flat", LIMITS.flat // 10)
     for count in (40, 200):
         pool, job = Pool(good(count)), parse_ad(GREEDY_JOB)
-        most = work.FLAT + count * work.EACH
+        most = LIMITS.flat + count * LIMITS.each
         steps.clear()
         found = pool.match(job)
         assert len(found) == 0
-        each = work.allowance(count)
-        assert found.error == f"the job's requirements: {bounds.too_many_steps(each)}"
+        each = step_budget.allowance(count)
+        assert found.error == f"the job's requirements: {limits.too_many_steps(each)}"
         assert sum(steps) <= 2 * most
         steps.clear()
         explained = pool.explain(job)
@@ -170,12 +172,12 @@ def test_a_greedy_job_takes_what_the_pool_allows_it(
         first, second = pool.assign([job, OWNER]).placements
         assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PLACED)
         assert "evaluation took more than" in first.reason
-        assert sum(steps) <= 4 * most + 4 * bounds.MAX_STEPS
+        assert sum(steps) <= 4 * most + 4 * limits.LIMITS.steps
 
 
 def test_what_is_evaluated_once_for_many_may_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "EACH", 100)
-    monkeypatch.setattr(work, "FLAT", 0)
+    monkeypatch.setitem(fields(LIMITS), "each", 100)
+    monkeypatch.setitem(fields(LIMITS), "flat", 0)
     text = f'Text = "{"x" * 8000}"; Requirements = size(strcat(MY.Text, MY.Text)) > 0'
     ads = [parse_ad(f'[ Name = "n{n}"; {text} ]') for n in range(300)]
     assert len(Pool(ads).match(ClassAd())) == 300
@@ -202,9 +204,9 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(
     ads = [ClassAd({"Name": f"n{n}", "Load": n / 700}) for n in range(100)]
     one, other = f"{SLOW} > 3", f"{SLOW} > 4"
     both = parse_ad(f"[ Requirements = {one} && {other} ]")
-    monkeypatch.setattr(work, "FLAT", 0)
+    monkeypatch.setitem(fields(LIMITS), "flat", 0)
     for each in range(10, 100, 5):
-        monkeypatch.setattr(work, "EACH", each)
+        monkeypatch.setitem(fields(LIMITS), "each", each)
         fresh, used = Pool(ads), Pool(ads)
         for clause in (one, other):
             used.match(parse_ad(f"[ Requirements = {clause} ]"))

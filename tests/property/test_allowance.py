@@ -13,10 +13,12 @@ from matchmaker import ClassAd, match
 from matchmaker.classad import evaluate as evaluate_module
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
-from matchmaker.matching.columns import evaluator, work
+from matchmaker.matching.columns import evaluator, step_budget
 from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Snapshot
+from tests.limits import fields
 from tests.property.test_columns import jobs, pools, viewed
 
 
@@ -35,9 +37,9 @@ def test_an_ad_within_its_allowance_has_what_a_pair_gives(
     job: ClassAd, ads: list[ClassAd], each: int, flat: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(work, "EACH", each)
-        patched.setattr(work, "FLAT", flat)
-        most = work.allowance(len(ads))
+        patched.setitem(fields(LIMITS), "each", each)
+        patched.setitem(fields(LIMITS), "flat", flat)
+        most = step_budget.allowance(len(ads))
         cache = Cache()
         for _ in range(2):
             found = Snapshot(viewed(ads), cache).match(job)

@@ -13,27 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
-from matchmaker.classad import bounds, interning
 from matchmaker.classad import evaluate as evaluate_module
+from matchmaker.classad import interning, limits
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
-from matchmaker.matching.columns import evaluator, forms, kernels, sparse, work
+from matchmaker.matching.columns import evaluator, forms, kernels, sparse
 from matchmaker.matching.columns import scalar as scalar_module
 from matchmaker.matching.columns import store as stores
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks, ranks
-from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, Vector, scalars, values
+from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
 from tests.canonical import canonical
+from tests.limits import fields
 
 FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
@@ -154,7 +156,7 @@ def compare_matches(job: ClassAd, ads: list[ClassAd]) -> None:
 def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
     """A budget that many evaluations use up."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bounds.Budget, "limit", request.param)
+        patched.setattr(limits.Budget, "limit", request.param)
         # What an expression takes changes a little when a function is made of it: none has one.
         patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
         for node in list(interning._table.values()):
@@ -182,8 +184,8 @@ def test_masks_and_ranks_are_those_of_each_match_where_steps_run_out(
     shuffled = chance.sample(numbered, len(numbered))
     for flat in (10_000_000, chance.randrange(1000)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(work, "FLAT", flat)
-            patched.setattr(work, "EACH", 0)
+            patched.setitem(fields(LIMITS), "flat", flat)
+            patched.setitem(fields(LIMITS), "each", 0)
             assert answers(job, shuffled) == answers(job, numbered)
 
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad.bounds import CALL, FOUR, LONG, bulk, cost
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,

@@ -16,17 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import (
-    LONG,
-    MAX_DEPTH,
-    Budget,
-    OutOfBoundsError,
-    bulk,
-    cost,
-)
 from matchmaker.classad.compile import Surroundings, compile_expression
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import STEPS, unknown
+from matchmaker.classad.limits import LIMITS, LONG, Budget, OutOfBoundsError, bulk, cost
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -174,8 +167,8 @@ def _begun(node: Expr, my: ClassAd | None, target: ClassAd | None, state: State)
 
 def admit(node: Expr, state: State) -> None:
     """Counts an expression that is about to be evaluated; OutOfBoundsError for one too large."""
-    if node.depth > MAX_DEPTH:
-        raise OutOfBoundsError(f"the expression nests more than {MAX_DEPTH} levels deep")
+    if node.depth > LIMITS.depth:
+        raise OutOfBoundsError(f"the expression nests more than {LIMITS.depth} levels deep")
     state.spend(weight(node))
 
 
@@ -204,8 +197,8 @@ def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: 
         return UNDEFINED
     state.steps += node.weight or weight(node)
     state.depth += node.depth
-    if state.depth > MAX_DEPTH:
-        raise OutOfBoundsError(f"attributes lead more than {MAX_DEPTH} levels deep")
+    if state.depth > LIMITS.depth:
+        raise OutOfBoundsError(f"attributes lead more than {LIMITS.depth} levels deep")
     if state.steps > state.limit:
         state.spend(0)
     active.add(key)

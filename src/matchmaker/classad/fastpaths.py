@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad.bounds import LONG
+from matchmaker.classad.limits import LONG
 from matchmaker.classad.operators import RELATIONS, ascii_fold
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED
 

@@ -20,6 +20,7 @@ from matchmaker.classad.cache import Cache
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.footprint import NODE
 from matchmaker.classad.forms import NAMED, ad_expression, call
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -39,18 +40,6 @@ from matchmaker.classad.scanner import assignments_of, begins_ad, name_and_value
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
-MAX_NESTING: Final = 200
-"""How deep an expression may nest. Long chains of one operator do not count as nesting."""
-
-MAX_TEXT: Final = 1 << 24
-"""How many characters an expression or an ad may have."""
-
-MAX_SYNTAX: Final = 1 << 20
-"""How many of them may stand outside of strings in an expression, or in an ad that is read whole.
-
-A character of a string takes a byte or a few, any other up to a hundred.
-"""
-
 _SPAN: Final = re.compile(
     r"""//[^\n]*+|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|("(?:[^"\\]|\\.)*+")""", re.DOTALL
 )
@@ -59,7 +48,7 @@ _SPAN: Final = re.compile(
 
 def _outside(text: str) -> int:
     """The characters outside of strings, if there may be too many."""
-    if len(text) <= MAX_SYNTAX:
+    if len(text) <= LIMITS.syntax:
         return 0
     return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
 
@@ -97,21 +86,21 @@ def parse_ad_expr(text: str) -> AdExpr:
 
 def by_grammar(text: str, start: str) -> Any:
     """What a text denotes by a rule of the grammar, `expression` or `ad`. Raises ParseError."""
-    if len(text) > MAX_TEXT:
-        raise ParseError(f"{len(text)} characters in one piece, at most {MAX_TEXT} are allowed")
+    if len(text) > LIMITS.text:
+        raise ParseError(f"{len(text)} characters in one piece, at most {LIMITS.text} are allowed")
     outside = _outside(text)
-    if outside > MAX_SYNTAX:
+    if outside > LIMITS.syntax:
         raise ParseError(
             f"{outside} characters outside of strings in one piece,"
-            f" at most {MAX_SYNTAX} are allowed",
+            f" at most {LIMITS.syntax} are allowed",
             hint="give the parts names of their own",
         )
     from matchmaker.classad.grammar import parse
 
     tree: Any = parse(text, start)
-    if tree.depth > MAX_NESTING:
+    if tree.depth > LIMITS.nesting:
         raise ParseError(
-            f"nested {tree.depth} deep, at most {MAX_NESTING} is allowed",
+            f"nested {tree.depth} deep, at most {LIMITS.nesting} is allowed",
             hint="give the inner parts names of their own",
         )
     return tree
@@ -122,13 +111,13 @@ def by_grammar(text: str, start: str) -> Any:
 
 def parsed(text: str) -> Expr | None:
     """The expression of a text, None if the fast parser does not take it."""
-    if len(text) > MAX_TEXT or _outside(text) > MAX_SYNTAX:
+    if len(text) > LIMITS.text or _outside(text) > LIMITS.syntax:
         return None
     try:
         node = with_room(lambda: _Reader(tokens_of(text)).whole())
     except (_MissError, RecursionError):
         return None
-    return node if node.depth <= MAX_NESTING else None
+    return node if node.depth <= LIMITS.nesting else None
 
 
 def _parsed_ad(text: str) -> AdExpr | None:
@@ -441,7 +430,7 @@ def _fold(name: str, content: dict[str, Any], unusual: dict[str, str]) -> str:
 
 def ad_in(text: str) -> ClassAd | None:
     """The ad of a text in brackets, None if the fast parser does not take it."""
-    if len(text) > MAX_TEXT or not begins_ad(text):
+    if len(text) > LIMITS.text or not begins_ad(text):
         return None
     ad = ad_of(assignments_of(text))
     if ad is not None:

@@ -15,8 +15,8 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.bounds import OutOfBoundsError, exhausted
 from matchmaker.classad.evaluate import REFERENCE, admit, apply_link, evaluate, spine
+from matchmaker.classad.limits import LIMITS, OutOfBoundsError, exhausted
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -33,15 +33,6 @@ from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value, is_error
-
-MAX_PARTS: Final = 2_000
-"""How many parts a trace shows; evaluation goes on after that, unseen."""
-
-MAX_STEPS: Final = 100_000
-"""How many steps are watched; the value of the whole is found without watching after that."""
-
-MAX_NESTED: Final = 100
-"""How deep the parts that a trace shows stand in each other."""
 
 NOT_EVALUATED: Final = "not evaluated"
 CIRCULAR: Final = "leads back to itself"
@@ -124,8 +115,8 @@ def _traced(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> Tra
         # A part that the evaluation of the whole gets through has a value, which is not known.
         while len(state.open) > 1:
             state.close(value if is_error(value) and exhausted(value) else None)
-    if state.seen >= MAX_PARTS and not note:
-        note = f"only the first {MAX_PARTS} parts are shown"
+    if state.seen >= LIMITS.trace_parts and not note:
+        note = f"only the first {LIMITS.trace_parts} parts are shown"
     # An expression that is too large to begin with has no parts.
     [whole] = state.open[0].parts or [Trace(expression, value)]
     return attrs.evolve(whole, value=value, note=note)
@@ -163,17 +154,17 @@ class _Watched(State):
     def __init__(self, left: ClassAd | None, right: ClassAd | None) -> None:
         super().__init__(left, right)
         self.table = _TABLE
-        self.limit = MAX_STEPS
+        self.limit = LIMITS.trace_steps
         # The innermost last. The first one is no part: the whole will stand below it.
         self.open: list[_Open] = [_Open(TRUE)]
         self.seen = 0
 
     def shows(self) -> bool:
         """Whether a part of the innermost one can still be shown."""
-        return self.seen < MAX_PARTS and len(self.open) <= MAX_NESTED
+        return self.seen < LIMITS.trace_parts and len(self.open) <= LIMITS.trace_depth
 
     def circular(self) -> None:
-        if self.seen < MAX_PARTS:
+        if self.seen < LIMITS.trace_parts:
             self.open[-1].note = CIRCULAR
 
     def close(self, value: Value | None) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import Budget, exhausted, too_many_steps
 from matchmaker.classad.evaluate import evaluate_counted
+from matchmaker.classad.limits import Budget, exhausted, too_many_steps
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import ErrorType, Value
 

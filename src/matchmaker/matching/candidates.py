@@ -18,11 +18,11 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import Cache, Masks
-from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
-from matchmaker.matching.columns.work import Work
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 

@@ -20,11 +20,12 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.forms import unshared
 from matchmaker.matching.columns.masks import Cache
-from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.columns.sparse import Shown
+from matchmaker.matching.columns.step_budget import Work, allowance
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Mask,
@@ -34,7 +35,6 @@ from matchmaker.matching.columns.vectors import (
     numbers,
     values,
 )
-from matchmaker.matching.columns.work import Work, allowance
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.pair import describe
 

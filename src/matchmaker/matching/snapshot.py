@@ -21,15 +21,16 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.assignment import Assignment, Policy, assign
 from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator, Step
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import EACH, FLAT, Cache, Masks
-from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values
-from matchmaker.matching.columns.work import Work
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.given import an_expression, some_ads
+from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad, shorten
 from matchmaker.matching.ranking import best_of_many
@@ -135,7 +136,7 @@ def _each_once(
 ) -> Iterator[_Found]:
     """Finds something for each job, in order; for jobs of one cluster once, while it is kept."""
     known: bounded.Cache[Hashable, _Found] = bounded.Cache(
-        "matches of alike jobs", FLAT + EACH * rows
+        "matches of alike jobs", LIMITS.kept + LIMITS.kept_each * rows
     )
     for job in jobs:
         name = cluster(job)

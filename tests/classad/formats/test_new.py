@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
+from matchmaker.classad.limits import LIMITS
+from tests.limits import fields
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -112,7 +114,7 @@ def test_an_ad_that_never_ends_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPa
         def read(self, size: int | None = -1, /) -> str:
             return "[" + "a" * 999
 
-    monkeypatch.setattr("matchmaker.classad.formats.new.MAX_AD", 100_000)
+    monkeypatch.setitem(fields(LIMITS), "text", 100_000)
     with pytest.raises(ParseError, match="goes on for over"):
         list(read_ads(Endless(), "new"))
 

@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
-from matchmaker.classad.formats import xml
+from matchmaker.classad.limits import LIMITS
+from tests.limits import fields
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -183,7 +184,7 @@ def test_a_tag_without_end_is_not_kept_for_ever(begun: str) -> None:
 
 
 def test_long_attributes_count_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml, "MAX_AD", 10_000)
+    monkeypatch.setitem(fields(LIMITS), "text", 10_000)
     element = f'<a n="{"x" * 1000}"><i>1</i></a>'
     assert len(parse_ad(f"<c>{element}</c>", "xml")) == 1
     wrong: list[ParseError] = []

@@ -28,9 +28,10 @@ from matchmaker.classad.formats.stream import (
     strict,
     without_mark,
 )
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
 from matchmaker.classad.nodes import Literal as Constant
-from matchmaker.classad.parser import MAX_NESTING, ad_in
+from matchmaker.classad.parser import ad_in
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
 Target = str | os.PathLike[str] | IO[str]
@@ -203,8 +204,8 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
 def _text(ad: ClassAd, chosen: _Format) -> str:
     """The text of an ad. Raises ValueError for what would not be read back."""
     deepest = max((held.depth for held in ad.content.values() if isinstance(held, Expr)), default=0)
-    if deepest + (chosen.write is new.write) > MAX_NESTING:
-        raise ValueError(f"the ad nests {deepest + 1} deep, at most {MAX_NESTING} is read back")
+    if deepest + (chosen.write is new.write) > LIMITS.nesting:
+        raise ValueError(f"the ad nests {deepest + 1} deep, at most {LIMITS.nesting} is read back")
     try:
         text = chosen.write(ad)
     except ValueError:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import (
-    MAX_AD,
     Part,
     Report,
     Syntax,
@@ -22,6 +21,7 @@ from matchmaker.classad.formats.stream import (
     shorten,
     strict,
 )
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
@@ -41,7 +41,7 @@ _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a text: an object, several, or a list. Reports ParseErrors with the line."""
     decoder = json.JSONDecoder(object_pairs_hook=_Object, parse_constant=_no_constant)
-    for part in cut(pieces, _SYNTAX, report, MAX_AD):
+    for part in cut(pieces, _SYNTAX, report, LIMITS.text):
         try:
             check_text(part.text, part.line)
             ad = _ad(decoder, part)

@@ -7,16 +7,8 @@ from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.stream import (
-    MAX_AD,
-    Part,
-    Report,
-    Syntax,
-    check_text,
-    cut,
-    placed,
-    strict,
-)
+from matchmaker.classad.formats.stream import Part, Report, Syntax, check_text, cut, placed, strict
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import ad_in, parse_ad_expr
 from matchmaker.classad.unparse import unparse
 
@@ -31,7 +23,7 @@ _SYNTAX: Final = Syntax(
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors with the line in the stream."""
-    for part in cut(pieces, _SYNTAX, report, MAX_AD):
+    for part in cut(pieces, _SYNTAX, report, LIMITS.text):
         try:
             check_text(part.text, part.line)
             ad = ad_in(part.text)

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.stream import MAX_AD, Report, check_text, strict
+from matchmaker.classad.formats.stream import Report, check_text, strict
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import ad_of, parse_value, value_of
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
@@ -108,20 +109,20 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
                 number += rest.count("\n", 0, end)
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
-            if len(rest) > MAX_AD:
+            if len(rest) > LIMITS.text:
                 report(_too_long(number))
                 endless = True
                 number += rest.count("\n", 0, -1)
                 rest = rest[-1:]
                 wanted = _LARGE
-    if len(rest) > MAX_AD:
+    if len(rest) > LIMITS.text:
         report(_too_long(number))
     elif not endless:
         yield rest, number, rest.split("\n")
 
 
 def _too_long(number: int) -> ParseError:
-    return ParseError(f"an ad goes on for over {MAX_AD} characters", line=number)
+    return ParseError(f"an ad goes on for over {LIMITS.text} characters", line=number)
 
 
 def _read_lines(lines: list[str], number: int, report: Report = strict) -> Iterator[ClassAd]:

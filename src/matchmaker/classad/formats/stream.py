@@ -16,14 +16,11 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.parser import MAX_NESTING, MAX_TEXT
 
 Report: TypeAlias = "Callable[[ParseError], object]"
 """What readers do with an error: raise it, or note it, upon which they go on behind it."""
-
-MAX_AD: Final = MAX_TEXT
-"""How many characters an ad in a stream may have."""
 
 _CHUNK: Final = 1 << 16
 
@@ -99,9 +96,9 @@ _EXCERPT: Final = 1000
 def bounded(ad: ClassAd, line: int) -> ClassAd:
     """The same ad. Raises ParseError where it nests deeper than the grammar would let it."""
     for name, held in ad.content.items():
-        if isinstance(held, Expr) and held.depth > MAX_NESTING:
+        if isinstance(held, Expr) and held.depth > LIMITS.nesting:
             raise ParseError(
-                f"{shorten(name)}: nested {held.depth} deep, at most {MAX_NESTING} is allowed",
+                f"{shorten(name)}: nested {held.depth} deep, at most {LIMITS.nesting} is allowed",
                 line=line,
             )
     return ad
@@ -132,7 +129,7 @@ def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
     for piece in pieces:
         head += piece
         begin = _begin(head)
-        if not _UNDECIDED.match(head, begin) or len(head) > MAX_AD:
+        if not _UNDECIDED.match(head, begin) or len(head) > LIMITS.text:
             break
     else:
         begin = _begin(head + "\n")
@@ -258,7 +255,7 @@ class _Window:
 
 
 def cut(
-    pieces: Iterator[str], syntax: Syntax, report: Report, limit: int = MAX_AD
+    pieces: Iterator[str], syntax: Syntax, report: Report, limit: int = LIMITS.text
 ) -> Iterator[Part]:
     """The text of each ad of a stream.
 

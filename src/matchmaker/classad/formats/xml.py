@@ -18,16 +18,10 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.stream import (
-    MAX_AD,
-    Report,
-    bounded,
-    check_text,
-    shorten,
-    strict,
-)
+from matchmaker.classad.formats.stream import Report, bounded, check_text, shorten, strict
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
-from matchmaker.classad.parser import MAX_NESTING, parse_expr
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.unparse import unparse
@@ -39,7 +33,7 @@ if TYPE_CHECKING:
 PROLOGUE: Final = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
 
 _BACKSLASH: Final = "\\"
-_DEEPEST: Final = 3 * MAX_NESTING
+_DEEPEST: Final = 3 * LIMITS.nesting
 """How many elements may be open: an ad within an ad opens two of them."""
 
 _BROKEN: Final = re.compile("[\ud800-\udfff]")
@@ -136,8 +130,10 @@ class _Reader:
         # What has no end in sight, such as a name or a comment, is kept by the parser.
         moved = self.parser.CurrentByteIndex != before
         self._unread = 0 if moved else self._unread + len(text)
-        if self._unread > MAX_AD:
-            raise ParseError(f"a tag or comment of over {MAX_AD} characters", line=self._line())
+        if self._unread > LIMITS.text:
+            raise ParseError(
+                f"a tag or comment of over {LIMITS.text} characters", line=self._line()
+            )
 
     def _line(self) -> int:
         return self.parser.CurrentLineNumber + self.skipped
@@ -172,8 +168,8 @@ class _Reader:
         elif not text.isspace():
             shown = repr(shorten(text.strip()))
             self._note(ParseError(f"{shown} in <{shorten(element.tag)}>", line=self._line()))
-        if self._size > MAX_AD:
-            message = f"an ad goes on for over {MAX_AD} characters"
+        if self._size > LIMITS.text:
+            message = f"an ad goes on for over {LIMITS.text} characters"
             self._note(ParseError(message, line=element.line))
             # Told at once, for its end may never come.
             self.found += [self._wrong] if self._wrong else []

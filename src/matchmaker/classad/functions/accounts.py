@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.registry import Trait, function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.limits import Budget
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 LOOKUP: Final = 10_000

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import MAX_DEPTH, OutOfBoundsError
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.functions.registry import NUMBER, Trait, lazy_function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.limits import LIMITS, OutOfBoundsError
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -70,8 +70,8 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     # Text may read itself, without end and through no attribute.
     state = scope.budget
     state.depth += expression.depth
-    if state.depth > MAX_DEPTH:
-        raise OutOfBoundsError(f"eval() leads more than {MAX_DEPTH} levels deep")
+    if state.depth > LIMITS.depth:
+        raise OutOfBoundsError(f"eval() leads more than {LIMITS.depth} levels deep")
     value = scope.eval(expression)
     state.depth -= expression.depth
     return value

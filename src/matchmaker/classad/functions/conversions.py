@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from matchmaker.classad.bounds import MAX_TEXT, Budget
 from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, STRING, function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import (
@@ -116,8 +116,8 @@ def to_text(value: Value, budget: Budget | None = None) -> str | UndefinedType |
     length = 0
     for part in _list_text(value):
         length += len(part)
-        if length > MAX_TEXT:
-            return ErrorType(f"a list takes over {MAX_TEXT} characters as text")
+        if length > LIMITS.result:
+            return ErrorType(f"a list takes over {LIMITS.result} characters as text")
         parts.append(part)
     if budget is not None:
         budget.spend(length)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import FOUR, Budget
 from matchmaker.classad.functions.registry import BOOLEAN, Trait, function, lazy_function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.limits import FOUR, Budget
 from matchmaker.classad.nodes import Expr, weight
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 

@@ -14,19 +14,10 @@ from collections.abc import Callable, Iterator
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
-from matchmaker.classad import bounds
-from matchmaker.classad.bounds import (
-    MAX_EXPANDED,
-    MAX_GROUPS,
-    MAX_PATTERN,
-    MAX_SUBJECT,
-    RECURSION,
-    TOO_MANY_SECONDS,
-    Budget,
-)
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions.registry import BOOLEAN, Trait, function
 from matchmaker.classad.functions.results import joined, wrong
+from matchmaker.classad.limits import LIMITS, TOO_MANY_SECONDS, Budget
 from matchmaker.classad.pcre import expanded, nesting, translated
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
 
@@ -35,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
-    if len(pattern) > MAX_PATTERN:
-        return ErrorType(f"the pattern has {len(pattern)} characters, at most {MAX_PATTERN}")
+    if len(pattern) > LIMITS.pattern:
+        return ErrorType(f"the pattern has {len(pattern)} characters, at most {LIMITS.pattern}")
     found = _patterns[pattern, options]
     if found is None:
-        size = _SMALLEST + min(expanded(pattern), MAX_EXPANDED)
+        size = _SMALLEST + min(expanded(pattern), LIMITS.pattern_size)
         found = _patterns.put((pattern, options), _compile(pattern, options), size * _BYTES)
     return found
 
@@ -64,11 +55,13 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
     import regex
 
     size = expanded(pattern)
-    if size > MAX_EXPANDED:
-        return ErrorType(f"the pattern repeats itself to a size of {size}, at most {MAX_EXPANDED}")
+    if size > LIMITS.pattern_size:
+        return ErrorType(
+            f"the pattern repeats itself to a size of {size}, at most {LIMITS.pattern_size}"
+        )
     groups = nesting(pattern)
-    if groups > MAX_GROUPS:
-        return ErrorType(f"the pattern has groups {groups} deep, at most {MAX_GROUPS}")
+    if groups > LIMITS.pattern_depth:
+        return ErrorType(f"the pattern has groups {groups} deep, at most {LIMITS.pattern_depth}")
     flags = regex.VERSION0 | regex.ASCII
     for letter, flag in (
         ("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL), ("x", regex.VERBOSE)
@@ -104,7 +97,7 @@ def _timed(
     if left <= 0:
         return ErrorType(f"{name}(): {TOO_MANY_SECONDS}")
     if _CALL.search(pattern):
-        left = min(left, RECURSION)
+        left = min(left, LIMITS.recursive_seconds)
     # The time of this thread alone: that others are busy makes no pattern slow.
     start = thread_time()
     try:
@@ -126,7 +119,7 @@ def search(
 
     `budget` is the evaluation's; without it the search has all the time to itself.
     """
-    if len(text) > MAX_SUBJECT:
+    if len(text) > LIMITS.subject:
         return _too_long(name, text)
     return _timed(  # type: ignore[no-any-return] # a boolean or ERROR
         name, pattern, options, budget or Budget(),
@@ -135,7 +128,7 @@ def search(
 
 
 def _too_long(name: str, text: str) -> ErrorType:
-    return ErrorType(f"{name}() searches at most {MAX_SUBJECT} characters, not {len(text)}")
+    return ErrorType(f"{name}() searches at most {LIMITS.subject} characters, not {len(text)}")
 
 
 def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> Value | None:
@@ -250,7 +243,7 @@ def _substituted(name: str, values: tuple[Value, ...], always: str, budget: Budg
     if answer is not None:
         return answer
     pattern, text, substitute, *more = (str(value) for value in values)
-    if len(text) > MAX_SUBJECT:
+    if len(text) > LIMITS.subject:
         return _too_long(name, text)
     options = "".join(more) + always
     pieces = re.split(r"(\\[0-9])", substitute)
@@ -295,7 +288,7 @@ def _replaced(
         # After a match of nothing one character is passed over, and stays in any case.
         passed = text[done : done + 1] if match.start() == done and not whole else ""
         # Looked at in every round: the parts alone could fill the memory.
-        if "g" not in options or length > bounds.MAX_TEXT:
+        if "g" not in options or length > LIMITS.result:
             break
     parts.append(text[done:] if whole else passed if "g" in options else "")
     return joined(name, parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matchmaker.classad.bounds import MAX_ITEMS, MAX_TEXT
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.values import ErrorType, Value, is_error, type_name
 
 
@@ -26,13 +26,13 @@ def wrong(function: str, wanted: str, value: Value) -> ErrorType:
 def joined(function: str, parts: Sequence[str], separator: str = "") -> Value:
     """The parts as one string, if it is not too long."""
     length = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
-    if length > MAX_TEXT:
-        return ErrorType(f"{function}() would give {length} characters, at most {MAX_TEXT}")
+    if length > LIMITS.result:
+        return ErrorType(f"{function}() would give {length} characters, at most {LIMITS.result}")
     return separator.join(parts)
 
 
 def listed(function: str, items: Sequence[Value]) -> Value:
     """The items as a list, if they are not too many."""
-    if len(items) > MAX_ITEMS:
-        return ErrorType(f"{function}() would give {len(items)} elements, at most {MAX_ITEMS}")
+    if len(items) > LIMITS.items:
+        return ErrorType(f"{function}() would give {len(items)} elements, at most {LIMITS.items}")
     return list(items)

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import leading_number
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.functions.registry import BOOLEAN, Trait, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.functions.strings import alike
+from matchmaker.classad.limits import Budget
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error, wrap
 

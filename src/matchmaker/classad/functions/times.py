@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import Budget
 from matchmaker.classad.functions.conversions import (
     EPOCH,
     _relative_text,
@@ -23,6 +22,7 @@ from matchmaker.classad.functions.conversions import (
 )
 from matchmaker.classad.functions.registry import NUMBER, Trait, function, lazy_function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.nodes import Attr
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, type_name
@@ -221,9 +221,6 @@ def _split_relative(span: timedelta) -> Value:
 
 _Parts: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
 
-MAX_FORMAT: Final = 1024
-"""How many characters the format of formatTime may have."""
-
 
 @lazy_function("formatTime", 0, 2, traits=Trait.NOW | Trait.ZONE)
 def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
@@ -252,8 +249,8 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         return _no_time("formatTime", value)
     if not isinstance(template, str):
         return wrong("formatTime", "a format as a string", template)
-    if len(template) > MAX_FORMAT:
-        return ErrorType(f"formatTime() takes a format of at most {MAX_FORMAT} characters")
+    if len(template) > LIMITS.time_format:
+        return ErrorType(f"formatTime() takes a format of at most {LIMITS.time_format} characters")
     try:
         return clock.strftime(template, (*parts, 0))
     except (ValueError, OverflowError, UnicodeError):

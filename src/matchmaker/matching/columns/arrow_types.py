@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.parser import MAX_NESTING
 
 # Types of pyarrow, which carries none that a checker could read.
 Type: TypeAlias = Any
@@ -59,8 +59,8 @@ def check(root: Type) -> None:
     pending: list[tuple[Type, int]] = [(root, 1)]
     while pending:
         kind, depth = pending.pop()
-        if depth > MAX_NESTING:
-            raise ValueError(f"is nested more than {MAX_NESTING} levels deep")
+        if depth > LIMITS.nesting:
+            raise ValueError(f"is nested more than {LIMITS.nesting} levels deep")
         if types.is_timestamp(kind) and kind.tz is not None:
             _check_zone(kind)
         if types.is_struct(kind):

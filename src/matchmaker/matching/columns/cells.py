@@ -7,8 +7,9 @@ from typing import Any
 
 from matchmaker.classad.ad import literal
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr, Literal
-from matchmaker.classad.parser import MAX_NESTING, parse_expr
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT
 
@@ -31,7 +32,7 @@ def text_of(content: Any) -> str:
     text = unparse(node)
     # Most texts cannot fail to be read back; of the others it is made sure.
     plain = text.isascii() and text.isprintable() and not ("\\" in text or "''" in text)
-    if node.depth > MAX_NESTING or not (plain or _reads_back(node, text)):
+    if node.depth > LIMITS.nesting or not (plain or _reads_back(node, text)):
         shown = text[:60].encode("ascii", "backslashreplace").decode()
         nul = ", since a string in it has NUL" if "\\000" in text else ""
         raise ValueError(f"no file can hold {shown}{nul}")

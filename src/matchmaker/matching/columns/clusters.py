@@ -15,7 +15,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Column
 from matchmaker.matching.columns.contents import identity
-from matchmaker.matching.columns.reach import MANY_EXPRESSIONS, hides, names_in
+from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS, hides, names_in
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 _BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)

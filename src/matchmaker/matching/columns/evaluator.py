@@ -16,22 +16,23 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import LONG, bulk
+from matchmaker.classad.limits import LONG, bulk
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary, weight
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.matching.columns import kernels
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, narrowest, used_codes
 from matchmaker.matching.columns.contents import ERROR_KIND, FALSE, MISSING, TRUE, UNDEFINED_KIND
+from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.groups import (
     Groups,
     grouped_codes,
     grouped_numbers,
 )
 from matchmaker.matching.columns.keys import Keys
-from matchmaker.matching.columns.reach import Reach, Side
 from matchmaker.matching.columns.scalar import FEW, Scalar
 from matchmaker.matching.columns.search import members, searched
+from matchmaker.matching.columns.step_budget import CALL, SHIFT, OverworkError, Spent, Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Chosen,
@@ -52,7 +53,6 @@ from matchmaker.matching.columns.vectors import (
     uniform,
     where_is,
 )
-from matchmaker.matching.columns.work import CALL, SHIFT, OverworkError, Spent, Work
 
 FEW_ROWS: Final = 16
 _CONNECTIVES: Final = ("&&", "||")

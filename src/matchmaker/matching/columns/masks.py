@@ -23,11 +23,12 @@ from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import identity
+from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.reach import Reach, Side
+from matchmaker.matching.columns.step_budget import OverworkError, Spent, Work, allowance
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
-from matchmaker.matching.columns.work import OverworkError, Spent, Work, allowance
+from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 MOST_GROUPS: Final = 16
@@ -69,10 +70,6 @@ class Kept:
 _OBJECTS: Final = 500
 """Bytes of what is kept, of its counts and of its array, without the elements."""
 
-FLAT: Final = 1 << 24
-EACH: Final = 1 << 8
-"""Bytes of masks and ranks that a pool keeps, and more for each of its rows."""
-
 
 class Cache:
     """Masks of clauses and ranks of rows, kept from job to job.
@@ -80,7 +77,7 @@ class Cache:
     With no bytes to begin with none are kept.
     """
 
-    def __init__(self, flat: int = FLAT) -> None:
+    def __init__(self, flat: int = LIMITS.kept) -> None:
         self._flat = flat
         self._kept: cache.Cache[Hashable, Kept] = cache.Cache("masks and ranks of a pool", flat)
 
@@ -93,7 +90,7 @@ class Cache:
 
     def put(self, key: Hashable, kept: Kept) -> None:
         """Keeps something, in the place of what has not been used for longest."""
-        self._kept.most = self._flat and self._flat + EACH * len(kept.array)
+        self._kept.most = self._flat and self._flat + LIMITS.kept_each * len(kept.array)
         self._kept.put(key, kept)
 
     def __len__(self) -> int:

@@ -13,19 +13,20 @@ from typing import Any, Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import Budget, exhausted
 from matchmaker.classad.evaluate import evaluate_counted
+from matchmaker.classad.limits import Budget, exhausted
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.columns.column import Coded, Rows, used_codes
 from matchmaker.matching.columns.contents import FALSE, MISSING, TRUE, encoded
+from matchmaker.matching.columns.dependencies import Reach, Reaches, Side
 from matchmaker.matching.columns.groups import (
     table_by_code,
 )
 from matchmaker.matching.columns.lookup import of_rows, of_table
-from matchmaker.matching.columns.reach import Reach, Reaches, Side
 from matchmaker.matching.columns.search import Search
+from matchmaker.matching.columns.step_budget import Spent, Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Chosen,
@@ -36,7 +37,6 @@ from matchmaker.matching.columns.vectors import (
     merged,
     values,
 )
-from matchmaker.matching.columns.work import Spent, Work
 
 FEW: Final = 256
 """Up to so many distinct contents or combinations, each is evaluated without further thought."""

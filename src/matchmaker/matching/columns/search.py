@@ -7,12 +7,12 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import CALL, FOUR, LONG, bulk
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.limits import CALL, FOUR, LONG, bulk
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, ListExpr, Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
-from matchmaker.matching.columns.reach import Reaches, Side
+from matchmaker.matching.columns.dependencies import Reaches, Side
 
 _COMPARISONS: Final = {"==": (False, False), "!=": (False, True), "is": (True, False),
                        "isnt": (True, True)}  # fmt: skip

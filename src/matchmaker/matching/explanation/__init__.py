@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.matching.columns.work import OverworkError, stopped
+from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair

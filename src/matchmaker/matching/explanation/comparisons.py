@@ -31,8 +31,8 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import MIRRORED, ORDER
 from matchmaker.classad.values import Value
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.reach import Side
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -16,10 +16,10 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.step_budget import OverworkError, Work, stopped
 from matchmaker.matching.columns.vectors import Mask, truths
-from matchmaker.matching.columns.work import OverworkError, Work, stopped
 from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict

@@ -10,8 +10,8 @@ import numpy as np
 
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
-from matchmaker.matching.columns.reach import AROUND, CLOCK, SCOPES, Side
-from matchmaker.matching.columns.work import stopped
+from matchmaker.matching.columns.dependencies import AROUND, CLOCK, SCOPES, Side
+from matchmaker.matching.columns.step_budget import stopped
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS

@@ -16,11 +16,11 @@ from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.nodes import Attr, Expr, conjuncts
 from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import MISSING
+from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.reach import Reach, Side
+from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true
-from matchmaker.matching.columns.work import Work
 from matchmaker.matching.explanation.report import MOST_GROUPS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 

@@ -20,9 +20,9 @@ from matchmaker.classad.nodes import Expr, conjunction
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.reach import Side
+from matchmaker.matching.columns.dependencies import Side
+from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Chosen, Same, Scalars, Vector, numbers, values
-from matchmaker.matching.columns.work import OverworkError
 from matchmaker.matching.explanation.comparisons import (
     EQUALITIES,
     FACTS,

@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.nodes import Attr, Expr, conjuncts
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.reach import Side
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 MOST: Final = 256

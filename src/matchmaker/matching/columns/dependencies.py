@@ -15,8 +15,8 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bounds import MAX_DEPTH
 from matchmaker.classad.functions.registry import Trait, traits_of
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -261,7 +261,7 @@ class Reaches:
             held = column.expressions() if column is not None else []
             leading = column.leading() if column is not None else []
         depth = sum(path.values()) + max((node.depth for node in held), default=0)
-        if 2 * depth > MAX_DEPTH or len(leading) > MANY_EXPRESSIONS:
+        if 2 * depth > LIMITS.depth or len(leading) > MANY_EXPRESSIONS:
             return Reach(opaque=True, volatile=True)
         for node in leading:
             reached = _joined(reached, self._of(node, side, {**path, edge: node.depth}, wide))

@@ -10,42 +10,53 @@ characters foretells, is measured.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
+
+import attrs
 
 from matchmaker.classad.values import Value, is_error
 
-MAX_DEPTH: Final = 300
-"""How deep attributes may lead into each other, counting the nesting of each expression.
 
-That this does not depend on the stack of the caller is the matter of ``stack``.
-"""
+def limit(default: Any, what: str) -> Any:
+    """A field of limits: its value, and what it bounds, in the words of docs/safety.md."""
+    return attrs.field(default=default, metadata={"what": what})
 
-MAX_STEPS: Final = 1_000_000
-"""How many nodes one evaluation may visit, text and lists counted as said above."""
 
-MAX_TEXT: Final = 2**20
-"""How many characters a function may give."""
+@attrs.frozen(slots=True)
+class Limits:
+    """What a text and an evaluation may take at most. Each field says what it bounds."""
 
-MAX_ITEMS: Final = 200_000
-"""How many elements a list made by a function may have."""
+    text: int = limit(1 << 24, "characters of an expression, of an ad in a stream, of a tag or"
+                      " comment in XML")  # fmt: skip
+    syntax: int = limit(1 << 20, "of these, outside of strings: of an expression, or of an ad that"
+                        " cannot be read attribute by attribute")  # fmt: skip
+    nesting: int = limit(200, "how deep an expression or an ad nests; chains such as"
+                         r" `a \|\| b \|\| …` do not count")  # fmt: skip
 
-MAX_PATTERN: Final = 4_000
-"""How many characters a regular expression may have."""
+    steps: int = limit(1_000_000, "steps of an evaluation")
+    depth: int = limit(300, "levels that attributes lead into each other, and `eval()` into its"
+                       " texts, the nesting of each expression included")  # fmt: skip
+    result: int = limit(1 << 20, "characters of a text that a function gives")
+    items: int = limit(200_000, "elements of a list that a function makes")
+    time_format: int = limit(1024, "characters of the format of `formatTime`")
+    seconds: float = limit(0.5, "seconds of processor time of all regular expressions of an"
+                           " evaluation")  # fmt: skip
+    # It takes a megabyte a millisecond.
+    recursive_seconds: float = limit(0.05, "seconds of processor time of a regular expression that"
+                                     " calls itself, such as `(?R)`")  # fmt: skip
+    pattern: int = limit(4_000, "characters of a regular expression")
+    pattern_size: int = limit(50_000, "size of a regular expression with its repetitions written"
+                              " out")  # fmt: skip
+    # PCRE allows as many.
+    pattern_depth: int = limit(250, "how deep its groups stand in each other")
+    subject: int = limit(1 << 17, "characters of a text in which a regular expression is searched")
 
-MAX_EXPANDED: Final = 50_000
-"""How large a regular expression may be with its repetitions written out."""
+    trace_parts: int = limit(2_000, "parts that a trace shows")
+    trace_depth: int = limit(100, "how deep it shows them")
+    trace_steps: int = limit(100_000, "steps of the evaluation that it follows")
 
-MAX_GROUPS: Final = 250
-"""How deep the groups of a regular expression may stand in each other; PCRE allows as many."""
 
-MAX_SUBJECT: Final = 2**17
-"""How many characters a text may have in which a regular expression is searched."""
-
-SECONDS: Final = 0.5
-"""How long all regular expressions of one evaluation may take together."""
-
-RECURSION: Final = 0.05
-"""How long one that calls itself may take: it takes a megabyte a millisecond."""
+LIMITS: Final = Limits()
 
 FOUR: Final = 2
 """The shift that divides a length by the characters of a step."""
@@ -58,7 +69,7 @@ class OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
 
 
-TOO_MANY_SECONDS: Final = f"patterns took the evaluation more than {SECONDS} seconds"
+TOO_MANY_SECONDS: Final = f"patterns took the evaluation more than {LIMITS.seconds} seconds"
 _EXHAUSTED: Final = re.compile(r"(?:evaluation took more than \d+ steps|" + TOO_MANY_SECONDS + ")$")
 
 
@@ -83,8 +94,8 @@ class Budget:
     A pool gives an evaluation less than ``match`` does, by setting ``limit`` and ``seconds``.
     """
 
-    limit = MAX_STEPS
-    seconds = SECONDS
+    limit = LIMITS.steps
+    seconds = LIMITS.seconds
     steps = 0
     searched = 0.0
     """Seconds spent in regular expressions."""

@@ -1,7 +1,7 @@
 """What evaluating an expression on many rows may take: for each row, and for all together.
 
 Ads come from strangers, and what is within the bounds of one evaluation may be too much a thousand
-times. Work is counted in the steps of ``classad.bounds``, not in seconds, so that the answer does
+times. Work is counted in the steps of ``classad.limits``, not in seconds, so that the answer does
 not depend on the machine.
 
 Each row has the same allowance, whatever the others take. What is evaluated once for several rows
@@ -17,26 +17,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.bounds import Budget
+from matchmaker.classad.limits import Budget
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.vectors import Mask
-
-FLAT: Final = 5_000_000
-EACH: Final = 2_000
-"""How many steps a question about all rows may take, and more for each row."""
+from matchmaker.matching.limits import LIMITS
 
 CALL: Final = 16
 """The steps that it takes to apply the scalar form, beside those that it counts itself."""
 
 SHIFT: Final = 5
 """The shift that makes the steps of an operation on whole columns of its rows."""
-
-SECONDS: Final = 2.0
-"""The processor time of regular expressions after which each evaluation has only `LEAST`."""
-
-LEAST: Final = 0.002
-TICKED: Final = 2_000_000
-"""A second in regular expressions counts so many steps; less than `LEAST` counts none."""
 
 
 class OverworkError(Exception):
@@ -51,7 +41,7 @@ def allowance(size: int) -> int:
     >>> allowance(4), allowance(1000), allowance(100_000)
     (1000000, 6882, 2038)
     """
-    return min(Budget.limit, EACH + FLAT // (1 << max(size - 1, 0).bit_length()))
+    return min(Budget.limit, LIMITS.each + LIMITS.flat // (1 << max(size - 1, 0).bit_length()))
 
 
 class Work:
@@ -62,27 +52,27 @@ class Work:
     def __init__(self, size: int) -> None:
         self.size = size
         self.each = allowance(size)
-        self.most = FLAT + EACH * size
+        self.most = LIMITS.flat + LIMITS.each * size
         self.renew()
 
     def renew(self) -> None:
         """Begins anew, for another question about the same job."""
         self.left = self.most
-        self.seconds = SECONDS
+        self.seconds = LIMITS.seconds
 
     def within(self, rows: int) -> Budget:
         """What an evaluation may take whose value so many rows share."""
         budget = Budget()
         budget.limit = min(Budget.limit, self.each * rows)
-        budget.seconds = max(LEAST, min(Budget.seconds, self.seconds / 4))
+        budget.seconds = max(LIMITS.least, min(Budget.seconds, self.seconds / 4))
         return budget
 
     def note(self, budget: Budget) -> int:
         """The steps of an evaluation, and what its patterns took where that matters."""
-        if budget.searched <= LEAST:
+        if budget.searched <= LIMITS.least:
             return CALL + budget.steps
         self.seconds -= budget.searched
-        return CALL + budget.steps + int(budget.searched * TICKED)
+        return CALL + budget.steps + int(budget.searched * LIMITS.second)
 
     def count(self, steps: int) -> None:
         """Counts work. Raises OverworkError where it is too much."""
@@ -93,7 +83,7 @@ class Work:
 
 def stopped(size: int) -> str:
     """What is said where work on so many rows has been stopped."""
-    return f"stopped after {FLAT + EACH * size:,} steps on all {size:,} ads together"
+    return f"stopped after {LIMITS.flat + LIMITS.each * size:,} steps on all {size:,} ads together"
 
 
 class Spent:
