@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, parse_ad, parse_expr, read_ads
+from matchmaker.classad.formats import stream
 from matchmaker.classad.lint import RULES, Finding, lint
 from matchmaker.classad.lint.bounds import bound_of, contradictions, coverings
 from matchmaker.classad.lint.kinds import UNKNOWN, facts_of, kind_of
@@ -404,10 +405,21 @@ def test_rest_is_checked_after_an_error(text: str, lines: list[int]) -> None:
         ('{"a": 1}', "json"),
         ('[{"a": 1}]', "json"),
         ("<classads/>", "xml"),
+        ('// a list\n[ // of ads\n {"a": 1} ]', "json"),
+        ("{ // a list\n [ a = 1 ] }", "new"),
+        ("{ /* of numbers */ 1 }", "expression"),
+        ("[ /* x */ a = 1 ]", "new"),
     ],
 )
 def test_detection(text: str, kind: str) -> None:
     assert detect(text) == kind
+    found, _ = stream.detect(iter([text]))
+    assert kind in (found, "expression")
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert lint("\ufeff[ a = 1; b = a ]") == []
+    assert [(f.line, f.column) for f in lint("\ufeff[ a = ]")] == [(1, 8)]
 
 
 def test_other_formats_are_named() -> None:

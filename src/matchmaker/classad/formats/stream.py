@@ -111,15 +111,15 @@ def shorten(text: str) -> str:
 
 # --- telling formats apart ------------------------------------------------------------------------
 
-_COMMENT: Final = r"//[^\n]*\n|/\*.*?\*/|\#[^\n]*\n"
-_LEADING: Final = re.compile(rf"\s*+(?:(?:{_COMMENT})\s*+)*+", re.DOTALL)
+COMMENT: Final = r"//[^\n]*\n|/\*.*?\*/|\#[^\n]*\n"
+_LEADING: Final = re.compile(rf"\s*+(?:(?:{COMMENT})\s*+)*+", re.DOTALL)
 _SIGNS: Final = (
     (re.compile(r"<"), "xml"),
-    (re.compile(rf'\{{\s*["}}]|\[(?:\s|{_COMMENT})*+\{{', re.DOTALL), "json"),
+    (re.compile(rf'\{{\s*["}}]|\[(?:\s|{COMMENT})*+\{{', re.DOTALL), "json"),
     (re.compile(r"[\[{]"), "new"),
 )
 # What may turn out to be the one or the other when more of it has come.
-_UNDECIDED: Final = re.compile(rf"(?:[/#].*|[\[{{](?:\s|{_COMMENT})*+(?:[/#].*)?)?\Z", re.DOTALL)
+_UNDECIDED: Final = re.compile(rf"(?:[/#].*|[\[{{](?:\s|{COMMENT})*+(?:[/#].*)?)?\Z", re.DOTALL)
 
 
 def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -128,18 +128,19 @@ def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
     begin = 0
     for piece in pieces:
         head += piece
-        begin = _begin(head)
+        begin = beginning(head)
         if not _UNDECIDED.match(head, begin) or len(head) > LIMITS.text:
             break
     else:
-        begin = _begin(head + "\n")
+        begin = beginning(head + "\n")
     for pattern, name in _SIGNS:
         if pattern.match(head, begin):
             return name, _again(head, pieces)
     return "old", _again(head, pieces)
 
 
-def _begin(head: str) -> int:
+def beginning(head: str) -> int:
+    """Where a text begins, behind spaces and comments."""
     match = _LEADING.match(head)
     return match.end() if match else 0
 
@@ -188,8 +189,8 @@ class Syntax:
             rf"{hiding}|(?P<begun>{begun})|{broken}|(?P<bracket>[{nest}])", re.DOTALL
         )
         # Brackets of lists, and what stands around them: comments and the ends of lines.
-        self.listed = re.compile(rf"{_COMMENT}|\n|[{re.escape(lists)}]", re.DOTALL)
-        self.between = re.compile(rf"(?:[\s,;{re.escape(lists)}]++|{_COMMENT})*+", re.DOTALL)
+        self.listed = re.compile(rf"{COMMENT}|\n|[{re.escape(lists)}]", re.DOTALL)
+        self.between = re.compile(rf"(?:[\s,;{re.escape(lists)}]++|{COMMENT})*+", re.DOTALL)
         self.junk = re.compile(rf"[^{opening}\n]*+(?=[{opening}\n])")
         self.restart = re.compile(rf"\n([ \t]*+)(?:,[ \t]*+)?{opening}")
 

@@ -60,6 +60,8 @@ def lint(
         source, format = str(source), "expression"  # noqa: A001
     elif not isinstance(source, str):
         raise TypeError(f"text, an ad or an expression was expected, not {type(source).__name__}")
+    # Readers pass over a byte order mark; the columns of what follows stay.
+    source = source.replace("\ufeff", " ", 1) if source.startswith("\ufeff") else source
     if format == "auto":
         format = detect(source)  # noqa: A001
         if format not in FORMATS:

@@ -12,7 +12,9 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats import stream
 from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
+from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.lint.model import Definition, Piece, Scope
 from matchmaker.classad.lint.syntax import Problem, problem
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
@@ -32,8 +34,10 @@ class Whole:
 
 Read: TypeAlias = "Whole | Problem"
 
-_SPACE: Final = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"""[ \t]*(?:'(?:[^'\\\n]|\\.)+'|[^\s='"]+)[ \t]*=(?![=?!])""")
+_LIST: Final = re.compile(
+    rf'\{{(?!(?:\s|{stream.COMMENT})*+(?:\[|"(?:[^"\\]|\\.)*+"\s*+:))', re.DOTALL
+)
 _NO_ASSIGNMENT: Final = "there is no assignment on this line: name = expression"
 
 FORMATS: Final = ("new", "old", "expression")
@@ -42,17 +46,16 @@ FORMATS: Final = ("new", "old", "expression")
 def detect(text: str) -> str:
     """What a text seems to be: ``new``, ``old``, ``expression``, ``json`` or ``xml``.
 
+    Ads are told apart as their readers do it.
+
     >>> detect("[ a = 1 ]"), detect("a = 1"), detect("a =?= 1"), detect('[{"a": 1}]')
     ('new', 'old', 'expression', 'json')
     """
-    match = _SPACE.match(text)
-    rest = text[match.end() if match else 0 :]
-    if rest.startswith("<"):
-        return "xml"
-    if re.match(r'\{\s*"(?:[^"\\]|\\.)*"\s*:|\[\s*\{', rest):
-        return "json"
-    if re.match(r"\[|\{\s*\[", rest):
-        return "new"
+    rest = text[beginning(text + "\n") :]
+    found, _ = stream.detect(iter([text]))
+    if found != "old":
+        # No reader of ads takes an expression: a list that holds no ads.
+        return "expression" if _LIST.match(rest) else found
     if not rest or _ASSIGNMENT.match(rest):
         return "old"
     if "\n" in text.strip() and any(map(_ASSIGNMENT.match, text.split("\n"))):
