@@ -165,7 +165,7 @@ print(json.dumps({cache.name: cache.most for cache in caches()}))
 
 TABLES = {
     "classad/ad.py:_spelled": "bounded, as the guide says",
-    "classad/functions/registry.py:FUNCTIONS": "the functions of the language",
+    "classad/registry.py:FUNCTIONS": "the functions of the language",
     "classad/interning.py:_table": "weak: what nobody holds is not in it",
     "classad/cache.py:_caches": "weak",
     "classad/locks.py:_locks": "weak",

@@ -205,6 +205,7 @@ class Maker:
         queue[name], twin[name] = map(parse_expr, self.chance.sample(self.chance.choice(TWINS), 2))
         scope = self.chance.choice(SCOPES)
         names = (*HOST, "my") if scope is with_a_word else HOST
+        names = (*HOST, "CurrentTime") if scope is by_exclusion else names
         hosts = tuple(self.ad(names, 0) for _ in range(4))
         return Case(job, (queue, twin, queue.copy()), hosts, scope)
 

@@ -9,9 +9,9 @@ import pytest
 
 from matchmaker import ClassAd, Reduction, ReductionError, Verdict, parse_ad, parse_expr, reduce
 from matchmaker.classad.nodes import Binary, Expr, Unary, conjuncts
+from matchmaker.classad.references import Names, names_of
 from matchmaker.reduction import bind, bounds
 from matchmaker.reduction.bounds import MOST_BOXES
-from matchmaker.reduction.outline import Outline, outline
 from matchmaker.reduction.reduce import contradict
 
 
@@ -48,11 +48,11 @@ def test_a_long_way_from_name_to_name_is_refused() -> None:
 def test_every_name_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     followed = []
 
-    def noted(node: Expr) -> Outline:
+    def noted(node: Expr) -> Names:
         followed.append(node)
-        return outline(node)
+        return names_of(node)
 
-    monkeypatch.setattr(bind, "outline", noted)
+    monkeypatch.setattr(bind, "names_of", noted)
     chain = "; ".join(f"a{n + 1} = a{n}" for n in range(100))
     names = " && ".join(f"a{n}" for n in range(101))
     assert reduced(f"a0 = true; {chain}; Requirements = {names}").verdict is Verdict.ALWAYS

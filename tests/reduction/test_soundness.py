@@ -108,6 +108,13 @@ def test_an_attribute_of_a_hosts_ad_that_the_queue_lacks_stays_with_the_host() -
         reduce(job, ClassAd(Q=5), scope)
 
 
+def test_a_host_may_have_a_time_that_is_not_the_clocks() -> None:
+    job = parse_ad("[ Requirements = other.CurrentTime == 5 ]")
+    made = reduce(job, ClassAd(), lambda name: "host")
+    assert made.residual.eval(job, ClassAd(CurrentTime=5)) is True
+    assert made.residual.eval(job, ClassAd(CurrentTime=6)) is False
+
+
 # --- queues that only `is` tells apart ------------------------------------------------------------
 
 TWINS = (

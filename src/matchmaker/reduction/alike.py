@@ -12,8 +12,9 @@ from typing import Any
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.interning import INEXACT, identity
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.operators import ascii_fold
-from matchmaker.reduction.outline import outline
+from matchmaker.classad.references import names_of
+from matchmaker.classad.registry import INSIDE
+from matchmaker.reduction.facts import is_moving
 
 
 def alike(
@@ -82,5 +83,7 @@ def names_in(node: Expr) -> set[str] | None:
     >>> sorted(names_in(parse_expr("other.A > b")) or ()), names_in(parse_expr("size(other) > 1"))
     (['a', 'b', 'other'], None)
     """
-    seen = outline(node)
-    return None if seen.moving or seen.reflective else set(map(ascii_fold, seen.names))
+    names = names_of(node)
+    if is_moving(names) or names.traits & INSIDE:
+        return None
+    return {name for path in names.paths for name in path.folded}

@@ -17,7 +17,6 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_counted
-from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import (
     FALSE,
     TARGET_SCOPES,
@@ -31,10 +30,11 @@ from matchmaker.classad.nodes import (
     rebuild,
 )
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.references import CLOCK, WORDS, names_of
+from matchmaker.classad.registry import INSIDE, UNFOLDABLE
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.reduction.facts import NOW, traits
-from matchmaker.reduction.outline import SCOPE_WORDS, outline
+from matchmaker.reduction.facts import MOVING, is_moving, traits
 
 ScopeOf: TypeAlias = Callable[[str], str]
 """Tells what a name, as it is spelled, describes; the answer ``host`` makes it a variable."""
@@ -95,8 +95,8 @@ class Binder:
     ) -> Binder:
         """The binder for an attribute of a job, such as its requirements, and a queue."""
         # A scope that takes every name it does not know for a host's means no word by that.
-        named = {word for word in SCOPE_WORDS if scope(word) == HOST}
-        if named and (named != SCOPE_WORDS or not named.isdisjoint(queue.content)):
+        named = {word for word in WORDS if scope(word) == HOST}
+        if named and (named != WORDS or not named.isdisjoint(queue.content)):
             raise ReductionError(f"hosts may have an attribute named like a scope: {min(named)}")
         # A job may have an attribute named like the scope, which would hide it.
         word = next((word for word in ("other", "TARGET") if word not in job), None)
@@ -121,14 +121,15 @@ class Binder:
 
     def _is_of_host(self, node: Expr) -> bool:
         """Whether an expression names attributes of the host alone, so that it stays as it is."""
-        seen = outline(node)
-        named = seen.stated
-        if not (named and seen.plain) or not all(
-            part.base is self.host and self._is_hosts(part.name) for part, _, _ in named
+        names = names_of(node)
+        if not names.paths or names.nested or names.traits & UNFOLDABLE:
+            return False
+        if not all(
+            path.base is self.host and self._is_hosts(path.names[-1]) for path in names.paths
         ):
             return False
-        for _, text, folded in named:
-            self.bindings.setdefault(folded, Binding(text, HOST))
+        for path in names.paths:
+            self.bindings.setdefault(path.text.lower(), Binding(path.text, HOST))
         return True
 
     def _bind(self, node: Expr, side: _Side) -> Expr:
@@ -156,7 +157,7 @@ class Binder:
             bound = self._constant(node, side)
         elif isinstance(node, Attr):
             bound = self._attribute(node, side)
-        elif isinstance(node, AdExpr) or Trait.REFLECTIVE in traits(node):
+        elif isinstance(node, AdExpr) or traits(node) & INSIDE:
             raise ReductionError(
                 f"{unparse(node)[:80]} looks at the host from inside; only plain conditions on "
                 "the host can be reduced"
@@ -170,14 +171,16 @@ class Binder:
 
     def _constant(self, node: Expr, side: _Side) -> Expr:
         """A part that no host has a say in, as the literal that it comes to."""
-        seen = outline(node)
+        names = names_of(node)
         # What rests on expressions of the ads may take long, and be asked for again and again.
-        evaluate = self._evaluate if self._defined_names.isdisjoint(seen.names) else self._counted
-        for part, text, folded in seen.stated:
+        follows = not self._defined_names.isdisjoint(names.spelled)
+        evaluate = self._counted if follows else self._evaluate
+        for path in names.paths:
+            folded = path.text.lower()
             if folded not in self.bindings:
-                value = evaluate(part, side)
+                value = evaluate(path.node, side)
                 kind = "absent" if value is UNDEFINED else "constant"
-                self.bindings[folded] = Binding(text, kind, value)
+                self.bindings[folded] = Binding(path.text, kind, value)
         value = evaluate(node, side)
         if isinstance(value, bool):
             return TRUE if value else FALSE
@@ -209,15 +212,15 @@ class Binder:
                     # Where the host has no such attribute, the bare name means the job's.
                     raise ReductionError(f"{node.name} may be the host's or the job's")
                 return own
-            if node.folded == NOW:
+            if node.folded == CLOCK:
                 return self._now(node)
-            if node.folded in SCOPE_WORDS:
+            if node.folded in WORDS:
                 raise _whole_ad(node)
             return Literal(UNDEFINED) if node.absolute else self._in(node, self._opposite(side))
         named = self._side_named(node.base, side)
         if named is None:
             base = self._bind(node.base, side)
-            if node.folded in SCOPE_WORDS or (
+            if node.folded in WORDS or (
                 node.name in self.queue.ad and not self._is_hosts(node.name)
             ):
                 # A name that an ad of the host lacks is looked up in the ads around it.
@@ -225,23 +228,23 @@ class Binder:
                     f"{node.name} in {unparse(node)[:80]} may be the host's or the queue's"
                 )
             return rebuild(node, (base,))
-        if node.name not in named.ad:
-            if node.folded == NOW:
+        if node.name not in named.ad and not (named.is_queue and self._is_hosts(node.name)):
+            if node.folded == CLOCK:
                 return self._now(node)
-            if node.folded in SCOPE_WORDS:
+            if node.folded in WORDS:
                 raise ReductionError(
                     f"the whole ad {unparse(node)} cannot be compared or passed on"
                 )
         return self._in(node, named)
 
     def _now(self, node: Attr) -> Expr:
-        if NOW in self.job.ad:
+        if CLOCK in self.job.ad:
             raise ReductionError("the job has a CurrentTime of its own, and also asks for the time")
         return Attr(None, node.name, False)
 
     def _side_named(self, base: Expr, side: _Side) -> _Side | None:
         """The side that words such as ``other`` or ``target.my`` name; None for anything else."""
-        if not isinstance(base, Attr) or base.absolute or base.folded not in SCOPE_WORDS:
+        if not isinstance(base, Attr) or base.absolute or base.folded not in WORDS:
             return None
         here = side if base.base is None else self._side_named(base.base, side)
         if here is None or base.folded == "parent" or base.folded in here.ad:
@@ -273,7 +276,7 @@ class Binder:
             self._active.pop()
 
     def _is_hosts(self, name: str) -> bool:
-        return self.scope(name) == HOST and ascii_fold(name) not in SCOPE_WORDS
+        return self.scope(name) == HOST and ascii_fold(name) not in WORDS
 
     def _is_open(self, node: Expr) -> bool:
         """Whether a host may have a say in the value: judged by every name within reach.
@@ -282,18 +285,29 @@ class Binder:
         """
         known = self._open.get(node)
         if known is None:
-            found, seen = self._open, outline(node)
-            if not seen.moving and not any(map(self._is_name_open, seen.names)):
-                found[node] = False
+            names = names_of(node)
+            if not is_moving(names) and not any(map(self._is_name_open, names.spelled)):
+                self._open[node] = False
                 return False
-            for part in seen.parts:
-                found[part.node] = (
-                    part.moving
-                    or any(map(self._is_name_open, part.names))
-                    or any(found[inner] for inner in part.inner)
-                )
-            known = found[node]
+            for part in (*names.parts, node):
+                if part not in self._open:
+                    self._open[part] = self._is_part_open(part)
+            known = self._open[node]
         return known
+
+    def _is_part_open(self, node: Expr) -> bool:
+        """As ``_is_open`` of an expression whose parts are known."""
+        if not isinstance(node, Attr):
+            is_open = self._open
+            return bool(traits(node) & MOVING) or any(is_open.get(part) for part in children(node))
+        # Behind any ad a scope's word leads to a whole ad.
+        if node.folded in WORDS or node.folded == CLOCK or self._is_name_open(node.name):
+            return True
+        base = node.base
+        if base is None or not _is_scope(base):
+            return base is not None and self._open.get(base, False)
+        # Where an ad defines a word, it is a name like any other.
+        return any(self._is_name_open(name) for name in names_of(base).spelled)
 
     def _is_name_open(self, name: str) -> bool:
         """Whether anything that either ad defines under a name leads to a host's attribute."""
@@ -310,7 +324,7 @@ class Binder:
         while pending:
             name = pending.pop()
             folded = ascii_fold(name)
-            if self._open_names.get(name) or folded == NOW or self._is_hosts(name):
+            if self._open_names.get(name) or folded == CLOCK or self._is_hosts(name):
                 leading.append(name)
                 continue
             if name in self._open_names:
@@ -318,12 +332,12 @@ class Binder:
             for side in (self.job, self.queue):
                 definition = side.ad.content.get(folded)
                 if isinstance(definition, Expr):
-                    found = outline(definition)
+                    found = names_of(definition)
                     self._defined_names.add(name)
-                    if found.moving:
+                    if is_moving(found):
                         leading.append(name)
-                    pending += [inner for inner in found.names if inner not in mentioned_by]
-                    for inner in found.names:
+                    pending += [inner for inner in found.spelled if inner not in mentioned_by]
+                    for inner in found.spelled:
                         mentioned_by.setdefault(inner, []).append(name)
         for name in mentioned_by:
             self._open_names.setdefault(name, False)
@@ -334,6 +348,15 @@ class Binder:
                 if not self._open_names[name]:
                     self._open_names[name] = True
                     leading.append(name)
+
+
+def _is_scope(node: Expr) -> bool:
+    """Whether a node is nothing but words for ads: ``other``, ``target.my``."""
+    while isinstance(node, Attr) and node.folded in WORDS:
+        if node.base is None:
+            return True
+        node = node.base
+    return False
 
 
 def _whole_ad(node: Attr) -> ReductionError:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.functions.registry import BOOLEAN, Trait, result_of, traits_of
 from matchmaker.classad.nodes import (
-    Attr,
     Binary,
     Call,
     Expr,
     Literal,
     Ternary,
     Unary,
-    postorder,
 )
 from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS, truth
+from matchmaker.classad.references import CLOCK, Names, names_of
+from matchmaker.classad.registry import BOOLEAN, Trait, Traits, result_of, traits_of
 from matchmaker.classad.values import UNDEFINED, is_error
 
-NOW: Final = "currenttime"
-"""An attribute that no ad needs to define, and that is no constant: the time of evaluation."""
+MOVING: Final = frozenset({Trait.VOLATILE, Trait.LOCAL, Trait.ZONE, Trait.CODE})
+"""With any of these the value of a call is no fact of the queue or the job."""
 
 
-def traits(node: Expr) -> Trait:
+def traits(node: Expr) -> Traits:
     """The traits of the function that an expression calls; none for any other expression."""
-    return traits_of(node.function, len(node.arguments)) if isinstance(node, Call) else Trait.NONE
+    return traits_of(node.function, len(node.arguments)) if isinstance(node, Call) else frozenset()
 
 
 def is_type_test(node: Expr) -> bool:
@@ -42,11 +41,13 @@ def is_volatile(node: Expr) -> bool:
     >>> is_volatile(parse_expr("x + random(2) > 1")), is_volatile(parse_expr("x + 1 > 1"))
     (True, False)
     """
-    return any(
-        Trait.VOLATILE in traits(part)
-        or (isinstance(part, Attr) and part.base is None and part.folded == NOW)
-        for part in postorder(node)
-    )
+    names = names_of(node)
+    return Trait.VOLATILE in names.traits or CLOCK in names.attributes
+
+
+def is_moving(names: Names) -> bool:
+    """Whether names or calls rest on more than attributes: the moment, the machine, whole ads."""
+    return names.whole or names.volatile or bool(names.traits & MOVING)
 
 
 def is_boolean(node: Expr) -> bool:

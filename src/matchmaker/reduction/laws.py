@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.functions.registry import UNFOLDABLE
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -27,6 +26,7 @@ from matchmaker.classad.nodes import (
     disjunction,
 )
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
+from matchmaker.classad.registry import UNFOLDABLE
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.reduction.facts import (
     is_boolean,

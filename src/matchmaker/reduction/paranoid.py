@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
+from matchmaker.classad.registry import Trait
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.reduction.atoms import outcome

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import literal
-from matchmaker.classad.functions.registry import Trait
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -36,6 +35,7 @@ from matchmaker.classad.nodes import (
     rebuild,
 )
 from matchmaker.classad.operators import truth
+from matchmaker.classad.registry import INSIDE
 from matchmaker.reduction.facts import is_volatile, traits
 from matchmaker.reduction.laws import (
     MATCH,
@@ -200,7 +200,7 @@ def _call(node: Call, demand: Demand) -> Expr:
     """``ifThenElse(c, a, b)`` is ``c ? a : b``; any other function is strict in its arguments."""
     if node.function.lower() == "ifthenelse" and len(node.arguments) == 3:
         return _ternary(Ternary(*node.arguments), demand)
-    if Trait.REFLECTIVE in traits(node):
+    if traits(node) & INSIDE:
         return node
     return _parts(node, demand)
 

@@ -37,7 +37,7 @@ Attributes: TypeAlias = Mapping[str, Any]
 ARITHMETIC: Final = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", ">>>")
 RELATIONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
 
-_UNREPEATABLE: Final = Trait.VOLATILE | Trait.LOCAL
+_UNREPEATABLE: Final = frozenset({Trait.VOLATILE, Trait.LOCAL})
 
 
 def _arities(function: Function) -> range:

@@ -15,7 +15,7 @@ from matchmaker.classad.functions import (
     types,
     versions,
 )
-from matchmaker.classad.functions.registry import FUNCTIONS, UNFOLDABLE, Function, Trait, traits_of
+from matchmaker.classad.registry import FUNCTIONS, UNFOLDABLE, Function, Trait, traits_of
 
 __all__ = [
     "FUNCTIONS",

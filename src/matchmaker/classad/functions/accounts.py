@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.functions.registry import Trait, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import Budget
+from matchmaker.classad.registry import Trait, function
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 LOOKUP: Final = 10_000
 """The steps that an account costs: a site may keep its accounts in a database behind a network."""
 
 
-@function("userHome", 1, 2, budgeted=True, traits=Trait.LOCAL)
+@function("userHome", 1, 2, budgeted=True, traits={Trait.LOCAL})
 def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None = None) -> Value:
     """userHome(user[, default]): the home folder of an account of this machine.
 
@@ -39,7 +39,7 @@ def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None 
         return fallback
 
 
-@function("userMap", 2, 4, traits=Trait.LOCAL)
+@function("userMap", 2, 4, traits={Trait.LOCAL})
 def user_map(*values: Value) -> Value:
     """userMap(map, user[, preferred[, default]]): always the default, or undefined without one.
 

@@ -10,19 +10,12 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
-from matchmaker.classad.functions.registry import NUMBER, Trait, lazy_function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import LIMITS, OutOfBoundsError
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    AdExpr,
-    Attr,
-    Expr,
-    postorder,
-    weight,
-)
-from matchmaker.classad.operators import truth
+from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr, weight
+from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.references import names_of
+from matchmaker.classad.registry import NUMBER, Trait, lazy_function
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 if TYPE_CHECKING:
@@ -46,7 +39,7 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[1] if condition else arguments[2])
 
 
-@lazy_function("eval", 1, traits=Trait.REFLECTIVE | Trait.CODE)
+@lazy_function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE})
 def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """eval(x): x as text, read as an expression and evaluated where the call stands.
 
@@ -77,7 +70,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return value
 
 
-@lazy_function("debug", 1, traits=Trait.VOLATILE)
+@lazy_function("debug", 1, traits={Trait.VOLATILE})
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """debug(x): x, of any type; undefined and error stay.
 
@@ -90,7 +83,7 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[0])
 
 
-@lazy_function("unparse", 1, traits=Trait.REFLECTIVE)
+@lazy_function("unparse", 1, traits={Trait.REFLECTIVE})
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
@@ -111,7 +104,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return text
 
 
-@lazy_function("unresolved", 1, 2, traits=Trait.REFLECTIVE)
+@lazy_function("unresolved", 1, 2, traits={Trait.REFLECTIVE})
 def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
 
@@ -150,41 +143,28 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
     found: dict[str, str] = {}
     pending, seen = [root], {root}
     while pending:
-        nodes = list(postorder(pending.pop()))
+        expression = pending.pop()
         # A name takes more than a step to tell apart from others.
-        scope.spend(3 * len(nodes))
-        inner = {node.base for node in nodes if isinstance(node, Attr)}
-        local = {name.lower() for node in nodes if isinstance(node, AdExpr) for name in node.names}
-        for node in nodes:
-            path = _path(node) if isinstance(node, Attr) and node not in inner else None
-            if not path:
+        scope.spend(3 * weight(expression))
+        names = names_of(expression)
+        for path in names.paths:
+            if path.start is not None:
                 continue
-            kept = path
-            if path[0].lower() in TARGET_SCOPES and len(path) > 1:
-                found.setdefault(f"target.{'.'.join(path[1:])}".lower(), ".".join(path[1:]))
+            if path.scope in TARGET_SCOPES:
+                inner = path.names[1:]
+                found.setdefault(f"target.{'.'.join(inner)}".lower(), ".".join(inner))
                 continue
-            if path[0].lower() in MY_SCOPES and len(path) > 1:
-                kept = path[1:]
+            kept = path.names[1:] if path.scope else path.names
             if kept[0] in ad:
                 if ad[kept[0]] not in seen:
                     seen.add(ad[kept[0]])
                     pending.append(ad[kept[0]])
-            elif kept[0].lower() not in local:
+            elif ascii_fold(kept[0]) not in names.defined:
                 found.setdefault(".".join(kept).lower(), ".".join(kept))
     return [found[key] for key in sorted(found)]
 
 
-def _path(node: Attr) -> list[str]:
-    """The names of ``a.b.c``; none where something other than a name stands at the beginning."""
-    names = [node.name]
-    base = node.base
-    while isinstance(base, Attr):
-        names.append(base.name)
-        base = base.base
-    return names[::-1] if base is None else []
-
-
-@lazy_function("evalInEachContext", 2, traits=Trait.REFLECTIVE)
+@lazy_function("evalInEachContext", 2, traits={Trait.REFLECTIVE})
 def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
@@ -202,7 +182,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _in_each(arguments[0], ads, scope)
 
 
-@lazy_function("countMatches", 2, traits=Trait.REFLECTIVE, result=NUMBER)
+@lazy_function("countMatches", 2, traits={Trait.REFLECTIVE}, result=NUMBER)
 def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, STRING, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING, function
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import (
     MAX_INT,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from matchmaker.classad.functions.registry import function
 from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.limits import Budget
+from matchmaker.classad.registry import function
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 _QUOTABLE = re.compile(r"[\s']+")

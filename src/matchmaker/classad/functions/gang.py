@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.functions.registry import BOOLEAN, Trait, function, lazy_function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import FOUR, Budget
 from matchmaker.classad.nodes import Expr, weight
+from matchmaker.classad.registry import BOOLEAN, Trait, function, lazy_function
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
 _ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
 
 
-@lazy_function("anyMatch", 2, traits=Trait.REFLECTIVE | Trait.GANG, result=BOOLEAN)
+@lazy_function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN)
 def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """anyMatch(L, x): whether x is true of any ad of the list L, which is TARGET for x.
 
@@ -38,7 +38,7 @@ def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("anyMatch", arguments, scope, decides=True)
 
 
-@lazy_function("allMatch", 2, traits=Trait.REFLECTIVE | Trait.GANG, result=BOOLEAN)
+@lazy_function("allMatch", 2, traits={Trait.GANG}, result=BOOLEAN)
 def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
 
@@ -52,7 +52,7 @@ def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("allMatch", arguments, scope, decides=False)
 
 
-@lazy_function("whichMatch", 2, traits=Trait.REFLECTIVE | Trait.GANG)
+@lazy_function("whichMatch", 2, traits={Trait.GANG})
 def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """whichMatch(L, x): the list of the ads of the list L that x is true of; undefined if none is.
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final, TypeGuard
 
 from matchmaker.classad.functions.conversions import saturated, to_real
-from matchmaker.classad.functions.registry import NUMBER, Trait, function
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.registry import NUMBER, Trait, function
 from matchmaker.classad.values import MAX_INT, MIN_INT, ErrorType, Value, wrap
 
 _A_NUMBER: Final = "a number or text that begins with one"
@@ -150,7 +150,7 @@ def _is_integer(value: Value) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-@function("random", 0, 1, traits=Trait.VOLATILE | Trait.CHANCE)
+@function("random", 0, 1, traits={Trait.VOLATILE, Trait.CHANCE})
 def random_(most: Value = 1.0) -> Value:
     """random([max]): a random number from 0 up to but not including max, of the type of max.
 

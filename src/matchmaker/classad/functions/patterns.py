@@ -15,10 +15,10 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.functions.registry import BOOLEAN, Trait, function
 from matchmaker.classad.functions.results import joined, wrong
 from matchmaker.classad.limits import LIMITS, TOO_MANY_SECONDS, Budget
 from matchmaker.classad.pcre import expanded, nesting, translated
+from matchmaker.classad.registry import BOOLEAN, Trait, function
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> 
     return None
 
 
-@function("regexp", 2, 3, budgeted=True, traits=Trait.PATTERN, result=BOOLEAN)
+@function("regexp", 2, 3, budgeted=True, traits={Trait.PATTERN}, result=BOOLEAN)
 def regexp(*values: Value, budget: Budget | None = None) -> Value:
     """regexp(p, s[, options]): whether the pattern p matches anywhere in s.
 
@@ -162,7 +162,7 @@ def regexp(*values: Value, budget: Budget | None = None) -> Value:
     return search("regexp", pattern, text, options, budget)
 
 
-@function("regexpMember", 2, 3, budgeted=True, traits=Trait.PATTERN, result=BOOLEAN)
+@function("regexpMember", 2, 3, budgeted=True, traits={Trait.PATTERN}, result=BOOLEAN)
 def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """regexpMember(p, L[, options]): whether the pattern p matches an element of the list L.
 
@@ -197,7 +197,7 @@ def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     return none
 
 
-@function("regexps", 3, 4, budgeted=True, traits=Trait.PATTERN)
+@function("regexps", 3, 4, budgeted=True, traits={Trait.PATTERN})
 def regexps(*values: Value, budget: Budget | None = None) -> Value:
     r"""regexps(p, s, substitute[, options]): the substitute, with what p matched put in.
 
@@ -212,7 +212,7 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
     return _substituted("regexps", values, "", budget)
 
 
-@function("replace", 3, 4, budgeted=True, traits=Trait.PATTERN)
+@function("replace", 3, 4, budgeted=True, traits={Trait.PATTERN})
 def replace(*values: Value, budget: Budget | None = None) -> Value:
     """replace(p, s, substitute[, options]): s with the first match of p replaced.
 
@@ -225,7 +225,7 @@ def replace(*values: Value, budget: Budget | None = None) -> Value:
     return _substituted("replace", values, "f", budget)
 
 
-@function("replaceAll", 3, 4, budgeted=True, traits=Trait.PATTERN)
+@function("replaceAll", 3, 4, budgeted=True, traits={Trait.PATTERN})
 def replace_all(*values: Value, budget: Budget | None = None) -> Value:
     """replaceAll(p, s, substitute[, options]): s with all matches of p replaced.
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from matchmaker.classad.functions.conversions import leading_number
 from matchmaker.classad.functions.patterns import search
-from matchmaker.classad.functions.registry import BOOLEAN, Trait, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.functions.strings import alike
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.registry import BOOLEAN, Trait, function
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error, wrap
 
 _DELIMITERS: Final = " ,"
@@ -271,7 +271,7 @@ def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Valu
     return not found.isdisjoint(_cut(right, delimiters, budget))
 
 
-@function("stringList_regexpMember", 2, 4, budgeted=True, traits=Trait.PATTERN)
+@function("stringList_regexpMember", 2, 4, budgeted=True, traits={Trait.PATTERN})
 def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringList_regexpMember(p, s[, delimiters[, options]]): whether p matches an element of s.
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from itertools import dropwhile
 
 from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.functions.registry import NUMBER, STRING, function
 from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.registry import NUMBER, STRING, function
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 

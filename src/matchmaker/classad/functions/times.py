@@ -20,10 +20,10 @@ from matchmaker.classad.functions.conversions import (
     to_integer,
     whole_seconds,
 )
-from matchmaker.classad.functions.registry import NUMBER, Trait, function, lazy_function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.nodes import Attr
+from matchmaker.classad.registry import NUMBER, Trait, function, lazy_function
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, type_name
 
@@ -40,7 +40,7 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0).astimezone()
 
 
-@function("time", 0, traits=Trait.VOLATILE, result=NUMBER)
+@function("time", 0, traits={Trait.VOLATILE}, result=NUMBER)
 def time() -> Value:
     """time(): the seconds since 1970 as an integer.
 
@@ -52,7 +52,7 @@ def time() -> Value:
     return int(clock.time())
 
 
-@function("currentTime", 0, traits=Trait.VOLATILE)
+@function("currentTime", 0, traits={Trait.VOLATILE})
 def current_time() -> Value:
     """currentTime(): the present as an absolute time with the local offset.
 
@@ -64,7 +64,7 @@ def current_time() -> Value:
     return _now()
 
 
-@function("timeZoneOffset", 0, traits=Trait.LOCAL)
+@function("timeZoneOffset", 0, traits={Trait.LOCAL})
 def time_zone_offset() -> Value:
     """timeZoneOffset(): how far local clocks are ahead of UTC, as a relative time.
 
@@ -76,7 +76,7 @@ def time_zone_offset() -> Value:
     return _now().utcoffset() or timedelta()
 
 
-@function("dayTime", 0, traits=Trait.VOLATILE)
+@function("dayTime", 0, traits={Trait.VOLATILE})
 def day_time() -> Value:
     """dayTime(): the time since midnight on a local clock, as a relative time.
 
@@ -103,7 +103,7 @@ def _part(
     kinds = [kind for kind, of in (("an absolute", absolute), ("a relative", relative)) if of]
     wanted = f"{' or '.join(kinds)} time"
 
-    @function(name, 1, traits=Trait.ZONE)
+    @function(name, 1, traits={Trait.ZONE})
     def part(value: Value) -> Value:
         if isinstance(value, datetime) and absolute is not None:
             try:
@@ -167,7 +167,7 @@ _PARTS: Final = 20
 """The steps of taking a time apart into an ad, or of writing one."""
 
 
-@function("splitTime", 1, budgeted=True, traits=Trait.ZONE)
+@function("splitTime", 1, budgeted=True, traits={Trait.ZONE})
 def split_time(value: Value, *, budget: Budget | None = None) -> Value:
     """splitTime(t): the parts of a time as an ad, of Type AbsoluteTime or RelativeTime.
 
@@ -222,7 +222,7 @@ def _split_relative(span: timedelta) -> Value:
 _Parts: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
 
 
-@lazy_function("formatTime", 0, 2, traits=Trait.NOW | Trait.ZONE)
+@lazy_function("formatTime", 0, 2, traits={Trait.NOW, Trait.ZONE})
 def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """formatTime([t[, format]]): a time as text, by strftime's format, by default "%c".
 
@@ -280,7 +280,7 @@ def _parts_of(ad: ClassAd, scope: Scope) -> _Parts | None:
     )  # fmt: skip
 
 
-@function("absTime", 0, 2, traits=Trait.NOW | Trait.ZONE)
+@function("absTime", 0, 2, traits={Trait.NOW, Trait.ZONE})
 def abs_time(*values: Value) -> Value:
     """absTime([x[, offset]]): x as an absolute time; without x, now.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from matchmaker.classad.functions.registry import BOOLEAN, Trait, function
+from matchmaker.classad.registry import BOOLEAN, Trait, function
 from matchmaker.classad.values import UNDEFINED, Value, is_error, type_name
 
 
-@function("isUndefined", 1, traits=Trait.TYPE_TEST, result=BOOLEAN)
+@function("isUndefined", 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
 def is_undefined(value: Value) -> Value:
     """isUndefined(x): whether x is undefined; error is not. x is of any type.
 
@@ -21,7 +21,7 @@ def is_undefined(value: Value) -> Value:
     return value is UNDEFINED
 
 
-@function("isError", 1, traits=Trait.TYPE_TEST, result=BOOLEAN)
+@function("isError", 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
 def is_error_(value: Value) -> Value:
     """isError(x): whether x is error; undefined is not. x is of any type.
 
@@ -39,7 +39,7 @@ def _test(
 ) -> Callable[[Value], Value]:
     """Enters a test; the two values of the example are one that passes and one that does not."""
 
-    @function(name, 1, traits=Trait.TYPE_TEST, result=BOOLEAN)
+    @function(name, 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
     def test(value: Value) -> Value:
         return isinstance(value, kind) and not (but is not None and isinstance(value, but))
 
@@ -63,7 +63,7 @@ is_abs_time = _test("isAbsTime", "an absolute time", '("absTime(0)", "time()")',
 is_rel_time = _test("isRelTime", "a relative time", '("relTime(90)", "90")', timedelta)
 
 
-@function("isClassAd", 1, traits=Trait.TYPE_TEST, result=BOOLEAN)
+@function("isClassAd", 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
 def is_class_ad(value: Value) -> Value:
     """isClassAd(x): whether x is an ad; undefined and error are not. x is of any type.
 

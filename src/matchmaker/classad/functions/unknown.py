@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from matchmaker.classad.cache import remembered
-from matchmaker.classad.functions.registry import FUNCTIONS
 from matchmaker.classad.likeness import closest
+from matchmaker.classad.registry import FUNCTIONS
 
 # Functions of other languages, and what serves here.
 _ELSEWHERE: Final = {

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, function
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import Budget
+from matchmaker.classad.registry import BOOLEAN, NUMBER, function
 from matchmaker.classad.values import UNDEFINED, Value
 
 _DIGITS: Final = re.compile(r"[0-9]*")

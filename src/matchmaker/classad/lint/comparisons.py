@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from matchmaker.classad.functions.registry import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.lint.fixes import text_of, whole, with_doubled, with_operator
 from matchmaker.classad.lint.kinds import (
     ANY,
@@ -21,6 +20,7 @@ from matchmaker.classad.lint.model import WARNING, Report, Site
 from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.places import Place
+from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, is_error
 

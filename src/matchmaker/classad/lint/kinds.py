@@ -14,16 +14,6 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.functions.registry import (
-    BOOLEAN,
-    FUNCTIONS,
-    NUMBER,
-    STRING,
-    UNFOLDABLE,
-    Trait,
-    result_of,
-    traits_of,
-)
 from matchmaker.classad.lint.model import Site, Unit, role_of
 from matchmaker.classad.nodes import (
     AdExpr,
@@ -40,6 +30,16 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.places import Place
+from matchmaker.classad.registry import (
+    BOOLEAN,
+    FUNCTIONS,
+    NUMBER,
+    STRING,
+    UNFOLDABLE,
+    Trait,
+    result_of,
+    traits_of,
+)
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
 
 LIST: Final = "list"
@@ -60,7 +60,7 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 # Calls that are no constants, or whose evaluation may take long.
-_NOT_FOLDED: Final = UNFOLDABLE | Trait.PATTERN
+_NOT_FOLDED: Final = UNFOLDABLE | {Trait.PATTERN}
 
 
 @attrs.frozen(slots=True)

@@ -13,9 +13,10 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.references import names_of
 from matchmaker.matching.columns.column import Column
 from matchmaker.matching.columns.contents import identity
-from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS, hides, names_in
+from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS, hides
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 _BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)
@@ -38,7 +39,7 @@ class Clusters:
 
     def __init__(self, columns: Mapping[str, Column], also: Iterable[Expr] = ()) -> None:
         self._columns = columns
-        self._also = [names_in(expression) for expression in also]
+        self._also = [names_of(expression) for expression in also]
         self._hidden = hides(columns)
         self._leads: dict[str, _Leads] = {}
 
@@ -61,8 +62,8 @@ class Clusters:
         anything = theirs.anything
         pending += theirs.names
         for names in self._also:
-            anything |= names.opaque or names.random
-            pending += names.mentioned
+            anything |= names.opaque
+            pending += names.attributes
         for name in _BEGIN:
             anything |= self._expand(job.content.get(name), pending)
         while pending and not anything:
@@ -80,9 +81,9 @@ class Clusters:
         """Adds what an attribute of the job leads to; true where that cannot be told."""
         if not isinstance(content, Expr):
             return False
-        names = names_in(content)
-        pending += names.mentioned
-        return names.opaque or names.random
+        names = names_of(content)
+        pending += names.attributes
+        return names.opaque
 
     def _lead(self, name: str) -> _Leads:
         known = self._leads.get(name)
@@ -92,10 +93,10 @@ class Clusters:
             if len(held) > MANY_EXPRESSIONS:
                 known = _Leads(frozenset(), True)
             else:
-                names = [names_in(expression) for expression in held]
+                names = [names_of(expression) for expression in held]
                 known = _Leads(
-                    frozenset().union(*(n.mentioned for n in names)),
-                    any(n.opaque or n.random for n in names),
+                    frozenset().union(*(n.attributes for n in names)),
+                    any(n.opaque for n in names),
                 )
             self._leads[name] = known
         return known

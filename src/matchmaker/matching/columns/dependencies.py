@@ -15,18 +15,10 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.functions.registry import Trait, traits_of
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    Attr,
-    Call,
-    Expr,
-    children,
-    postorder,
-    scope_of,
-)
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
+from matchmaker.classad.references import CLOCK, WORDS, Names, names_of
+from matchmaker.classad.registry import Trait
 from matchmaker.matching.columns.column import Column, Numeric
 
 
@@ -45,16 +37,9 @@ class Side(Enum):
         return Side.ROW if self is Side.JOB else Side.JOB
 
 
-SCOPES: Final = MY_SCOPES | TARGET_SCOPES
-AROUND: Final = frozenset({"parent", "root", "toplevel"})
-
-CLOCK: Final = "currenttime"
-"""A name that means the seconds since 1970 where no ad has it."""
-
-
 def hides(names: Iterable[str]) -> bool:
     """Whether an attribute is named like a scope, which it hides."""
-    return any(name in SCOPES or name in AROUND for name in names)
+    return not WORDS.isdisjoint(names)
 
 
 MANY_EXPRESSIONS: Final = 2000
@@ -73,90 +58,6 @@ class Reach:
     job: frozenset[str] = frozenset()
     opaque: bool = False
     volatile: bool = False
-
-
-@attrs.frozen(slots=True)
-class Names:
-    """The names in one expression: after MY, after TARGET, bare, and after anything else."""
-
-    my: frozenset[str]
-    target: frozenset[str]
-    bare: frozenset[str]
-    any: frozenset[str]
-    opaque: bool
-    volatile: bool
-    random: bool
-    gang: bool
-
-    @property
-    def mentioned(self) -> frozenset[str]:
-        """All the names, whatever they are said of."""
-        return self.my | self.target | self.bare | self.any
-
-
-def names_in(root: Expr) -> Names:
-    """The names in an expression, and whether it can lead to others or is left to chance.
-
-    They are noted on the node, and given up with it.
-    """
-    if root.mentions is None:
-        object.__setattr__(root, "mentions", _names_in(root))
-    return root.mentions  # type: ignore[no-any-return]
-
-
-def _names_in(root: Expr) -> Names:
-    my: set[str] = set()
-    target: set[str] = set()
-    bare: set[str] = set()
-    anywhere: set[str] = set()
-    opaque = volatile = random = gang = False
-    scopes = set()
-    mentioned = []
-    for node in postorder(root):
-        if isinstance(node, Attr):
-            scope = scope_of(node)
-            if scope in SCOPES:
-                (my if scope in MY_SCOPES else target).add(node.folded)
-                scopes.add(node.base)
-                opaque = opaque or node.folded in SCOPES | AROUND
-                volatile = volatile or node.folded == CLOCK
-            elif node.base is not None or node.absolute:
-                anywhere.add(node.folded)
-                volatile = volatile or node.folded == CLOCK
-            else:
-                mentioned.append(node)
-        elif isinstance(node, Call):
-            traits = traits_of(node.function, len(node.arguments))
-            # What these look at need not be named; a gang's ads stand for one side.
-            opaque = opaque or (Trait.REFLECTIVE in traits and Trait.GANG not in traits)
-            volatile = volatile or bool(traits & (Trait.VOLATILE | Trait.LOCAL))
-            random = random or Trait.CHANCE in traits
-            gang = gang or Trait.GANG in traits
-    for node in mentioned:
-        if node not in scopes:
-            bare.add(node.folded)
-            opaque = opaque or node.folded in SCOPES | AROUND
-            volatile = volatile or node.folded == CLOCK
-    # A scope word is one node wherever it stands, so that one used as an ad hides among the others.
-    if scopes and _stands_alone(root, scopes):
-        opaque = True
-    opaque = opaque or bool(anywhere & (SCOPES | AROUND))
-    return Names(
-        frozenset(my), frozenset(target), frozenset(bare), frozenset(anywhere),
-        opaque, volatile, random, gang,
-    )  # fmt: skip
-
-
-def _stands_alone(root: Expr, scopes: set[Expr | None]) -> bool:
-    """Whether MY or TARGET is a value somewhere, and not only said before a name."""
-    if root in scopes:
-        return True
-    return any(
-        child in scopes
-        for node in postorder(root)
-        if not isinstance(node, Attr)
-        for child in children(node)
-    )
 
 
 class Reaches:
@@ -213,14 +114,14 @@ class Reaches:
         self, node: Expr, side: Side, path: dict[tuple[Side, str], int], wide: bool = False
     ) -> Reach:
         """As ``of``; `wide` where it is not known which ad stands on which side."""
-        names = names_in(node)
-        if names.opaque or names.random or (self._clock and CLOCK in names.mentioned):
+        names = names_of(node)
+        if names.opaque or (self._clock and CLOCK in names.attributes):
             return Reach(opaque=True, volatile=True)
         reached = Reach(volatile=names.volatile)
-        wide = wide or names.gang
+        wide = wide or Trait.GANG in names.traits
         edges = self._edges(names, side)
         if wide:
-            edges = {(one, name) for name in names.mentioned for one in Side}
+            edges = {(one, name) for name in names.attributes for one in Side}
         for edge in edges:
             reached = _joined(reached, self._attribute(edge, path, wide))
             if reached.opaque:
@@ -230,7 +131,7 @@ class Reaches:
     def _edges(self, names: Names, side: Side) -> set[tuple[Side, str]]:
         edges = {(side, name) for name in names.my}
         edges |= {(side.other, name) for name in names.target}
-        edges |= {(one, name) for name in names.any for one in Side}
+        edges |= {(one, name) for name in names.behind for one in Side}
         for name in names.bare:
             if side is Side.JOB:
                 edges.add((Side.JOB if name in self._job.content else Side.ROW, name))

@@ -10,7 +10,8 @@ import numpy as np
 
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
-from matchmaker.matching.columns.dependencies import AROUND, CLOCK, SCOPES, Side
+from matchmaker.classad.references import CLOCK, WORDS
+from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import stopped
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.report import counted
@@ -96,7 +97,7 @@ def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
     pending, seen = [clause], {clause}
     while pending and len(seen) <= MOST_FOLLOWED:
         for node in postorder(pending.pop()):
-            if not isinstance(node, Attr) or node.folded in SCOPES | AROUND | {CLOCK}:
+            if not isinstance(node, Attr) or node.folded in WORDS | {CLOCK}:
                 continue
             holder = counts.evaluator.reaches.holder(node, Side.JOB)
             content = counts.job.content.get(node.folded)

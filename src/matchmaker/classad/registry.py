@@ -13,27 +13,23 @@ result. Reduction, the columns of a pool, the linter and the strategies for test
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Flag, auto
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
 from matchmaker.classad.values import Value
 
-if TYPE_CHECKING:
-    from matchmaker.classad.nodes import Expr
-    from matchmaker.classad.state import Scope
-
-    LazyFunction = Callable[[tuple[Expr, ...], Scope], Value]
+LazyFunction: TypeAlias = Callable[[tuple[Any, ...], Any], Value]
+"""Takes the expressions of its arguments, and the ``Scope`` to evaluate them in."""
 
 _F = TypeVar("_F", bound=Callable[..., Value])
 
 
-class Trait(Flag):
+class Trait(Enum):
     """What a function rests on beside the values of its arguments."""
 
-    NONE = 0
     VOLATILE = auto()
     """Equal calls may differ, or each has an effect: never folded, repeated or merged."""
     CHANCE = auto()
@@ -45,7 +41,7 @@ class Trait(Flag):
     ZONE = auto()
     """May use the time zone of the evaluating machine."""
     REFLECTIVE = auto()
-    """Looks at expressions or whole ads: its arguments must not be rewritten."""
+    """Looks at expressions or whole ads."""
     CODE = auto()
     """Evaluates text, which may name any attribute."""
     GANG = auto()
@@ -55,8 +51,17 @@ class Trait(Flag):
     PATTERN = auto()
     """Takes a regular expression as first argument."""
 
+    # Traits are parts of sets everywhere; the hash of an enumeration is made in Python.
+    __hash__ = object.__hash__
 
-UNFOLDABLE: Final = Trait.VOLATILE | Trait.LOCAL | Trait.ZONE | Trait.REFLECTIVE
+
+Traits: TypeAlias = frozenset[Trait]
+
+
+INSIDE: Final[Traits] = frozenset({Trait.REFLECTIVE, Trait.GANG})
+"""With any of these the arguments of a call must not be rewritten."""
+
+UNFOLDABLE: Final[Traits] = INSIDE | {Trait.VOLATILE, Trait.LOCAL, Trait.ZONE}
 """With any of these a call is no constant, even if its arguments are constants."""
 
 BOOLEAN: Final = "boolean"
@@ -78,7 +83,7 @@ class Function:
     call: Callable[..., Value]
     lazy: bool
     budgeted: bool = False
-    traits: Trait = Trait.NONE
+    traits: Traits = frozenset()
     result: str = ""
 
     def accepts(self, count: int) -> bool:
@@ -98,17 +103,17 @@ class Function:
 FUNCTIONS: Final[dict[str, Function]] = {}
 
 
-def traits_of(name: str, count: int) -> Trait:
+def traits_of(name: str, count: int) -> Traits:
     """The traits of a call with a number of arguments; none for an unknown function.
 
-    >>> traits_of("Random", 1), traits_of("absTime", 0) & Trait.VOLATILE, traits_of("size", 1)
-    (<Trait.VOLATILE|CHANCE: 3>, <Trait.VOLATILE: 1>, <Trait.NONE: 0>)
+    >>> Trait.VOLATILE in traits_of("absTime", 0), Trait.VOLATILE in traits_of("absTime", 1)
+    (True, False)
     """
     known = FUNCTIONS.get(name.lower())
     if known is None:
-        return Trait.NONE
+        return frozenset()
     now = not count and Trait.NOW in known.traits
-    return known.traits | Trait.VOLATILE if now else known.traits
+    return known.traits | {Trait.VOLATILE} if now else known.traits
 
 
 def result_of(name: str) -> str:
@@ -127,14 +132,15 @@ def function(
     most: int | None = -1,
     *,
     budgeted: bool = False,
-    traits: Trait = Trait.NONE,
+    traits: Iterable[Trait] = (),
     result: str = "",
 ) -> Callable[[_F], _F]:
     """Enters a strict function of `least` to `most` arguments (None: any number; else `least`)."""
+    most = least if most == -1 else most
 
     def enter(call: _F) -> _F:
         FUNCTIONS[name.lower()] = Function(
-            name, least, least if most == -1 else most, call, False, budgeted, traits, result
+            name, least, most, call, False, budgeted, frozenset(traits), result
         )
         return call
 
@@ -146,14 +152,15 @@ def lazy_function(
     least: int,
     most: int | None = -1,
     *,
-    traits: Trait = Trait.NONE,
+    traits: Iterable[Trait] = (),
     result: str = "",
 ) -> Callable[[LazyFunction], LazyFunction]:
     """Enters a function that receives its arguments unevaluated, and their scope."""
+    most = least if most == -1 else most
 
     def enter(call: LazyFunction) -> LazyFunction:
         FUNCTIONS[name.lower()] = Function(
-            name, least, least if most == -1 else most, call, True, False, traits, result
+            name, least, most, call, True, False, frozenset(traits), result
         )
         return call
 
