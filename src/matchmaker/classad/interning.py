@@ -30,7 +30,13 @@ class Interned(type):
     def __call__(cls, *fields: Any) -> Any:
         """The node of these fields."""
         # Constants stand alone in a node. Other fields are nodes and texts, only like themselves.
-        key = (cls, *fields) if len(fields) > 1 else (cls, *map(_key, fields))
+        key: tuple[Any, ...]
+        if len(fields) > 1:
+            key = (cls, *fields)
+        elif (kind := type(fields[0])) in _PLAIN:
+            key = (cls, kind, fields[0])
+        else:
+            key = (cls, _key(fields[0]))
         reference = _table.get(key)
         if reference is not None:
             node = reference()
@@ -64,10 +70,7 @@ def _remove(reference: _Reference) -> None:
 
 def _key(field: Any) -> Any:
     """A hashable stand-in for a constant, telling 1 from 1.0 from true."""
-    kind = type(field)
-    if kind in _PLAIN:
-        return kind, field
-    kind = next((each for each in INEXACT if isinstance(field, each)), kind)
+    kind = next((each for each in INEXACT if isinstance(field, each)), type(field))
     return kind, identity(field)
 
 

@@ -157,10 +157,22 @@ class Binary(Expr):
     left: Expr
     right: Expr
 
-    def __attrs_post_init__(self) -> None:
-        left = self.left.depth + (type(self.left) is not Binary)
-        right = self.right.depth + 1
-        object.__setattr__(self, "depth", max(right, left))
+    # Most nodes that are made are these: attrs would look up each field by its name.
+    def __init__(self, operator: str, left: Expr, right: Expr) -> None:
+        depth, other = left.depth + (type(left) is not Binary), right.depth + 1
+        _depth(self, depth if depth > other else other)  # noqa: FURB136 - max() takes longer
+        _run(self, None)
+        _uses(self, 0)
+        _weight(self, 0)
+        _mentions(self, None)
+        _operator(self, operator)
+        _left(self, left)
+        _right(self, right)
+
+
+_depth, _run, _uses, _weight, _mentions, _operator, _left, _right = (
+    getattr(Binary, field.name).__set__ for field in attrs.fields(Binary)
+)
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
@@ -205,10 +217,14 @@ class ListExpr(Expr):
     constants: list[Value] | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "depth", _over(*self.items))
-        values = [item.value for item in self.items if isinstance(item, Literal)]
-        if len(values) == len(self.items) <= _SHORT:
-            object.__setattr__(self, "constants", values)
+        items = self.items
+        if len(items) <= _SHORT:
+            values = [item.value for item in items if type(item) is Literal]
+            if len(values) == len(items):
+                object.__setattr__(self, "constants", values)
+                object.__setattr__(self, "depth", 1 + bool(values))
+                return
+        object.__setattr__(self, "depth", _over(*items))
 
 
 @attrs.frozen(slots=True, eq=False, repr=False, str=False)
