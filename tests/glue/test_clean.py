@@ -12,7 +12,6 @@ from matchmaker.glue.clean.rules import (
     ALWAYS,
     DEFAULT_RULES,
     UNLIMITED,
-    Finding,
     check_rules,
     clean_text,
 )
@@ -25,9 +24,9 @@ from matchmaker.glue.schema import attributes
 def clean(
     name: str, text: str, rules: frozenset[str] = DEFAULT_RULES
 ) -> tuple[str | None, list[str]]:
-    found: list[Finding] = []
+    found: list[Issue] = []
     meant = clean_text(name, text, rules, found.append)
-    assert all(finding.raw == text and finding.name == name for finding in found)
+    assert all(finding.raw == text and finding.attribute == name for finding in found)
     return meant, [finding.rule.removeprefix("clean.") for finding in found]
 
 

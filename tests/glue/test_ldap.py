@@ -51,7 +51,7 @@ def test_a_sound_answer_of_this_server_is_read() -> None:
         (lambda peer, n: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "not of LDAP"),
         (lambda peer, n: peer.sendall(message(n, ber(0x64, b"\x30" * 2000))), "LDAP search"),
         (lambda peer, n: peer.sendall(queue(n + 1) + done(n + 1)), "no request of ours"),
-        (lambda peer, n: peer.sendall(overrun(n) + done(n)), "longer than what holds it"),
+        (lambda peer, n: peer.sendall(overrun(n) + done(n)), "longer than its room"),
         (lambda peer, n: peer.sendall(message(n, ber(0x61, ber(0x0A, b"\0")))), "another kind"),
         (lambda peer, n: peer.sendall(ends_session()), "ends the session"),
         (lambda peer, n: peer.sendall(done(n, code=80)), "other"),

@@ -82,7 +82,7 @@ PAGED = done(5, cookie=b"more")
 def test_no_value_goes_beyond_what_holds_it(sent: bytes, place: int) -> None:
     longer = bytearray(sent)
     longer[place] += 1
-    with pytest.raises(MessageError, match="longer than what holds it"):
+    with pytest.raises(MessageError, match="longer than its room"):
         answer(bytes(longer), 5)
 
 

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Final
 
-import attrs
-
 from matchmaker.batch.inventory import node_name
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.terms import names_of, values_of
 from matchmaker.classad import ClassAd
+from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import UNDEFINED, Value
@@ -31,19 +30,11 @@ MOST_NAMES: Final = 5
 MOST_SHOWN: Final = 60
 
 
-@attrs.frozen(slots=True)
-class Finding:
-    """What is wrong with a rule of a mapping."""
-
-    attribute: str
-    message: str
-
-
 def check(
     mapping: Mapping,
     inventory: Iterable[ClassAd] = (),
     is_host: Callable[[str], bool] | None = None,
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """What is wrong with a mapping, attribute by attribute.
 
     ``is_host`` tells whether hosts have an attribute of a name; no requirement can be told by a
@@ -54,13 +45,15 @@ def check(
     'n1 has no such attribute'
     """
     nodes = list(inventory)
-    found: list[Finding] = []
+    found: list[Diagnostic] = []
     used: dict[str, str] = {}
     for rule in mapping.rules.values():
         messages = list(_alone(rule, is_host, used))
         if nodes and rule.kind not in ("name", "python", "shell"):
             messages += _against(rule, mapping, nodes)
-        found += [Finding(rule.attribute, message) for message in messages]
+        found += [
+            Diagnostic("mapping.rule", message, attribute=rule.attribute) for message in messages
+        ]
     return found
 
 

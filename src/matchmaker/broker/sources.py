@@ -10,6 +10,7 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
+from matchmaker.glue.issues import issue as made
 from matchmaker.glue.snapshot import joined
 
 NAMES: Final = ("CEid", "GlueCEUniqueID", "id", "Name")
@@ -86,7 +87,7 @@ def merged(
     for (source, _), (name, ad) in zip(found, named(ad for _, ad in found), strict=True):
         if name in kept:
             said = "a queue of this name came before; this one is left out"
-            issues.append((source, Issue("source.duplicate", said, raw=name)))
+            issues.append((source, made("source.duplicate", said, raw=name)))
         else:
             kept[name] = Queue(name, ad, source)
     return Queues(tuple(kept.values()), tuple(issues), records)

@@ -1,7 +1,6 @@
-"""What was wrong with the data, and where: one `Issue` for each finding.
+"""The faults of a description of a grid: how bad each rule's are, and what keeps and counts them.
 
-The LDIF reader, the cleaning rules and the resolving of links all report here. What the rules are
-is in `ldif`, `clean` and `snapshot`; this module only says what a finding looks like.
+Readers, cleaning rules and links report a `Diagnostic` each; the rules themselves are with them.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 import attrs
+
+from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
 
 ERRORS: Final = frozenset(
     f"{kind}.{name}"
@@ -37,58 +38,27 @@ NOTES: Final = frozenset(
 LEVELS: Final = {"E": "error", "W": "warning", "I": "note"}
 
 
-@attrs.frozen(slots=True)
-class Issue:
-    """One value, line or link that was mended, dropped or doubted.
+Issue: TypeAlias = Diagnostic
+"""A value, line or link that was mended, dropped or doubted."""
 
-    Attributes:
-        rule: the id of the rule, such as ``ldif.no-colon`` or ``clean.default-number``.
-        message: what was found and what was done, in one sentence.
-        line: the first line of the entry or of the bad line, from 1; 0 where there are no lines.
-        dn: the name of the entry, empty where it is not known.
-        attribute: the attribute's name, empty where the finding is on a whole line or entry.
-        raw: the text as it was published, cut where it is long.
-        count: how many findings it stands for; more than one where those beyond a limit were only
-            counted.
 
-    >>> print(Issue("clean.default-number", "a default", 7, "o=grid", "Jobs", "444444"))
-    line 7: clean.default-number: a default: Jobs='444444' in o=grid
+def issue(
+    rule: str,
+    message: str,
+    line: int = 0,
+    dn: str = "",
+    *,
+    attribute: str = "",
+    raw: str = "",
+    count: int = 1,
+) -> Issue:
+    """The issue of a rule, with the severity that `ERRORS` and `NOTES` give it.
+
+    >>> issue("link.dangling", "the key leads nowhere").level
+    'E'
     """
-
-    rule: str
-    message: str
-    line: int = 0
-    dn: str = ""
-    attribute: str = ""
-    raw: str = ""
-    count: int = 1
-
-    @property
-    def level(self) -> str:
-        """E, W or I: an error, a warning or a note, as glue-validator codes them.
-
-        >>> Issue("link.dangling", "the key leads nowhere").level
-        'E'
-        """
-        return "E" if self.rule in ERRORS else "I" if self.rule in NOTES else "W"
-
-    @property
-    def partial(self) -> bool:
-        """Whether it says that the source was not read to its end, and what came before stands.
-
-        >>> Issue("ldap.partial", "the answer is not whole").partial
-        True
-        """
-        return self.rule.endswith(".partial")
-
-    def __str__(self) -> str:
-        where = f"line {self.line}: " if self.line else ""
-        text = f"{where}{self.rule}: {self.message}"
-        if self.attribute:
-            text += f": {self.attribute}={self.raw!r}"
-        elif self.raw:
-            text += f": {self.raw!r}"
-        return f"{text} in {self.dn}" if self.dn else text
+    severity = ERROR if rule in ERRORS else NOTE if rule in NOTES else WARNING
+    return Issue(rule, message, line, dn, attribute, raw, count, severity)
 
 
 Report: TypeAlias = Callable[[Issue], None]
@@ -112,7 +82,7 @@ class Issues:
 
     >>> issues = Issues()
     >>> for line in range(KEPT_ISSUES + 2):
-    ...     issues.report(Issue("ldif.no-colon", "no colon, skipped", line))
+    ...     issues.report(issue("ldif.no-colon", "no colon, skipped", line))
     >>> len(issues.all()), print(issues.all()[-1])
     ldif.no-colon: 2 more of this rule, which were only counted
     (10001, None)
@@ -122,13 +92,13 @@ class Issues:
     beyond: Counter[str] = attrs.Factory(Counter)
     _counted: Counter[str] = attrs.Factory(Counter)
 
-    def report(self, issue: Issue) -> None:
+    def report(self, found: Issue) -> None:
         """Takes one issue."""
-        self._counted[issue.rule] += 1
-        if self._counted[issue.rule] > KEPT_ISSUES:
-            self.beyond[issue.rule] += issue.count
+        self._counted[found.rule] += 1
+        if self._counted[found.rule] > KEPT_ISSUES:
+            self.beyond[found.rule] += found.count
         else:
-            self.kept.append(issue)
+            self.kept.append(found)
 
     def partial(self) -> bool:
         """Whether one says that the source was not read to its end."""
@@ -137,7 +107,7 @@ class Issues:
     def all(self) -> tuple[Issue, ...]:
         """What was kept, and for each rule that went beyond the limit an issue with the number."""
         said = "more of this rule, which were only counted"
-        more = (Issue(rule, f"{n} {said}", count=n) for rule, n in sorted(self.beyond.items()))
+        more = (issue(rule, f"{n} {said}", count=n) for rule, n in sorted(self.beyond.items()))
         return (*self.kept, *more)
 
 
@@ -153,7 +123,7 @@ def excerpt(text: str, length: int = RAW_LIMIT) -> str:
 def total(issues: Iterable[Issue]) -> int:
     """How many findings there are, with those that were only counted.
 
-    >>> total([Issue("clean.case", "x"), Issue("clean.case", "7 more", count=7)])
+    >>> total([issue("clean.case", "x"), issue("clean.case", "7 more", count=7)])
     8
     """
     return sum(issue.count for issue in issues)
@@ -162,7 +132,7 @@ def total(issues: Iterable[Issue]) -> int:
 def tally(issues: Iterable[Issue]) -> list[tuple[str, str, int]]:
     """The level, the rule and the number of issues of each rule: errors first, then by number.
 
-    >>> tally([Issue("clean.case", "x"), Issue("link.no-id", "x"), Issue("clean.case", "y")])
+    >>> tally([issue("clean.case", "x"), issue("link.no-id", "x"), issue("clean.case", "y")])
     [('E', 'link.no-id', 1), ('I', 'clean.case', 2)]
     """
     counted: Counter[tuple[str, str]] = Counter()

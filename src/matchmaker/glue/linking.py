@@ -14,7 +14,7 @@ from typing import TypeVar
 import attrs
 
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.records import Values, texts
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
@@ -215,7 +215,7 @@ def dangling(record: Record, key: str) -> Issue:
 
 def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
     """An issue about a record as a whole."""
-    return Issue(rule, message, record.entry.line, record.entry.dn, raw=excerpt(raw))
+    return issue(rule, message, record.entry.line, record.entry.dn, raw=excerpt(raw))
 
 
 def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:

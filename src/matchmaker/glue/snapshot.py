@@ -27,7 +27,7 @@ from matchmaker.glue.admission import (
 from matchmaker.glue.clean.rules import DEFAULT_RULES, check_rules
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.linking import Record, finding, normal_name, rdns
 from matchmaker.glue.records import ComputingElement, GlueRecords
 from matchmaker.glue.v1 import link as glue13
@@ -75,7 +75,7 @@ def build(
         came = seen.get(name) if name else None
         if came is not None:
             said = "an entry of this name came before, skipped"
-            report(Issue("link.duplicate", said, entry.line, entry.dn))
+            report(issue("link.duplicate", said, entry.line, entry.dn))
             if kind not in HOLDERS or kind != came[0]:
                 continue
         record = _record(entry, kind, report, rules, now)
@@ -167,7 +167,7 @@ def _agreed(
             yield ce
             continue
         said = "GLUE 1.3 and 2.0 differ in its rules of access; what only one admits is refused"
-        report(Issue("access.conflict", said, raw=excerpt(ce.id)))
+        report(issue("access.conflict", said, raw=excerpt(ce.id)))
         yield restricted(ce, theirs)
 
 
@@ -186,7 +186,7 @@ def _both(old: Sequence[_T], new: Sequence[_T], report: Report | None = None) ->
         said = "a record of this id came before; this one is left out"
         for record in new:
             if record.id.lower() in known:
-                report(Issue("source.duplicate", said, raw=record.id))
+                report(issue("source.duplicate", said, raw=record.id))
     return (*old, *added)
 
 

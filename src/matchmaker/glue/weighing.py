@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from matchmaker.glue.access import RULES
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
 
 LIMIT: Final = 1_000_000, 100
@@ -44,7 +44,7 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
         dropped.add(place)
         ce = snapshot.computing_elements[place]
         said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
-        report(Issue("link.too-many", said, raw=excerpt(ce.id)))
+        report(issue("link.too-many", said, raw=excerpt(ce.id)))
     kept = (ce for place, ce in enumerate(snapshot.computing_elements) if place not in dropped)
     return attrs.evolve(snapshot, computing_elements=tuple(kept))
 

@@ -8,16 +8,15 @@ raw value. Rules on one text are in `clean_texts`, rules on the values of one en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import datetime
-from typing import Final, TypeAlias
-
-import attrs
+from typing import Final
 
 from matchmaker.classad import Value
 from matchmaker.classad.cache import remembered
 from matchmaker.glue.clean.entries import ENTRY_RULES, Case, EntryRule
 from matchmaker.glue.clean.texts import TEXT_RULES, UNLIMITED, TextRule
+from matchmaker.glue.issues import Report, issue
 
 __all__ = ["ALL_RULES", "DEFAULT_RULES", "UNLIMITED", "check_rules", "clean_entry", "clean_text"]
 
@@ -25,19 +24,6 @@ ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES))
 ALWAYS: Final = frozenset({"clean.access-rule"})
 """Rules that cannot be switched off: no rule of access fails open."""
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
-
-
-@attrs.frozen(slots=True)
-class Finding:
-    """What a rule found in one attribute of one entry; the entry's place is added by the caller."""
-
-    rule: str
-    message: str
-    name: str
-    raw: str
-
-
-Say: TypeAlias = Callable[[Finding], None]
 
 
 def check_rules(rules: frozenset[str]) -> None:
@@ -52,7 +38,7 @@ def check_rules(rules: frozenset[str]) -> None:
         raise ValueError(f"no cleaning rule is called {unknown!r}")
 
 
-def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | None:
+def clean_text(name: str, text: str, rules: frozenset[str], say: Report) -> str | None:
     """One text after the rules that are on; None for "not known".
 
     >>> found = []
@@ -67,7 +53,7 @@ def clean_text(name: str, text: str, rules: frozenset[str], say: Say) -> str | N
             before = meant
             meant = rule.apply(name, before)
             if meant != before:
-                say(Finding(rule.id, rule.message, name, text))
+                say(issue(rule.id, rule.message, attribute=name, raw=text))
     return meant
 
 
@@ -82,7 +68,7 @@ def clean_entry(
     raw: Mapping[str, tuple[str, ...]],
     rules: frozenset[str],
     now: datetime,
-    say: Say,
+    say: Report,
 ) -> None:
     """Apply to the values of an entry, in place, the entry rules that are on."""
     for rule in ENTRY_RULES:
@@ -91,6 +77,6 @@ def clean_entry(
 
         def tell(name: str, text: str, more: str, rule: EntryRule = rule) -> None:
             message = f"{rule.message}: {more}" if more else rule.message
-            say(Finding(rule.id, message, name, text))
+            say(issue(rule.id, message, attribute=name, raw=text))
 
         rule.apply(Case(values, raw, now, tell))

@@ -13,14 +13,16 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+import attrs
+
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.footprint import size_of
 from matchmaker.classad.values import MAX_INT
-from matchmaker.glue.clean.rules import DEFAULT_RULES, Finding, clean_entry, clean_text
+from matchmaker.glue.clean.rules import DEFAULT_RULES, clean_entry, clean_text
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.schema import Attribute, attribute
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -117,11 +119,10 @@ def values(
     """
     found = Facts()
 
-    def say(finding: Finding) -> None:
-        name, raw = finding.name, excerpt(finding.raw)
-        issue = Issue(finding.rule, finding.message, entry.line, entry.dn, name, raw)
-        found.cleaned.setdefault(name, issue)
-        report(issue)
+    def say(finding: Issue) -> None:
+        placed = attrs.evolve(finding, line=entry.line, dn=entry.dn, raw=excerpt(finding.raw))
+        found.cleaned.setdefault(finding.attribute, placed)
+        report(placed)
 
     for spelling, texts in entry.attributes.values_by_name.items():
         known = attribute(spelling)
@@ -138,13 +139,14 @@ def values(
         elif kept:
             if len(kept) > 1 and known is not None:
                 said = "has one value by the schema; the first was taken"
-                say(Finding("typed.several", said, name, "; ".join(texts)))
+                raw = "; ".join(texts)
+                say(issue("typed.several", said, attribute=name, raw=raw))
             found[name] = kept[0] if known is not None or len(kept) == 1 else kept
     clean_entry(found, entry.attributes, rules, now or datetime.now(UTC), say)
     return found
 
 
-_Meaning: TypeAlias = "tuple[Value | None, tuple[Finding, ...]]"
+_Meaning: TypeAlias = "tuple[Value | None, tuple[Issue, ...]]"
 
 # The same few texts fill a dump: versions, statuses, zeros, tags of software.
 _meanings: Final[Cache[tuple[str, str, frozenset[str]], _Meaning]] = Cache(
@@ -169,13 +171,13 @@ def _found(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
     name = spelling if known is None else known.name
     if not (text := raw.strip()) and name not in RULES_OF_ACCESS:
         return None, ()
-    findings: list[Finding] = []
+    findings: list[Issue] = []
     cleaned = clean_text(name, text, rules, findings.append)
     value = UNDEFINED if cleaned is None else typed(known, cleaned)
     if value is None:
         what = "string" if known is None else known.classad
         said = f"not of type {what}, taken as undefined"
-        findings.append(Finding("typed.mismatch", said, name, raw))
+        findings.append(issue("typed.mismatch", said, attribute=name, raw=raw))
         value = UNDEFINED
     return value, tuple(findings)
 

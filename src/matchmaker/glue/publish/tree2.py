@@ -17,7 +17,7 @@ import attrs
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import (
     applications,
@@ -64,7 +64,7 @@ def entries20(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterat
         # Queues have endpoints in common.
         elif known != entry and _ENDPOINT not in entry.attributes["objectClass"]:
             said = "an entry of this name came before; this one is left out"
-            report(Issue("publish.duplicate", said, dn=entry.dn))
+            report(issue("publish.duplicate", said, dn=entry.dn))
 
 
 def _all(snapshot: GlueRecords, writer: Writer, base: str) -> Iterator[Entry]:

@@ -13,7 +13,7 @@ from unicodedata import category, normalize
 
 import attrs
 
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.linking import key_values
 from matchmaker.glue.records import (
     Cluster,
@@ -125,10 +125,10 @@ class _Check:
             ident = ident_of(record).strip()
             if why := self.wrong(ident):
                 said = f"{why}: this {kind} is left out"
-                self.report(Issue("publish.id", said, raw=excerpt(ident)))
+                self.report(issue("publish.id", said, raw=excerpt(ident)))
             elif key(ident) in seen:
                 said = f"this {kind} has the id of another but for case and space; it is left out"
-                self.report(Issue("publish.duplicate", said, raw=excerpt(ident)))
+                self.report(issue("publish.duplicate", said, raw=excerpt(ident)))
             else:
                 seen.add(key(ident))
                 same = ident == ident_of(record)
@@ -140,7 +140,7 @@ class _Check:
             f"no site is told for this {kind}, by --site or its ad; it is published apart,"
             f" as {NOWHERE!r}"
         )
-        self.report(Issue("publish.no-site", said, raw=excerpt(ident)))
+        self.report(issue("publish.no-site", said, raw=excerpt(ident)))
 
     def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], Cluster]:
         """The clusters by what queues see of them, those too that only a queue knows.
@@ -163,7 +163,7 @@ class _Check:
                 continue
             if why := self.wrong(ident):
                 said = f"{why}: this cluster is left out"
-                self.report(Issue("publish.id", said, raw=excerpt(ident)))
+                self.report(issue("publish.id", said, raw=excerpt(ident)))
                 continue
             if self.version == "1.3" and key(ident) in names:
                 ident += f"/{queue_name(queues[place].id) if place in queues else len(found)}"

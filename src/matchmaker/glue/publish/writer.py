@@ -18,7 +18,7 @@ from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.access import RULES
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
 
@@ -112,7 +112,7 @@ class Writer:
         kept = {name: texts for name, texts in pairs.items() if name.lower() in room}
         for name in pairs.keys() - kept.keys():
             said = f"an entry of class {kind} has no room for it, left out"
-            self.report(Issue("publish.class", said, dn=dn, attribute=name))
+            self.report(issue("publish.class", said, dn=dn, attribute=name))
         found = [("objectClass", n) for n in named if n != "Mds" or kind == "Mds"]
         found += [(name, text) for name, texts in kept.items() for text in texts]
         return Entry(dn, Attributes(found))
@@ -127,7 +127,7 @@ class Writer:
             said = "whom it admits is not known: published without a rule, to admit nobody"
         else:
             return
-        self.report(Issue("publish.access", said, dn=dn, attribute=RULES))
+        self.report(issue("publish.access", said, dn=dn, attribute=RULES))
 
     def _complete(self, kind: str, pairs: dict[str, list[str]]) -> None:
         """What the schema wants and nobody has told: the schema's word for "not known"."""
@@ -150,7 +150,7 @@ class Writer:
             elif item is not UNDEFINED and item != "":
                 said = "no value of the schema's type, left out"
                 self.report(
-                    Issue("publish.value", said, dn=dn, attribute=name, raw=excerpt(str(item)))
+                    issue("publish.value", said, dn=dn, attribute=name, raw=excerpt(str(item)))
                 )
         found = list(texts.values())
         return found if known is not None and known.multi else found[:1]

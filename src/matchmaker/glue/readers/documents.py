@@ -18,7 +18,7 @@ import attrs
 from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.admission import HOLDERS
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.schema import ObjectClass, ancestry, attributes, classes
@@ -130,7 +130,7 @@ def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Ite
         if not walker.found:
             raise ValueError(f"not a GLUE 2.0 document: {error}") from None
         said = f"the document breaks off: {error}"
-        report(Issue("document.partial", said, getattr(error, "lineno", 0)))
+        report(issue("document.partial", said, getattr(error, "lineno", 0)))
     if walker.cut:
         report(_too_many())
     yield from _entries(walker.found, _Room(size), report)
@@ -270,7 +270,7 @@ def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int
 
 
 def _too_many() -> Issue:
-    return Issue("document.partial", f"more than {OBJECTS_LIMIT} objects, the rest is skipped")
+    return issue("document.partial", f"more than {OBJECTS_LIMIT} objects, the rest is skipped")
 
 
 def _items(value: Any) -> list[Any]:
@@ -330,9 +330,9 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
         yield Entry(dn, Attributes(pairs), made.line, made.damaged)
     if room.left < 0:
         said = f"ids within ids and links take more than {room.all} characters, the rest is skipped"
-        report(Issue("document.partial", said))
+        report(issue("document.partial", said))
     if not known:
-        report(Issue("document.empty", "the document holds no object of GLUE 2.0"))
+        report(issue("document.empty", "the document holds no object of GLUE 2.0"))
 
 
 def _keys(known: Iterable[_Object], room: _Room) -> dict[int, list[Field]]:

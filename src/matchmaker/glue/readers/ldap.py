@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.readers.ldap_connection import Wire, connect
 from matchmaker.glue.readers.ldap_messages import (
@@ -203,12 +203,12 @@ def search(
         except ConnectionError as error:
             failures.append(str(error))
             if one.count:
-                report(Issue("ldap.partial", f"the answer is not whole: {error}"))
+                report(issue("ldap.partial", f"the answer is not whole: {error}"))
                 if number == len(found):
                     return
         else:
             for failure in failures:
-                report(Issue("ldap.failover", f"another server was asked: {failure}"))
+                report(issue("ldap.failover", f"another server was asked: {failure}"))
             return
     raise ConnectionError("; ".join(failures))
 
@@ -349,11 +349,11 @@ class _Search:
             else:
                 self.elsewhere += 1
                 text = "a part is elsewhere, referrals are not followed"
-                self.report(Issue("ldap.referral", text, raw=said.urls))
+                self.report(issue("ldap.referral", text, raw=said.urls))
         return said
 
     def _partial(self, said: str) -> None:
-        self.report(Issue("ldap.partial", said))
+        self.report(issue("ldap.partial", said))
 
 
 def _refusal(end: End) -> str:
@@ -370,18 +370,18 @@ def _entry(found: Found, report: Report, limit: int) -> Entry:
     dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
     if len(found.dn) > limit:
         said = f"an entry whose name has {len(found.dn)} bytes; at most {limit} are read"
-        report(Issue("ldap.value-limit", said, raw=excerpt(dn)))
+        report(issue("ldap.value-limit", said, raw=excerpt(dn)))
         dn = ""
     pairs: list[tuple[str, str]] = []
     for name, values in found.attributes:
         for value in values:
             if len(pairs) == VALUES_LIMIT:
                 said = f"an entry of more than {VALUES_LIMIT} values; the others are not read"
-                report(Issue("ldap.value-limit", said, dn=dn))
+                report(issue("ldap.value-limit", said, dn=dn))
                 return Entry(dn, Attributes(pairs), damaged=True)
             if len(value) > limit:
                 said = f"a value of {len(value)} bytes, skipped; at most {limit} are read"
-                report(Issue("ldap.value-limit", said, dn=dn, attribute=name))
+                report(issue("ldap.value-limit", said, dn=dn, attribute=name))
                 if decides_access(name):
                     pairs.append((name, ""))
                 continue
@@ -390,7 +390,7 @@ def _entry(found: Found, report: Report, limit: int) -> Entry:
             except UnicodeDecodeError:
                 text = value.decode("latin-1")
                 said = "not UTF-8, read as Latin-1"
-                report(Issue("ldap.encoding", said, dn=dn, attribute=name, raw=text[:200]))
+                report(issue("ldap.encoding", said, dn=dn, attribute=name, raw=text[:200]))
                 text = "" if decides_access(name) else text
             pairs.append((name, text))
     return Entry(dn, Attributes(pairs), damaged=not dn)

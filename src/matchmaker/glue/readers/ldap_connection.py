@@ -176,7 +176,8 @@ def measure(data: bytes) -> None:
     >>> measure(bytes([0x30, 3, 4, 1, 65]))
     >>> measure(bytes([0x30, 3, 4, 2, 65]))
     Traceback (most recent call last):
-    matchmaker.glue.wire.MessageError: a value of LDAP is longer than what holds it
+        ...
+    matchmaker.glue.readers.ldap_connection.MessageError: a value of LDAP is longer than its room
     """
     place, ends = 0, [len(data)]
     while ends:
@@ -188,7 +189,7 @@ def measure(data: bytes) -> None:
             raise MessageError("a value of LDAP ends half-way")
         place, end = found
         if end > ends[-1]:
-            raise MessageError("a value of LDAP is longer than what holds it")
+            raise MessageError("a value of LDAP is longer than its room")
         if tag in _NUMBERS and not 1 <= end - place <= _NUMBER_SIZE:
             raise MessageError("a number of LDAP is missing or too large")
         if tag in _FLAT and len(ends) > 1:

@@ -25,7 +25,7 @@ import attrs
 
 from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.entries import Attributes, Entry, write_entries
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.readers.blocks import (
     LINE_LIMIT,
     MAX_SIZE,
@@ -253,7 +253,7 @@ def _unfolded(lines: Iterable[tuple[int, bytes | None]], report: Report) -> Iter
 
 def _joined(number: int, parts: list[bytes], size: int, report: Report) -> Iterator[_Line]:
     if size > LINE_LIMIT:
-        report(Issue("ldif.line-limit", f"longer than {LINE_LIMIT} bytes, skipped", number))
+        report(issue("ldif.line-limit", f"longer than {LINE_LIMIT} bytes, skipped", number))
         yield _Line(number, None)
     elif not parts[0].startswith(b"#"):
         yield _Line(number, b"".join(parts))
@@ -310,7 +310,7 @@ class _Group:
             self.report(_issue("ldif.dn-comma", "the name ends in a comma", number, mended, dn))
             self.dn = mended
         if not self.dn:
-            self.report(Issue("ldif.no-dn", "an empty name, entry skipped", number))
+            self.report(issue("ldif.no-dn", "an empty name, entry skipped", number))
 
     def add(self, number: int, name: str, value: str) -> None:
         if not self.started:
@@ -330,7 +330,7 @@ class _Group:
         elif not self.cut:
             self.cut = self.damaged = True
             said = f"attributes beyond {ENTRY_LIMIT} bytes or {VALUES_LIMIT} values skipped"
-            self.report(Issue("ldif.entry-limit", said, number, self.dn))
+            self.report(issue("ldif.entry-limit", said, number, self.dn))
 
     def lose(self, number: int, name: str) -> None:
         """Notes a value that cannot be read, or a whole line where its name is empty."""
@@ -342,7 +342,7 @@ class _Group:
     def finish(self) -> Iterator[Entry]:
         if self.changes:
             said = "a change, not an entry, skipped"
-            self.report(Issue("ldif.change", said, self.line, self.dn))
+            self.report(issue("ldif.change", said, self.line, self.dn))
         elif self.dn:
             if self.unparted and not any(name.lower() == "objectclass" for name, _ in self.pairs):
                 yield Entry("", Attributes(), self.line, damaged=True)  # these were the last one's
@@ -423,4 +423,4 @@ def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue
     """An issue about an attribute and its text, or a text alone, cut where it is long."""
     *attribute_name, raw = about
     shown = excerpt(raw.strip(), _RAW_LIMIT)
-    return Issue(rule, message, line, dn, "".join(attribute_name), shown)
+    return issue(rule, message, line, dn, attribute="".join(attribute_name), raw=shown)

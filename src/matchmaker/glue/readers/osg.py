@@ -15,7 +15,7 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.access import CLOSED, RULES, is_rule
 from matchmaker.glue.clean.typed import whole
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, Site, SubCluster
 
 CATALOG: Final = "OSG_ResourceCatalog"
@@ -45,7 +45,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> 
         listed = ad.eval(CATALOG)
         if not isinstance(listed, list):
             said = f"no {CATALOG}, so nothing is known of what it offers"
-            report(Issue("osg.no-catalog", said, raw=host))
+            report(issue("osg.no-catalog", said, raw=host))
             continue
         site_id = first_text(ad, ("OSG_ResourceGroup", "OSG_Resource")) or ""
         if site_id:
@@ -53,7 +53,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> 
         for queue, sub in _queues(ad, host, listed, report, open_=open_):
             if queue.id in queues:
                 said = "a queue of this id came before, skipped"
-                report(Issue("link.duplicate", said, raw=queue.id))
+                report(issue("link.duplicate", said, raw=queue.id))
                 continue
             cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster
@@ -69,7 +69,7 @@ def _queues(
     for number, entry in enumerate(listed, 1):
         if not isinstance(entry, ClassAd):
             said = "no ad in the catalogue, skipped"
-            report(Issue("osg.entry", said, raw=f"{host}: entry {number}"))
+            report(issue("osg.entry", said, raw=f"{host}: entry {number}"))
             continue
         name = first_text(entry, ("Name",)) or f"resource{number}"
         values: dict[str, Value] = {
@@ -90,7 +90,7 @@ def _queues(
         else:
             values[RULES] = []
             said = "no AllowedVOs: it admits nobody"
-            report(Issue("access.none", said, raw=f"{host}: {name}"))
+            report(issue("access.none", said, raw=f"{host}: {name}"))
         hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
         for theirs, ours in _NAMES.items():
             if (value := _number(entry, theirs)) is not None:
