@@ -13,7 +13,7 @@ from matchmaker import ClassAd, Pool, lint, parse_ad, parse_expr
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import is_error
-from matchmaker.reduction.bounds import bounds
+from matchmaker.reduction.boxes import bounds
 
 SLOTS = Pool(ClassAd({"Name": str(n), "a": n}) for n in range(20))
 

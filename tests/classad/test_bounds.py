@@ -24,7 +24,7 @@ from matchmaker.classad.nodes import Attr, Binary, Expr, weight
 from matchmaker.classad.values import is_error
 from matchmaker.glue.readers import blocks, ldif
 from matchmaker.matching import limits as pool_limits
-from matchmaker.reduction import bind
+from matchmaker.reduction import limits as reduction_limits
 from tests.classad.results import value
 from tests.limits import fields
 
@@ -271,11 +271,11 @@ def test_shared_nodes_count_each_time() -> None:
 def test_the_document_says_every_bound() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text("utf-8")
     numbers = set(re.findall(r"\d+(?:,\d+)*(?:\.\d+)?", text))
-    said = {blocks.LINE_LIMIT, ldif.ENTRY_LIMIT, bind.MAX_STEPS, known._MOST, accounts.LOOKUP}
+    said = {blocks.LINE_LIMIT, ldif.ENTRY_LIMIT, known._MOST, accounts.LOOKUP}
     assert {f"{number:,}" for number in said} <= numbers
 
 
-@pytest.mark.parametrize("room", [limits, pool_limits])
+@pytest.mark.parametrize("room", [limits, pool_limits, reduction_limits])
 def test_the_guide_has_a_line_for_each_limit(room: ModuleType) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text("utf-8")
     for field in attrs.fields(room.Limits):

@@ -14,8 +14,9 @@ from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.reduction.atoms import comes_to
-from matchmaker.reduction.bounds import MOST_BOXES, MOST_UNITED, bounds
+from matchmaker.reduction.boxes import bounds
 from matchmaker.reduction.domains import ANY, NOTHING, NUMBERS, Box, Domain, numbers, widened
+from matchmaker.reduction.limits import LIMITS
 
 NAMES = ("HostA", "HostB", "HostC")
 
@@ -147,20 +148,20 @@ def test_an_explosion_of_alternatives_stays_within_its_bound_and_true(
         compared.append(len(box.domains))
         return widened(box, other)
 
-    monkeypatch.setattr(sys.modules["matchmaker.reduction.bounds"], "widened", counted)
+    monkeypatch.setattr(sys.modules["matchmaker.reduction.boxes"], "widened", counted)
     text = " && ".join(f"(other.A{n} > {n} || other.B{n} > {n})" for n in range(40))
     condition = parse_expr(text)
     found = bounds(condition)
-    assert 0 < len(found.boxes) <= MOST_BOXES
+    assert 0 < len(found.boxes) <= LIMITS.boxes
     good = ClassAd({f"A{n}": n + 1 for n in range(40)})
     assert found.accepts(good)
     good["A7"] = 7
     assert not found.accepts(good)
-    assert sum(compared) < MOST_UNITED / 4
+    assert sum(compared) < LIMITS.united / 4
 
 
 def test_chains_of_thousands_are_bounded_too() -> None:
     for operator in ("&&", "||"):
         parts: list[Expr] = [parse_expr(f"other.A{n % 7} > {n}") for n in range(3000)]
         chain = fold(lambda left, right: Binary(operator, left, right), parts)  # noqa: B023
-        assert len(bounds(chain).boxes) <= MOST_BOXES
+        assert len(bounds(chain).boxes) <= LIMITS.boxes

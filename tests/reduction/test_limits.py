@@ -11,8 +11,9 @@ from matchmaker import ClassAd, Reduction, ReductionError, Verdict, parse_ad, pa
 from matchmaker.classad.nodes import Binary, Expr, Unary, conjuncts
 from matchmaker.classad.references import Names, names_of
 from matchmaker.reduction import bind, bounds
-from matchmaker.reduction.bounds import MOST_BOXES
+from matchmaker.reduction.limits import LIMITS
 from matchmaker.reduction.reduce import contradict
+from tests.limits import fields
 
 
 def reduced(attributes: str) -> Reduction:
@@ -66,7 +67,7 @@ def test_facts_that_take_long_are_not_evaluated_for_each_clause(
     clauses = " && ".join(f"a8 > {n}" for n in range(300))
     wanted = f"a0 = 1; {chain}; Requirements = {clauses}"
     assert reduced(wanted).verdict is Verdict.NEVER
-    monkeypatch.setattr(bind, "MOST_EVALUATED", 100_000)
+    monkeypatch.setitem(fields(LIMITS), "evaluated", 100_000)
     with pytest.raises(ReductionError, match="take too long"):
         reduced(wanted)
 
@@ -132,7 +133,7 @@ def test_alternations_have_bounded_bounds(outer: str, inner: str, count: int) ->
     parts = [f'(other.HostA > {n} {inner} other.HostB == "x{n}")' for n in range(count)]
     made = reduced(f"Requirements = {f' {outer} '.join(parts)}")
     found = bounds(made.residual)
-    assert 0 < len(found.boxes) <= MOST_BOXES
+    assert 0 < len(found.boxes) <= LIMITS.boxes
     good, bad = ClassAd({"HostA": count, "HostB": "x0"}), ClassAd({"HostA": -1, "HostB": "y"})
     assert found.accepts(good)
     assert not found.accepts(bad)
@@ -148,10 +149,10 @@ def test_all_clauses_together_take_no_more_than_some_of_them(
         inner = "".join(f" ? other.HostA > {n} : other.HostB < {n + number})" for n in range(40))
         return f"{'(' * 40}other.HostB > {number}{inner}"
 
-    monkeypatch.setattr(sys.modules["matchmaker.reduction.bounds"], "MOST_STEPS", 400)
+    monkeypatch.setitem(fields(LIMITS), "clause_steps", 400)
     condition = parse_expr(" && ".join(clause(n) for n in range(12)))
     found = bounds(condition)
-    assert len(found.boxes) <= MOST_BOXES
+    assert len(found.boxes) <= LIMITS.boxes
     for high in (-1, 5, 50, 100):
         host = ClassAd({"HostA": high, "HostB": 50})
         assert found.accepts(host) is (condition.eval(target=host) is True)

@@ -13,7 +13,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import Expr
 from matchmaker.classad.nodes import TRUE, conjuncts
 from matchmaker.classad.unparse import unparse
-from matchmaker.reduction.bounds import Bounds, bounds, everything
+from matchmaker.reduction.boxes import Bounds, bounds, everything
 from matchmaker.reduction.domains import Box, Domain, meet_all
 
 

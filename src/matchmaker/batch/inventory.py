@@ -18,7 +18,7 @@ from matchmaker.classad.ad import HOST_NAMES, first_text
 from matchmaker.classad.nodes import conjuncts
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import Value
-from matchmaker.reduction.alike import alike, names_in
+from matchmaker.reduction.equivalence import alike, names_in
 
 
 @attrs.frozen(slots=True, eq=False)

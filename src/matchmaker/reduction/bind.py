@@ -35,6 +35,7 @@ from matchmaker.classad.registry import INSIDE, UNFOLDABLE
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.reduction.facts import MOVING, is_moving, traits
+from matchmaker.reduction.limits import LIMITS
 
 ScopeOf: TypeAlias = Callable[[str], str]
 """Tells what a name, as it is spelled, describes; the answer ``host`` makes it a variable."""
@@ -42,11 +43,6 @@ ScopeOf: TypeAlias = Callable[[str], str]
 HOST: Final = "host"
 
 TOO_DEEP: Final = "the requirement nests too deep to be reduced"
-
-MAX_STEPS: Final = 100_000
-
-MOST_EVALUATED: Final = 2_000_000
-"""So many steps of evaluation the facts may take, all together; one alone may take half of it."""
 
 
 class ReductionError(ValueError):
@@ -145,8 +141,8 @@ class Binder:
 
     def _bind_part(self, node: Expr, side: _Side) -> Expr:
         self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise ReductionError(f"the requirement takes more than {MAX_STEPS} steps to reduce")
+        if self._steps > LIMITS.steps:
+            raise ReductionError(f"the requirement takes more than {LIMITS.steps} steps to reduce")
         if isinstance(node, Literal):
             return node
         known = self._bound.get((node, side.is_queue))
@@ -197,7 +193,7 @@ class Binder:
         inside = "" if side.is_queue else self.attribute
         value, used = evaluate_counted(node, side.ad, self._opposite(side).ad, inside)
         self._evaluated += used.steps
-        if self._evaluated > MOST_EVALUATED:
+        if self._evaluated > LIMITS.evaluated:
             raise ReductionError("the facts of the requirement take too long to evaluate")
         return value
 

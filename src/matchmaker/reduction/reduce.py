@@ -25,10 +25,10 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
-from matchmaker.reduction.alike import alike, names_in
 from matchmaker.reduction.atoms import tested
 from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf
 from matchmaker.reduction.domains import NOTHING, common
+from matchmaker.reduction.equivalence import alike, names_in
 from matchmaker.reduction.facts import is_boolean
 from matchmaker.reduction.laws import MATCH, numeric_subject
 from matchmaker.reduction.simplify import distinct, simplify, tell, watched, watchers

@@ -45,17 +45,7 @@ from matchmaker.reduction.domains import (
     widened,
 )
 from matchmaker.reduction.facts import is_volatile
-
-MOST_BOXES: Final = 32
-"""So many alternatives are told apart; of more, the hull and the condition as it is."""
-
-MOST_STEPS: Final = 50_000
-"""So many demands of alternatives are held against each other for one clause, and twice as many
-for all."""
-
-MOST_UNITED: Final = 200_000
-"""So many demands of alternatives of a whole condition are held against each other. Of clauses
-beyond that, the hull and the clause as it is."""
+from matchmaker.reduction.limits import LIMITS
 
 
 @attrs.frozen(slots=True)
@@ -158,7 +148,7 @@ class _Walk:
     def true(self, clause: Expr) -> list[Box]:
         """The boxes where a clause is true; the clause itself where it is too large for that."""
         # A clause begins anew, as long as all together have not taken too much.
-        self._steps = max(0, self._spent - MOST_STEPS)
+        self._steps = max(0, self._spent - LIMITS.clause_steps)
         before = self._steps
         try:
             return self._where(clause, frozenset("T"))
@@ -179,7 +169,7 @@ class _Walk:
         met = [settled.on(box for _, boxes in several for box in boxes)]
         rest: list[Box] = []
         for clause, boxes in several:
-            if len(met) * len(boxes) > MOST_BOXES or self._held > MOST_UNITED:
+            if len(met) * len(boxes) > LIMITS.boxes or self._held > LIMITS.united:
                 around = hull(boxes)
                 rest.append(Box(around.domains, around.tags, (clause,)))
                 continue
@@ -245,12 +235,12 @@ class _Walk:
             return []
         second = self._where(*right)
         self._steps += len(first) * len(second) * (len(first[0].domains) + 1)
-        if self._steps > MOST_STEPS:
+        if self._steps > LIMITS.clause_steps:
             raise _TooMuchError
         return [met for a, b in product(first, second) if (met := a.meet(b)) is not None]
 
     def _capped(self, boxes: list[Box], node: Expr, wanted: _Wanted) -> list[Box]:
-        if len(boxes) <= MOST_BOXES:
+        if len(boxes) <= LIMITS.boxes:
             return boxes
         around = hull(boxes)
         return [Box(around.domains, around.tags, (comes_to(node, wanted),))]
@@ -275,13 +265,13 @@ class _Walk:
                         break
             else:
                 kept.append(new)
-            if self._steps > MOST_STEPS:
+            if self._steps > LIMITS.clause_steps:
                 raise _TooMuchError
         return self._widened(kept)
 
     def _widened(self, boxes: list[Box]) -> list[Box]:
         """Boxes that do without what another box holds anyway: ``a || !a && b`` is ``a || b``."""
-        if len(boxes) == 1 or len(boxes) > MOST_BOXES:
+        if len(boxes) == 1 or len(boxes) > LIMITS.boxes:
             return boxes
         for place, box in enumerate(boxes):
             wide = box
