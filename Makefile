@@ -84,7 +84,7 @@ coverage: $(VENV)/.installed-dev ## Measure which lines and branches the tests w
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs ## Build the documentation site in build/site, and check every link
-	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m zensical build --clean --strict
 	$(BIN)/python tools/check_site.py build/site
 
 .PHONY: release-check

@@ -89,6 +89,11 @@ def faults(folder: Path) -> list[str]:
         for path, page in reference.items()
         if page.quotations
     ]
+    found += [
+        f"{path.relative_to(folder)}: the code of a table shows the backslash of a bar"
+        for path in pages
+        if "<code>\\|" in path.read_text(encoding="utf-8")
+    ]
     anchors = {anchor for page in reference.values() for anchor in page.anchors}
     found += [
         f"reference: matchmaker.{name} has no entry"
