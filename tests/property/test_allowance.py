@@ -14,7 +14,7 @@ from matchmaker.classad import evaluate as evaluate_module
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns import evaluator, step_budget
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Snapshot

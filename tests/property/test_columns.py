@@ -25,7 +25,8 @@ from matchmaker.matching.columns import scalar as scalar_module
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.masks import Cache, Masks, ranks
+from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.masks import Masks, ranks
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, Vector, scalars, values
 from matchmaker.matching.limits import LIMITS
@@ -159,8 +160,9 @@ def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
         patched.setattr(limits.Budget, "limit", request.param)
         # What an expression takes changes a little when a function is made of it: none has one.
         patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
-        for node in list(interning._table.values()):
-            object.__setattr__(node, "run", None)
+        for reference in list(interning._table.values()):
+            if (node := reference()) is not None:
+                object.__setattr__(node, "run", None)
         yield
 
 

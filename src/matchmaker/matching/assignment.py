@@ -35,7 +35,7 @@ from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.candidates import Candidates, Choice
 from matchmaker.matching.columns.clusters import Clusters
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK

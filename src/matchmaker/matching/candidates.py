@@ -20,7 +20,8 @@ from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
 from matchmaker.matching.names import FOLDED_RANK

@@ -19,7 +19,8 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.masks import Cache, Masks, ranks
+from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.masks import Masks, ranks
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask
 

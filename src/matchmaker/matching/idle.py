@@ -14,7 +14,8 @@ from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import is_error
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import Clause, refusal

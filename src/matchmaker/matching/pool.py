@@ -16,8 +16,8 @@ from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.assignment import Assignment, Policy
+from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
-from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.given import some_ads

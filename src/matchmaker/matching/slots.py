@@ -23,7 +23,7 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.forms import unshared
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.step_budget import Work, allowance
 from matchmaker.matching.columns.store import View

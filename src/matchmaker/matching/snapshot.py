@@ -22,9 +22,11 @@ from matchmaker.classad.quoting import printable
 from matchmaker.matching.assignment import Assignment, Policy, assign
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.evaluator import Evaluator, Step
+from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import Index, Keys
-from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.masks import Masks
+from matchmaker.matching.columns.plan import Step
 from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values

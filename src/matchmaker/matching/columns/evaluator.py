@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
@@ -30,6 +29,7 @@ from matchmaker.matching.columns.groups import (
     grouped_numbers,
 )
 from matchmaker.matching.columns.keys import Keys
+from matchmaker.matching.columns.plan import Step
 from matchmaker.matching.columns.scalar import FEW, Scalar
 from matchmaker.matching.columns.search import members, searched
 from matchmaker.matching.columns.step_budget import CALL, SHIFT, OverworkError, Spent, Work
@@ -57,29 +57,6 @@ from matchmaker.matching.columns.vectors import (
 FEW_ROWS: Final = 16
 _CONNECTIVES: Final = ("&&", "||")
 _LAZY: Final = (*_CONNECTIVES, "?:")
-
-
-@attrs.frozen(slots=True)
-class Step:
-    """How a part of an expression was evaluated.
-
-    ``way`` is ``once``, ``by value``, ``by combination``, ``by table`` (of a column's contents, as
-    if they were rows), ``by lookup`` (of a string among a column's), ``by column`` or ``by row``;
-    ``count`` is how often the scalar form was applied. ``side`` says in whose ad the part stands.
-    """
-
-    depth: int
-    text: str
-    side: str
-    way: str
-    columns: tuple[str, ...]
-    rows: int
-    count: int
-
-    def __str__(self) -> str:
-        times = f", {self.count} evaluations" if self.count else ""
-        of = f" of {', '.join(self.columns)}" if self.columns else ""
-        return f"{'  ' * self.depth}{self.text}: {self.way}{of} ({self.rows} rows{times})"
 
 
 class Evaluator(Scalar):

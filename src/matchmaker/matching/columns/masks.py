@@ -1,9 +1,7 @@
-"""Which rows a requirement is true of, clause by clause, and how a job ranks them.
+"""Finds the rows for which a requirement is true, clause by clause, and how a job ranks them.
 
-A clause that says the same of a job's attributes as one before it has the same mask, as long as no
-column that it reaches has changed; and so has a rank. Both are kept between jobs: a mask is a byte
-a row, a rank eight. What they took is kept with them, and counts each time: so an answer does not
-depend on what was asked before.
+Masks of clauses, and ranks, are kept between jobs in a ``Cache`` (``kept``). The steps that they
+took are kept with them and count each time, so an answer does not depend on earlier questions.
 """
 
 from __future__ import annotations
@@ -11,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeAlias
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad import cache
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.footprint import size_of
 from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
@@ -25,16 +20,15 @@ from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.kept import Cache, Kept, Stamps
 from matchmaker.matching.columns.step_budget import OverworkError, Spent, Work, allowance
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
-from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 MOST_GROUPS: Final = 16
 """With more distinct requirements than this among the rows, each group is evaluated by itself."""
 
-Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 _Some: TypeAlias = "tuple[str, Coded, Mask]"
 """Rows that hold a content in a column: its name, itself, and which."""
 
@@ -45,56 +39,6 @@ MOST_NAMED: Final = 64
 _SHARE: Final = 8
 """A rank of more than one row in so many is found for all rows, to be kept. Requirements that fewer
 rows have are evaluated for these alone."""
-
-
-@attrs.frozen(slots=True, eq=False)
-class Kept:
-    """A mask or ranks, the versions of columns that it holds for, and what it took.
-
-    ``spent`` is that of each row, ``work`` that of all, ``problem`` why some are ERROR.
-    """
-
-    stamps: Stamps
-    array: npt.NDArray[Any]
-    spent: Spent
-    work: int
-    problem: str | None
-
-    def __sizeof__(self) -> int:
-        """The bytes that it takes."""
-        each = self.spent.each
-        more = size_of((self.stamps, self.problem)) + (each.nbytes if each is not None else 0)
-        return _OBJECTS + self.array.nbytes + more
-
-
-_OBJECTS: Final = 500
-"""Bytes of what is kept, of its counts and of its array, without the elements."""
-
-
-class Cache:
-    """Masks of clauses and ranks of rows, kept from job to job.
-
-    With no bytes to begin with none are kept.
-    """
-
-    def __init__(self, flat: int = LIMITS.kept) -> None:
-        self._flat = flat
-        self._kept: cache.Cache[Hashable, Kept] = cache.Cache("masks and ranks of a pool", flat)
-
-    def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
-        """What is kept under a key, if its columns have not changed, else None."""
-        kept = self._kept[key]
-        if kept is not None and kept.stamps == stamps and len(kept.array) == size:
-            return kept
-        return None
-
-    def put(self, key: Hashable, kept: Kept) -> None:
-        """Keeps something, in the place of what has not been used for longest."""
-        self._kept.most = self._flat and self._flat + LIMITS.kept_each * len(kept.array)
-        self._kept.put(key, kept)
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 class Masks:

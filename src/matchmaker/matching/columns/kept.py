@@ -1,0 +1,71 @@
+"""Masks of clauses and ranks of rows that one job leaves for the next.
+
+A clause has the same mask for two jobs whose attributes agree as far as it depends on them, until a
+column that it depends on changes; so has a rank. A mask takes one byte a row, ranks take eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy.typing as npt
+
+from matchmaker.classad import cache
+from matchmaker.classad.footprint import size_of
+from matchmaker.matching.columns.step_budget import Spent
+from matchmaker.matching.limits import LIMITS
+
+Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
+"""The names and versions of columns."""
+
+_OBJECTS: Final = 500
+"""Bytes of a ``Kept`` with its ``Spent`` and its arrays, without the elements of the arrays."""
+
+
+@attrs.frozen(slots=True, eq=False)
+class Kept:
+    """A mask or ranks, the versions of the columns that it depends on, and the steps that it took.
+
+    ``spent`` has the steps of each row, ``work`` those of all; ``problem`` is the reason why some
+    rows are ERROR.
+    """
+
+    stamps: Stamps
+    array: npt.NDArray[Any]
+    spent: Spent
+    work: int
+    problem: str | None
+
+    def __sizeof__(self) -> int:
+        """The bytes with those of the arrays."""
+        each = self.spent.each
+        more = size_of((self.stamps, self.problem)) + (each.nbytes if each is not None else 0)
+        return _OBJECTS + self.array.nbytes + more
+
+
+class Cache:
+    """The masks and ranks of one pool, bounded in bytes: `flat`, and more for each row.
+
+    With `flat` 0 it keeps nothing.
+    """
+
+    def __init__(self, flat: int = LIMITS.kept) -> None:
+        self._flat = flat
+        self._kept: cache.Cache[Hashable, Kept] = cache.Cache("masks and ranks of a pool", flat)
+
+    def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
+        """What is kept under a key, or None if there is nothing or a column has changed."""
+        kept = self._kept[key]
+        if kept is not None and kept.stamps == stamps and len(kept.array) == size:
+            return kept
+        return None
+
+    def put(self, key: Hashable, kept: Kept) -> None:
+        """Keeps something, in the place of what was used longest ago."""
+        self._kept.most = self._flat and self._flat + LIMITS.kept_each * len(kept.array)
+        self._kept.put(key, kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
