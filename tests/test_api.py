@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from enum import Enum
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -92,3 +93,17 @@ def test_a_name_is_explained_where_the_page_says(row: Row) -> None:
     text = (DOCS / link[1]).read_text(encoding="utf-8")
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     assert link[2] in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def renamed() -> list[tuple[str, str]]:
+    """The old and new names that the changelog lists."""
+    text = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = text.partition("### Deprecated")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `mm\.([\w.]+)` \| `mm\.([\w.]+)` \|$", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("old", "new"), renamed())
+def test_an_old_name_gives_the_new_one(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=re.escape(new)):
+        found = attrgetter(old)(mm)
+    assert found is attrgetter(new)(mm)
