@@ -43,6 +43,15 @@ demo: $(VENV)/.installed ## Broker the example job, down to the flags for the ba
 test: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
+# Without servers, HTCondor's library, random cases in number and the examples of documents.
+FAST := -m 'not service and not oracle and not slow' --ignore=tests/oracle --ignore=tests/property \
+	--ignore=tests/attack --ignore=tests/services --ignore=tests/test_docs.py \
+	--ignore=tests/test_processes.py --ignore=src/matchmaker/testing --ignore=tests/test_testing.py
+
+.PHONY: test-fast
+test-fast: $(VENV)/.installed-dev ## Run in a minute the tests that need no server and no HTCondor
+	$(BIN)/python -m pytest -q -n $(JOBS) $(FAST) $(PYTEST_ARGS)
+
 .PHONY: test-random
 test-random: $(VENV)/.installed-dev ## Run the tests in random order; SEED=… repeats one that was printed
 	$(BIN)/python -m pytest -n $(JOBS) -p randomly $(if $(SEED),--randomly-seed=$(SEED)) $(PYTEST_ARGS)

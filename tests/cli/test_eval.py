@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import run_here
+
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from matchmaker.cli import main; main()", "eval", *arguments],
-        input=given,
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONUTF8": "1"},
-        check=False,
-    )
+    return run_here("eval", *arguments, given=given)
 
 
 def printed(*arguments: str, given: str = "") -> str:

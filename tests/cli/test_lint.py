@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.cli.conftest import run_here
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "from matchmaker.cli import main; main()"
@@ -14,10 +16,8 @@ TEXT = '[ Requirements = TARGET.Memroy > "4096"\n    && OpSys is "LINUX" ]\n'
 
 
 def lint(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", CODE, "lint", *arguments],
-        input=text, capture_output=True, encoding="utf-8", cwd=ROOT, check=False,
-    )  # fmt: skip
+    with contextlib.chdir(ROOT):
+        return run_here("lint", *arguments, given=text)
 
 
 @pytest.fixture

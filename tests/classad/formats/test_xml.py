@@ -168,7 +168,11 @@ def test_default_values_of_attributes_are_refused(kind: type[io.StringIO]) -> No
 
 
 @pytest.mark.parametrize("begun", ['<c><a n="', "<c><!--", "<c><?a ", "<!DOCTYPE c [<!--"])
-def test_a_tag_without_end_is_not_kept_for_ever(begun: str) -> None:
+def test_a_tag_without_end_is_not_kept_for_ever(
+    begun: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fields(LIMITS), "text", 1 << 20)
+
     class Endless(io.StringIO):
         """A file of which the beginning is read, and then ever the same."""
 
