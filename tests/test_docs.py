@@ -29,7 +29,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.glue import issues, weighing
-from matchmaker.glue.readers import blocks, documents, ldap, ldif
+from matchmaker.glue.readers import blocks, documents, ldap, ldif, sound
 from matchmaker.glue.v2 import link as glue20
 from tests.oracle.differences import DIFFERENCES
 
@@ -326,7 +326,7 @@ def test_the_bounds_of_descriptions_are_those_of_the_code() -> None:
     server = ldap.Bounds()
     assert said == [
         f"{blocks.MAX_SIZE:,}", f"{documents.MAX_SIZE:,}",
-        f"{blocks.LINE_LIMIT:,}", f"{ldif.ENTRY_LIMIT:,}", f"{ldif.VALUES_LIMIT:,}",
+        f"{blocks.LINE_LIMIT:,}", f"{ldif.ENTRY_LIMIT:,}", f"{sound.VALUES_LIMIT:,}",
         f"{server.value:,}", f"{server.message:,}", f"{server.answer:,}", f"{server.entries:,}",
         f"{server.timeout:.0f}, {server.total:.0f}",
         f"{documents.OBJECTS_LIMIT:,}",

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.readers import blocks, ldif
+from matchmaker.glue.readers import blocks, ldif, sound
 from matchmaker.glue.readers.blocks import Blocks
 from matchmaker.glue.readers.ldif import Attributes, Entry, Source, read_entries
 
@@ -202,6 +202,7 @@ def test_large_entries_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_values_of_an_entry_are_limited_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldif, "VALUES_LIMIT", 100)
+    monkeypatch.setattr(sound, "VALUES_LIMIT", 100)
     lines = ["dn: o=grid", *["a: b"] * 500, "", "dn: o=b"]
     for source in (lines, io.StringIO("\n".join(lines))):
         entries, issues = read(source)
@@ -467,6 +468,7 @@ def test_memory_does_not_grow_with_the_file(
     """A file larger than the bound, read with limits in proportion."""
     monkeypatch.setattr(blocks, "LINE_LIMIT", 1 << 11)
     monkeypatch.setattr(ldif, "LINE_LIMIT", 1 << 11)
+    monkeypatch.setattr(sound, "LINE_LIMIT", 1 << 11)
     monkeypatch.setattr(blocks, "_CHUNK", 1 << 9)
     size = 120_000
     file: Any = Again(piece, size)

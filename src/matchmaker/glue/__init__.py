@@ -1,9 +1,9 @@
-"""GLUE information systems: read a dump or a live server, clean it, and get ads of its queues.
+"""Queues from a grid's information system: read a dump or a server, clean it, and make ads of it.
 
-Here is what users call. The parts: `schema` (the attributes as data); `ldif`, `ldap`, `documents`
-and `osg` (entries); `clean` and `typed` (values); `snapshot` with `glue13` and `glue20` (links);
-`flatten` (ads); `place`, `unflatten`, `describe`, `publishable`, `writer`, `publish13`, `publish20`
-and `translate20` (the way back); `issues` (findings).
+This module has the functions that users call. The rooms: `readers` give entries, `clean` gives
+their values types and sets aside what is no fact, `v1` and `v2` link the entries of the two schemas
+into the same `records`, `flatten` makes ads of the records, and `publish` writes records as
+entries. `access` and `admission` decide who may use a queue.
 """
 
 from __future__ import annotations

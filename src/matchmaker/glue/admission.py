@@ -45,6 +45,7 @@ A share and an endpoint have policies for that, and the attribute only where the
 APART: Final = frozenset({"glue2computingshare", "glue2computingendpoint"})
 """The classes of `HOLDERS` whose rules stand in entries of policies."""
 
+_PART: Final = re.compile(r"^/|vo:|voms:|/cn=|/role=", re.IGNORECASE | re.MULTILINE)
 _DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
 
 
@@ -56,12 +57,12 @@ def kind_of_damaged(entry: Entry) -> str | None:
     placed = rdns(entry.dn)
     first = next(iter(placed), "")
     has = entry.attributes
-    if first == "glue2policyid" or (not entry.dn and "GLUE2PolicyID" in has):
+    if first == "glue2policyid" or "GLUE2PolicyID" in has:
         if "GLUE2AccessPolicyEndpointForeignKey" in has or "glue2endpointid" in placed:
             return "glue2accesspolicy"
         return "glue2mappingpolicy"
     for name, kind in (("GlueVOViewLocalID", "gluevoview"), ("GlueCEUniqueID", "gluece")):
-        if first == name.lower() or (not entry.dn and name in has):
+        if first == name.lower() or name in has:
             return kind
     part = {"glue2endpointid": "endpoint", "glue2shareid": "share"}.get(first)
     named = {name.strip().lower() for name in has.get("objectClass", ())} - {"top"}
@@ -91,13 +92,21 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
         return "its id is not that of its name"
     published = entry.attributes.values_by_name
     for name in published.keys() - _names():
-        if attribute(name) is None and like_a_rule("\n".join(map(str.strip, published[name]))):
+        if attribute(name) is None and _was_rule(name, "\n".join(map(str.strip, published[name]))):
             return f"{name!r} is no attribute, and has a rule of access"
     others = (values for name, values in published.items() if not decides_access(name))
     text = "\n".join(chain.from_iterable(others))
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
     return ""
+
+
+def _was_rule(name: str, text: str) -> bool:
+    """Whether an attribute of no schema, with its texts, may be what is left of rules of access."""
+    folded = name.lower()
+    if like_a_rule(text) or folded.startswith(("glueceac", "glue2pol")):
+        return True
+    return folded.startswith("glue") and _PART.search(text) is not None
 
 
 @cache

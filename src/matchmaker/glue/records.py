@@ -1,8 +1,8 @@
-"""What an information system describes, as records that refer to each other by object.
+"""The records of an information system, which refer to each other by object.
 
-Sites, clusters, sets of like hosts, queues and their views, storage: the model of GLUE 1.3, into
-which every source is read. Here is only what they are; `snapshot` makes them of GLUE 1.3 entries,
-`translate` of GLUE 2.0, `flatten` makes ads of them, and `publish13` and `publish20` entries.
+Sites, clusters, sets of like hosts, queues and their views, and storage: the model of GLUE 1.3,
+into which every source is read. `v1` and `v2` make records of entries, `flatten` makes ads of
+records, and `publish` makes entries of them.
 """
 
 from __future__ import annotations

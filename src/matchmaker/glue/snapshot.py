@@ -1,8 +1,7 @@
-"""From entries of any source to one snapshot: read, cleaned, sorted by class, and linked.
+"""The records of a source: its entries are cleaned, sorted by class, and linked.
 
-GLUE 1.3 is linked by `glue13`, GLUE 2.0 by `glue20`, both into the same `records`. Where a source
-has both descriptions of a thing, as a BDII does, that of GLUE 1.3 stays: it is the more complete of
-the two for a queue, and one description is enough.
+`v1` links GLUE 1.3 and `v2` GLUE 2.0, both into the same `records`. If a source describes a thing
+in both, as a BDII does, the description of GLUE 1.3 stays: it says more about a queue.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The cleaning rules: which there are, which are on, and how they are applied.
+"""The list of cleaning rules, which of them are on, and how they are applied.
 
-Each rule has an id, can be switched off by leaving the id out, and reports what it found with the
-raw value. Rules on one text are in `clean_texts`, rules on the values of one entry in
-`clean_entries`. Faults of the file are for `ldif`, faults between entries for `glue13` and
-`glue20`, and units of the two schemas for `translate`.
+Each rule has an id, is switched off by leaving out the id, and reports what it found with the raw
+value. `texts` has the rules on one text, `entries` those on the values of one entry. Readers report
+faults of files, and `v1` and `v2` faults between entries.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def place(
     site: str | None = None,
     vos: Iterable[str] = (),
 ) -> list[ClassAd]:
-    """Ads of queues with what a batch system does not know of them, ready for `describe`.
+    """Ads of queues with what a batch system does not know of them, ready for `describe_site`.
 
     Args:
         queues: as a batch system describes them, or ads of computing elements, which keep what they

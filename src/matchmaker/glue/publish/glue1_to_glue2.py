@@ -1,4 +1,4 @@
-"""Values of GLUE 1.3 under the names and in the units of GLUE 2.0: the way back of `translate`.
+"""Values of GLUE 1.3 under the names and in the units of GLUE 2.0: the inverse of `glue2_to_glue1`.
 
 What came from GLUE 2.0 has its own values beside, in a nested ad, and these are published as they
 were. What GLUE 2.0 has no word for goes to OtherInfo, as ``GlueCEPolicyPriority=1``.

@@ -1,7 +1,7 @@
 """Publishing records as entries of GLUE 1.3: sites, clusters, queues and storage, parents first.
 
-What a snapshot can be published as is settled by `publishable`, what each entry holds by `writer`.
-GLUE 2.0 is in `publish20`.
+`values` decides what can be published, and `writer` what each entry holds.
+`tree2` has GLUE 2.0.
 """
 
 from __future__ import annotations

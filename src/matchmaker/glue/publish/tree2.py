@@ -2,8 +2,8 @@
 
 A cluster is a service with a manager, its SubClusters are execution environments, and each queue
 with each of its views is a share at the queue's endpoint. What came from GLUE 2.0 is published as
-it was; what came from GLUE 1.3 gets the names and units of GLUE 2.0 (`translate20`), with the marks
-by which `glue20` finds its way back. Storage is in `publish20_storage`.
+it was; what came from GLUE 1.3 gets the names and units of GLUE 2.0 (`glue1_to_glue2`), with the
+marks by which `v2` reads them back. Storage is in `storage2`.
 """
 
 from __future__ import annotations

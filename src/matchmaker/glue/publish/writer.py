@@ -1,8 +1,8 @@
 """An entry of a directory made of a record's values, as a server with the schema takes it.
 
 It names all the classes that its attributes need and has what these must have. Values that the
-schema has no room for are left out and reported. Which entries there are is for `publish13` and
-`publish20`, LDIF for `entries`.
+schema has no room for are left out and reported. `tree1` and `tree2` decide which entries
+there are, and `entries` writes LDIF.
 """
 
 from __future__ import annotations

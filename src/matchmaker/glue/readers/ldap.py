@@ -2,8 +2,8 @@
 
 Only the search is here; what the entries mean is the same as for a file. The search is anonymous,
 read-only and paged, follows no referral, verifies certificates, tries the next server where one
-fails, and gives up after a time. What a stranger's server can send is bounded: see `wire` for the
-bytes and `messages` for what they say.
+fails, and gives up after a time. What a stranger's server can send is bounded: see
+`ldap_connection` for bytes and `ldap_messages` for what they mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from matchmaker.glue.readers.ldap_messages import (
     search_request,
     start_tls_request,
 )
-from matchmaker.glue.readers.ldif import VALUES_LIMIT
+from matchmaker.glue.readers.sound import VALUES_LIMIT
 from matchmaker.glue.schema import decides_access
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20

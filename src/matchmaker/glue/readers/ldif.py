@@ -15,9 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import IO, TypeAlias, cast
 
@@ -36,6 +34,7 @@ from matchmaker.glue.readers.blocks import (
     Unpacked,
     lines_of,
 )
+from matchmaker.glue.readers.sound import NAME, VALUES_LIMIT, Names, taken
 from matchmaker.glue.schema import attribute, decides_access, name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
@@ -43,17 +42,10 @@ __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entr
 ENTRY_LIMIT = 1 << 24
 """Bytes of the attributes of one entry; what exceeds it is skipped."""
 
-VALUES_LIMIT = 1 << 17
-"""Values of one entry; those beyond are skipped. A list of software has some thousand."""
-
 Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
 Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
-_NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\Z")
-# Comments and empty lines.
-_BEFORE = re.compile(rb"(?:#[^\n]*+(?:\n [^\n]*+)*+(?:\n|\Z)|\n)*+")
-_KEPT_NAMES = 10_000
 _IDENTIFYING = {"objectclass", "gluevoviewlocalid", "glueceuniqueid", "glue2policyid"}
 _MARK = b"\xef\xbb\xbf"
 _PAIRS_LIMIT = 64  # on one line: a whole entry that lost its newlines has some forty
@@ -131,13 +123,13 @@ def _whole(entries: Iterable[Entry]) -> Iterator[Entry]:
 def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
     """The entries of blocks: of a sound one in one go, of another line by line."""
     number = 1
-    names = _Names()
+    names = Names()
     for block in blocks:
         number += blocks.skipped()
         room.take()
         if isinstance(block, bytes):
-            if (taken := _taken(block, number, names)) is not None:
-                entry, number = taken
+            if (found := taken(block, number, names)) is not None:
+                entry, number = found
                 if entry is not None:
                     yield entry
                 continue
@@ -147,67 +139,6 @@ def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
         counted = _Counted(room.objects(lines), number)
         yield from _entries(_unfolded(counted, report), report)
         number = counted.number
-
-
-class _Names:
-    """The names of attributes met so far, in one spelling each."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-        self._lower = {"dn", "version", "changetype"}  # which are no attributes
-
-    def sound(self, names: Iterable[str]) -> bool:
-        """Whether all are names of attributes, and none is spelt in a second way."""
-        if self._known.issuperset(names):
-            return True
-        for name in names:
-            if name in self._known:
-                continue
-            lower = name.lower()
-            if lower in self._lower or not _NAME.match(name) or len(self._known) >= _KEPT_NAMES:
-                return False
-            self._known.add(name)
-            self._lower.add(lower)
-        return True
-
-
-def _taken(block: bytes, number: int, names: _Names) -> tuple[Entry | None, int] | None:
-    """The entry of a block that begins on a line, and the line behind; None if it is not sound."""
-    if len(block) > LINE_LIMIT:
-        return None
-    if not block.startswith(b"dn: "):
-        before = _BEFORE.match(block)
-        start = before.end() if before else 0
-        number += block.count(b"\n", 0, start)
-        block = block[start:]
-        if not block:
-            return None, number + 2
-        if not block.startswith(b"dn: "):
-            return None
-    try:
-        parts = block.decode("utf-8").split("\n ")
-    except UnicodeDecodeError:
-        return None
-    first, *lines = "".join(parts).split("\n")
-    if len(lines) > VALUES_LIMIT:
-        return None
-    found: dict[str, list[str]] = {}
-    for line in lines:
-        name, _, value = line.partition(": ")
-        if value < "!":  # there is none, or it begins with space
-            return None
-        if name in found:
-            found[name].append(value)
-        else:
-            found[name] = [value]
-    dn = first[4:]
-    if not names.sound(found) or dn != dn.strip() or dn[-1:] in ("", ","):
-        return None
-    if block.count(b":") != len(lines) + 1:  # a value has a colon, maybe behind a name
-        texts = "\n".join(chain((dn,), *found.values()))
-        if name_within(texts) is not None:
-            return None
-    return Entry(dn, Attributes.of(found), number), number + len(lines) + len(parts) + 1
 
 
 class _Counted:
@@ -277,6 +208,7 @@ def _entries(lines: Iterator[_Line], report: Report) -> Iterator[Entry]:
                 group.add(line.number, name, value)
                 continue
             if group.started:
+                group.damaged = group.damaged or not group.classed
                 said = "no empty line before it"
                 report(_issue("ldif.missing-blank", said, line.number, value, ""))
                 yield from group.finish()
@@ -332,6 +264,11 @@ class _Group:
             said = f"attributes beyond {ENTRY_LIMIT} bytes or {VALUES_LIMIT} values skipped"
             self.report(issue("ldif.entry-limit", said, number, self.dn))
 
+    @property
+    def classed(self) -> bool:
+        """Whether it has an objectClass; without one it may be a part of an entry."""
+        return any(name.lower() == "objectclass" for name, _ in self.pairs)
+
     def lose(self, number: int, name: str) -> None:
         """Notes a value that cannot be read, or a whole line where its name is empty."""
         if decides_access(name):
@@ -344,7 +281,7 @@ class _Group:
             said = "a change, not an entry, skipped"
             self.report(issue("ldif.change", said, self.line, self.dn))
         elif self.dn:
-            if self.unparted and not any(name.lower() == "objectclass" for name, _ in self.pairs):
+            if self.unparted and not self.classed:
                 yield Entry("", Attributes(), self.line, damaged=True)  # these were the last one's
             yield Entry(self.dn, Attributes(self.pairs), self.line, self.damaged)
         elif self.pairs or self.damaged:
@@ -363,7 +300,7 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
         if not text:
             return
         name, colon, rest = text.partition(":")
-        if not colon or not _NAME.match(name.strip(" \t")):
+        if not colon or not NAME.match(name.strip(" \t")):
             rule = "ldif.no-colon" if not colon else "ldif.bad-name"
             said = "no colon, skipped" if not colon else "no name before the colon, skipped"
             report(_issue(rule, said, line.number, dn, text))

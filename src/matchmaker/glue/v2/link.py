@@ -1,10 +1,10 @@
 """From entries of GLUE 2.0 to the records of GLUE 1.3: each endpoint with each share is a queue.
 
-A computing endpoint is where jobs are submitted, a share is how they are treated; the pair is what
-GLUE 1.3 calls a Computing Element, and shares of one queue are its VO views. A manager is the
-cluster, its execution environments are the SubClusters. `translate` gives the values their names
-and units of GLUE 1.3; those of GLUE 2.0 stay beside them in the ad ``GLUE2``, as the gLite broker
-nested them: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
+Jobs are submitted to a computing endpoint, and a share says how they are treated. The pair is what
+GLUE 1.3 calls a Computing Element; shares of one queue are its VO views. A manager is the cluster,
+its execution environments are the SubClusters. `glue2_to_glue1` gives the values their names and
+units of GLUE 1.3. The values of GLUE 2.0 stay beside them in the ad ``GLUE2``, nested as in the
+gLite broker: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An endpoint with a share of GLUE 2.0, as the queue of GLUE 1.3 that the two are.
+"""An endpoint with a share of GLUE 2.0, as a queue of GLUE 1.3.
 
-Several pairs may go by one id: shares of one queue, which are its VO views. `glue20` finds the
-pairs and links the queues.
+Several pairs may have one id: shares of one queue, which are its VO views. `link` finds the pairs
+and links the queues.
 """
 
 from __future__ import annotations

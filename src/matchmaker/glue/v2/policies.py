@@ -79,7 +79,7 @@ class Policies:
         """From records by class.
 
         Args:
-            kinds: the records, as `glue20.link` takes them.
+            kinds: the records, as `link` takes them.
             others: ids of shares and endpoints that are of none of these classes.
             report: called with an `Issue` for each contradiction.
             broken_off: whether the source ended too early.

@@ -1,6 +1,6 @@
-"""From entries of GLUE 2.0 to storage elements, and to which queues they are close.
+"""From entries of GLUE 2.0 to storage elements, and which queues are close to them.
 
-`glue20` links the queues; `translate` gives the values their names of GLUE 1.3.
+`link` links the queues, and `glue2_to_glue1` gives the values their names of GLUE 1.3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def storage_elements(kinds: Kinds, links: Allowance) -> Iterator[StorageElement]
     """The storage elements of a source: services of storage, with an area for each VO of a share.
 
     Args:
-        kinds: records by class, as `glue20.link` takes them.
+        kinds: records by class, as `link` takes them.
         links: how many links there may be of one record to another.
     """
     names = ("GLUE2ShareServiceForeignKey", "GLUE2StorageShareStorageServiceForeignKey")
