@@ -26,14 +26,14 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.limits import Budget
-from matchmaker.classad.lint import FORMATS as LINTED
-from matchmaker.classad.lint import lint
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, weight
 from matchmaker.classad.operators import truth
 from matchmaker.classad.parser import ad_in, parse_ad_expr, parse_expr, parsed, value_of
-from matchmaker.classad.places import place_ad, place_expr
+from matchmaker.classad.spans import place_ad, place_expr
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value
+from matchmaker.linting import FORMATS as LINTED
+from matchmaker.linting import lint
 from matchmaker.reduction import ReductionError, reduce
 from tests.canonical import canonical
 

@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "classad": set(),
     "matching": {"classad"},
     "reduction": {"classad"},
+    "linting": {"reduction", "classad"},
     "glue": {"classad"},
     "batch": {"reduction", "classad"},
     "broker": {"batch", "nodes", "reduction", "matching", "glue", "classad"},

@@ -15,8 +15,8 @@ from fuzz import mutate, run, targets
 from fuzz.targets import TARGETS
 from matchmaker import ParseError, parse_expr, reduce
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.lint import lint
 from matchmaker.classad.nodes import FALSE
+from matchmaker.linting import lint
 from matchmaker.reduction.bind import ScopeOf
 
 CORPUS = Path(__file__).resolve().parents[1] / "fuzz" / "corpus"

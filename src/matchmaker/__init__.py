@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import matchmaker.broker as broker  # noqa: PLR0402
     import matchmaker.glue as glue  # noqa: PLR0402
     import matchmaker.nodes as nodes  # noqa: PLR0402
-    from matchmaker.classad.lint import Finding, lint
     from matchmaker.classad.trace import Trace, trace
+    from matchmaker.linting import Finding, lint
     from matchmaker.matching import (
         Assignment,
         Explanation,
@@ -105,7 +105,7 @@ _ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
 _LATER = {
     "Assignment": "matching",
     "Explanation": "matching",
-    "Finding": "classad.lint",
+    "Finding": "linting",
     "Matches": "matching",
     "Outcome": "matching",
     "Placement": "matching",
@@ -115,7 +115,7 @@ _LATER = {
     "Pool": "matching",
     "Snapshot": "matching",
     "Trace": "classad.trace",
-    "lint": "classad.lint",
+    "lint": "linting",
     "trace": "classad.trace",
 }
 

@@ -19,10 +19,10 @@ from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions import accounts, patterns
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.limits import LIMITS, Budget
-from matchmaker.classad.lint import known
 from matchmaker.classad.nodes import Attr, Binary, Expr, weight
 from matchmaker.classad.values import is_error
 from matchmaker.glue.readers import blocks, ldif
+from matchmaker.linting import known
 from matchmaker.matching import limits as pool_limits
 from matchmaker.reduction import limits as reduction_limits
 from tests.classad.results import value

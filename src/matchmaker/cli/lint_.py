@@ -12,10 +12,10 @@ import click
 from rich.cells import cell_len
 
 from matchmaker import ClassAd, ParseError, __version__
-from matchmaker.classad.lint import FORMATS, RULES, Finding, lint
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, print_json, printable
 from matchmaker.glue.schema import attributes
+from matchmaker.linting import FORMATS, RULES, Finding, lint
 
 SCHEMAS = {"glue": lambda: [known.name for known in attributes().values()]}
 

@@ -12,7 +12,7 @@ from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import ad_in, parse_ad_expr
 from matchmaker.classad.unparse import unparse
 
-_SYNTAX: Final = Syntax(
+SYNTAX: Final = Syntax(
     around="[]",
     lists="{}",
     nesting="[]",
@@ -23,7 +23,7 @@ _SYNTAX: Final = Syntax(
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors with the line in the stream."""
-    for part in cut(pieces, _SYNTAX, report, LIMITS.text):
+    for part in cut(pieces, SYNTAX, report, LIMITS.text):
         try:
             check_text(part.text, part.line)
             ad = ad_in(part.text)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from matchmaker import Expr, ParseError, parse_ad, parse_expr
 from matchmaker.classad.nodes import AdExpr, Literal, children
-from matchmaker.classad.places import Place, place_ad, place_expr
+from matchmaker.classad.spans import Place, place_ad, place_expr
 from tests import strategies
 
 

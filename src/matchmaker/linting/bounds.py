@@ -7,15 +7,16 @@ attribute may be a real, so that ``x > 4 && x < 5`` leaves something.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias, TypeGuard
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeGuard
 
 import attrs
 
 from matchmaker.classad.nodes import Attr, Call, Expr, Unary, compared
 from matchmaker.classad.operators import BINARY, IDENTITY, ascii_fold
-from matchmaker.classad.places import Place
+from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value
+from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers
 
 # From here on integers and reals differ in what they can tell apart.
 _EXACT: Final = 2**53
@@ -39,6 +40,15 @@ class Bound:
     def is_exact(self) -> bool:
         """Whether it compares by type too, and with undefined."""
         return self.relation in IDENTITY
+
+    @property
+    def domain(self) -> Domain:
+        """The values that meet it, and perhaps more strings."""
+        if not isinstance(self.value, str):
+            assert isinstance(self.value, (int, float))  # noqa: S101 - no bound with `is`
+            return numbers(self.relation, self.value)
+        text = Domain(texts=frozenset({self.value}))
+        return {"==": text, "!=": TEXTS & ~text}.get(self.relation, TEXTS)
 
     def holds_of(self, value: Value) -> bool:
         """Whether the clause is true where the attribute has a value."""
@@ -88,86 +98,54 @@ def _is_plain_number(value: object) -> TypeGuard[float]:
 
 def contradictions(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
     """Pairs of bounds, joined by ``&&``, that no value meets: the first pair of each attribute."""
-    for group in _by_attribute(bounds):
-        pair = _first(group, excludes)
-        if pair is not None:
-            yield pair
+    return _pairs(bounds, excludes)
 
 
 def coverings(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
     """Pairs of bounds, joined by ``||``, one of which every number (or every string) meets."""
-    for group in _by_attribute(bounds):
-        pair = _first(group, covers)
-        if pair is not None:
-            yield pair
+    return _pairs(bounds, covers)
 
-
-_Test: TypeAlias = "Callable[[Bound, Bound], bool]"
 
 # Pairs of more bounds than these are not tried.
 _MOST: Final = 60
 
 
-def _by_attribute(bounds: Iterable[Bound]) -> list[list[Bound]]:
+def _pairs(
+    bounds: Iterable[Bound], test: Callable[[Bound, Bound], bool]
+) -> Iterator[tuple[Bound, Bound]]:
     groups: dict[Expr, list[Bound]] = {}
     for bound in bounds:
         groups.setdefault(bound.attribute, []).append(bound)
-    return [group[:_MOST] for group in groups.values() if len(group) > 1]
-
-
-def _first(group: Sequence[Bound], test: _Test) -> tuple[Bound, Bound] | None:
-    for later, second in enumerate(group):
-        for first in group[:later]:
-            if test(first, second):
-                return first, second
-    return None
+    for group in groups.values():
+        pairs = (
+            (first, second)
+            for later, second in enumerate(group[:_MOST])
+            for first in group[:later]
+            if test(first, second)
+        )
+        found = next(pairs, None)
+        if found is not None:
+            yield found
 
 
 def excludes(one: Bound, other: Bound) -> bool:
     """Whether no value meets both."""
-    return _excludes(one, other) or _excludes(other, one)
-
-
-def _excludes(one: Bound, other: Bound) -> bool:
-    """The same, if it is enough to be right for one order of the two."""
-    if one.relation == "is":
-        return not other.holds_of(one.value)
-    if one.is_exact or other.is_exact:
-        return False
-    low, high = one.value, other.value
-    if isinstance(low, str) or isinstance(high, str):
-        if not (isinstance(low, str) and isinstance(high, str)):
-            # A string and a number: one of the two is an error.
-            return True
-        if one.relation == "==" == other.relation:
-            return low != high
-        return one.relation == "==" and other.relation == "!=" and low == high
-    if not (_is_plain_number(low) and _is_plain_number(high)):
-        return False
-    if one.relation in (">", ">=", "==") and other.relation in ("<", "<=", "=="):
-        strict = one.relation == ">" or other.relation == "<"
-        return low > high or (low == high and strict)
-    return one.relation == "==" and other.relation == "!=" and low == high
+    for this, its in ((one, other), (other, one)):
+        if this.relation == "is":
+            return not its.holds_of(this.value)
+    return not (one.is_exact or other.is_exact) and one.domain & other.domain == NOTHING
 
 
 def covers(one: Bound, other: Bound) -> bool:
     """Whether every value of the kind meets one of them."""
-    return _covers(one, other) or _covers(other, one)
+    for this, its in ((one, other), (other, one)):
+        same_kind = not its.is_exact and this.is_text is its.is_text
+        if this.relation == "isnt" or (this.relation == "!=" and same_kind):
+            # All values but one meet it.
+            return its.holds_of(this.value)
+    if one.is_exact or other.is_exact or one.is_text or other.is_text:
+        return False
+    return one.domain | other.domain >= _ALL_NUMBERS
 
 
-def _covers(one: Bound, other: Bound) -> bool:
-    """The same, if it is enough to be right for one order of the two."""
-    if one.relation == "isnt":
-        # All values but one meet it.
-        return other.holds_of(one.value)
-    if one.is_exact or other.is_exact or one.is_text is not other.is_text:
-        return False
-    if one.relation == "!=":
-        # All values of the kind but one meet it.
-        return other.holds_of(one.value)
-    edge, value = one.value, other.value
-    if not (_is_plain_number(edge) and _is_plain_number(value)):
-        return False
-    if one.relation in ("<", "<=") and other.relation in (">", ">="):
-        return value < edge or (value == edge and (one.relation == "<=" or other.relation == ">="))
-    return False
+_ALL_NUMBERS: Final = numbers("<", 0) | numbers(">=", 0)

@@ -9,9 +9,9 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.likeness import LONGEST, closest
-from matchmaker.classad.lint.kinds import held_kinds
-from matchmaker.classad.lint.model import Scope
 from matchmaker.classad.nodes import AdExpr, postorder
+from matchmaker.linting.kinds import held_kinds
+from matchmaker.linting.model import Scope
 
 Schema = Collection[str] | Callable[[], Iterable[str]]
 

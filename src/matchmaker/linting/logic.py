@@ -5,18 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from matchmaker.classad.lint.bounds import (
-    Bound,
-    bound_of,
-    contradictions,
-    coverings,
-    covers,
-    excludes,
-)
-from matchmaker.classad.lint.fixes import text_of, whole
-from matchmaker.classad.lint.kinds import Facts
-from matchmaker.classad.lint.known import Known
-from matchmaker.classad.lint.model import Report, Site
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -30,9 +18,21 @@ from matchmaker.classad.nodes import (
     scope_of,
 )
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
-from matchmaker.classad.places import Place
 from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.linting.bounds import (
+    Bound,
+    bound_of,
+    contradictions,
+    coverings,
+    covers,
+    excludes,
+)
+from matchmaker.linting.fixes import text_of, whole
+from matchmaker.linting.kinds import Facts
+from matchmaker.linting.known import Known
+from matchmaker.linting.model import Report, Site
 
 _TESTS: Final = MIRRORED.keys() | CONNECTIVES
 

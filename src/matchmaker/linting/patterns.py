@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from matchmaker.classad.functions.patterns import broken
-from matchmaker.classad.lint.kinds import Facts
-from matchmaker.classad.lint.known import Known
-from matchmaker.classad.lint.model import Report, Site
 from matchmaker.classad.nodes import Call
 from matchmaker.classad.pcre import expanded
+from matchmaker.linting.kinds import Facts
+from matchmaker.linting.known import Known
+from matchmaker.linting.model import Report, Site
 
 _FIRST: Final = frozenset(
     {"regexp", "regexpmember", "regexps", "replace", "replaceall", "stringlist_regexpmember"}

@@ -8,10 +8,13 @@ from typing import Final
 
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import instead, unknown
-from matchmaker.classad.lint.fixes import commented_out
-from matchmaker.classad.lint.kinds import Facts
-from matchmaker.classad.lint.known import Known
-from matchmaker.classad.lint.model import (
+from matchmaker.classad.nodes import AdExpr, Attr, Call, scope_of
+from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.spans import Place
+from matchmaker.linting.fixes import commented_out
+from matchmaker.linting.kinds import Facts
+from matchmaker.linting.known import Known
+from matchmaker.linting.model import (
     MINE,
     NOTE,
     SPECIAL,
@@ -21,9 +24,6 @@ from matchmaker.classad.lint.model import (
     Site,
     role_of,
 )
-from matchmaker.classad.nodes import AdExpr, Attr, Call, scope_of
-from matchmaker.classad.places import Place
-from matchmaker.classad.quoting import unparse_name
 
 
 def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

@@ -14,7 +14,6 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.lint.model import Site, Unit, role_of
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -29,7 +28,6 @@ from matchmaker.classad.nodes import (
     rebuild,
 )
 from matchmaker.classad.operators import RELATIONS
-from matchmaker.classad.places import Place
 from matchmaker.classad.registry import (
     BOOLEAN,
     FUNCTIONS,
@@ -40,7 +38,9 @@ from matchmaker.classad.registry import (
     result_of,
     traits_of,
 )
+from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
+from matchmaker.linting.model import Site, Unit, role_of
 
 LIST: Final = "list"
 AD: Final = "ad"

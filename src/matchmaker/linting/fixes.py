@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.lint.model import Definition, Site
 from matchmaker.classad.nodes import AdExpr, Binary, Call, ListExpr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
-from matchmaker.classad.places import Place
+from matchmaker.classad.spans import Place
+from matchmaker.linting.model import Definition, Site
 
 # Above this a fix gets its parentheses without trying whether it needs them.
 _SHORT: Final = 1 << 10

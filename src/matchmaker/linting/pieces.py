@@ -12,16 +12,16 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import stream
+from matchmaker.classad.formats import new, stream
 from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
 from matchmaker.classad.formats.stream import beginning
-from matchmaker.classad.lint.model import Definition, Piece, Scope
-from matchmaker.classad.lint.syntax import Problem, problem
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.parser import ad_in
-from matchmaker.classad.places import Name, Place, place_ad, place_expr
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.scanner import assignments_of
+from matchmaker.classad.spans import Name, Place, place_ad, place_expr
+from matchmaker.linting.model import Definition, Piece, Scope
+from matchmaker.linting.syntax import Problem, problem
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -83,15 +83,13 @@ def _expression(text: str) -> Iterator[Read]:
             yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
 
 
-# So many mistakes are told of in one piece.
+# The most mistakes reported in one piece.
 _MENDS: Final = 20
 
 
-def _mended(
-    piece: Piece, place: Callable[[str], Place], times: int = _MENDS
-) -> Iterator[Problem | tuple[Piece, Place]]:
+def _mended(piece: Piece, place: Callable[[str], Place]) -> Iterator[Problem | tuple[Piece, Place]]:
     """A piece that could be read; before it what is wrong, as long as that can be mended."""
-    for _ in range(times):
+    for _ in range(_MENDS):
         try:
             yield piece, place(piece.text)
         except ParseError as error:
@@ -109,59 +107,21 @@ def _mended(
 
 
 def _ads(text: str) -> Iterator[Read]:
-    start = open_ads = 0
-    while open_ads < _OPEN_ADS:
-        match = _BETWEEN.match(text, start)
-        start = match.end() if match else start
-        if start >= len(text):
-            return
-        end = _end(text, start) if text[start] == "[" else None
-        piece = Piece(text[start : len(text) if end is None else end], start, is_ad=True)
-        yield from _ad(piece, closed=end is not None)
-        if end is None:
-            # What stands here is no ad, or one without an end: the next line that opens one begins
-            # anew.
-            open_ads += 1
-            newline = text.find("\n", start)
-            again = _OPENING.search(text, newline) if newline >= 0 else None
-            end = again.start() if again else len(text)
-        start = end
+    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
+    # Where the reader would report an error, it goes on behind it: the parser finds the mistake.
+    for part in stream.cut(iter([text]), new.SYNTAX, lambda error: None):
+        yield from _ad(Piece(part.text, starts[part.line - 1] + part.column, is_ad=True))
 
 
-# Each ad without an end is sought through the rest of the text.
-_OPEN_ADS: Final = 100
-
-# What can hide a bracket comes first. What is not closed hides nothing.
-_BRACKET: Final = re.compile(
-    r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|//[^\n]*|/\*.*?\*/"""
-    r"""|(?P<bracket>[\[\]])""",
-    re.DOTALL,
-)
-_BETWEEN: Final = re.compile(r"(?:[\s,{};]|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
-_OPENING: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
-
-
-def _end(text: str, start: int) -> int | None:
-    """Where the ad that begins at `start` ends, or None for one without an end."""
-    depth = 0
-    for token in _BRACKET.finditer(text, start):
-        if token["bracket"]:
-            depth += 1 if token[0] == "[" else -1
-            if depth == 0:
-                return token.end()
-    return None
-
-
-def _ad(piece: Piece, *, closed: bool) -> Iterator[Read]:
-    """An ad; nothing for one that holds but constants, of which there is nothing to say."""
+def _ad(piece: Piece) -> Iterator[Read]:
+    """An ad; nothing for one of constants alone, which no rule is about."""
     flat = ad_in(piece.text)
     if (
         flat is None
         or len(flat) < len(assignments_of(piece.text))
         or not all(map(_is_constant, flat.content.values()))
     ):
-        # Without its end an ad is read as one with the next, and what follows is not its fault.
-        for found in _mended(piece, place_ad, _MENDS if closed else 1):
+        for found in _mended(piece, place_ad):
             yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
 
 

@@ -8,8 +8,8 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.lint.model import Piece, Report
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
+from matchmaker.linting.model import Piece, Report
 
 
 @attrs.frozen(slots=True)

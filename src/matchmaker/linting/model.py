@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.nodes import Attr, scope_of
-from matchmaker.classad.places import Name, Place
+from matchmaker.classad.spans import Name, Place
 
 ERROR_: Final = "error"
 WARNING: Final = "warning"

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from matchmaker.classad.lint.fixes import text_of, whole, with_doubled, with_operator
-from matchmaker.classad.lint.kinds import (
+from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
+from matchmaker.classad.operators import ORDER, RELATIONS
+from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
+from matchmaker.classad.spans import Place
+from matchmaker.classad.unparse import unparse
+from matchmaker.classad.values import UNDEFINED, is_error
+from matchmaker.linting.fixes import text_of, whole, with_doubled, with_operator
+from matchmaker.linting.kinds import (
     ANY,
     CONDITIONS,
     Facts,
     Kinds,
     undivided,
 )
-from matchmaker.classad.lint.known import Known
-from matchmaker.classad.lint.model import WARNING, Report, Site
-from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
-from matchmaker.classad.operators import ORDER, RELATIONS
-from matchmaker.classad.places import Place
-from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
-from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import UNDEFINED, is_error
+from matchmaker.linting.known import Known
+from matchmaker.linting.model import WARNING, Report, Site
 
 _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
 _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}

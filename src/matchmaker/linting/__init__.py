@@ -15,13 +15,13 @@ from typing import Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats import dumps
 from matchmaker.classad.formats.old import old_text
-from matchmaker.classad.lint.kinds import facts_of
-from matchmaker.classad.lint.known import Known, Schema, known_from
-from matchmaker.classad.lint.model import Finding, Report, Rule
-from matchmaker.classad.lint.pieces import FORMATS, Whole, detect, read
-from matchmaker.classad.lint.rules import RULES
-from matchmaker.classad.lint.sites import unit_of
 from matchmaker.classad.nodes import Expr
+from matchmaker.linting.kinds import facts_of
+from matchmaker.linting.known import Known, Schema, known_from
+from matchmaker.linting.model import Finding, Report, Rule
+from matchmaker.linting.pieces import FORMATS, Whole, detect, read
+from matchmaker.linting.rules import RULES
+from matchmaker.linting.sites import unit_of
 
 __all__ = ["FORMATS", "RULES", "Finding", "Rule", "lint"]
 

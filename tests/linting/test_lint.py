@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, parse_ad, parse_expr, read_ads
 from matchmaker.classad.formats import stream
-from matchmaker.classad.lint import RULES, Finding, lint
-from matchmaker.classad.lint.bounds import bound_of, contradictions, coverings
-from matchmaker.classad.lint.kinds import UNKNOWN, facts_of, kind_of
-from matchmaker.classad.lint.pieces import Whole, detect, read
-from matchmaker.classad.lint.sites import unit_of
-from matchmaker.classad.places import place_expr
+from matchmaker.classad.spans import place_expr
 from matchmaker.classad.values import is_exceptional
 from matchmaker.glue.schema import attributes
+from matchmaker.linting import RULES, Finding, lint
+from matchmaker.linting.bounds import bound_of, contradictions, coverings
+from matchmaker.linting.kinds import UNKNOWN, facts_of, kind_of
+from matchmaker.linting.pieces import Whole, detect, read
+from matchmaker.linting.sites import unit_of
 from tests import strategies
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from matchmaker.classad.lint import comparisons, logic, names, patterns
-from matchmaker.classad.lint.model import ERROR_, NOTE, WARNING, Rule
+from matchmaker.linting import comparisons, logic, names, patterns
+from matchmaker.linting.model import ERROR_, NOTE, WARNING, Rule
 
 _ALL: Final = (
     Rule("CA001", ERROR_, "text that cannot be read"),

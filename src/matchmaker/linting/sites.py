@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from matchmaker.classad.lint.model import Definition, Scope, Site, Unit
-from matchmaker.classad.lint.pieces import Whole
 from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, Literal
+from matchmaker.linting.model import Definition, Scope, Site, Unit
+from matchmaker.linting.pieces import Whole
 
 # Which argument is evaluated in, or against, the ads of the other.
 _ELSEWHERE = {
