@@ -91,8 +91,7 @@ def unproven(
         return []
 
     def is_carried(clause: Clause) -> bool:
-        near = base.on(clause.boxes)
-        return _implies(near, clause) or any(
+        return _implies(base, clause) or any(
             all(
                 met is None or _implies(met, clause)
                 for met in (box.meet(base.on([box, *clause.boxes])) for box in group)

@@ -215,7 +215,8 @@ def _checked(plan: Plan, want: Fit) -> Plan:
     lacking = plan.requested.lacking
     if lacking and want is Fit.SUFFICIENT:
         raise NoFlagsError(lacking[-1].reason)
-    plan = attrs.evolve(plan, dropped=(*plan.dropped, *lacking))
+    if lacking:
+        plan = attrs.evolve(plan, dropped=(*plan.dropped, *lacking))
     for each in plan.dropped if want is Fit.EXACT else ():
         raise NoFlagsError(
             f"{plan.table.lrms} has no exact flags: {shown(each.clause)}: {each.reason}"

@@ -74,7 +74,7 @@ def plan(
     residual, busy = reduction.residual, taken(table, requested, by_name=by_name)
     called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
     chosen = choose(residual, table, called=called, taken=busy)
-    answered = answers(chosen.common, table)
+    answered = answers(chosen.common, called, table)
     chosen = _writable(_with_answers(chosen, answered), table, requested)
     dropped = chosen.dropped()
     sure = sure and bool(dropped)
@@ -97,6 +97,8 @@ def plan(
 
 def _with_answers(chosen: Chosen, answered: Answers) -> Chosen:
     """Trusts the site's own code for the attributes that it carries."""
+    if not (answered.carried or answered.refused):
+        return chosen
     by_subject = chosen.common.by_subject()
     unsaid = {
         clause.expression: reason
@@ -121,6 +123,8 @@ def _check_sure(chosen: Chosen, table: Mapping) -> None:
 
 def _writable(chosen: Chosen, table: Mapping, requested: Requested) -> Chosen:
     """Drops alternatives that the language of the batch system cannot write."""
+    if all(len(group) == 1 for group in chosen.groups):
+        return chosen
     try:
         options(chosen.groups, requested.numbers, table)
     except TooManyError:

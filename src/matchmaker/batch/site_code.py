@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -44,8 +44,8 @@ class Answers:
     refused: Mapping[str, str]
 
 
-def answers(common: Box, table: Table) -> Answers:
-    """Calls the site's own code for the attributes that it takes care of.
+def answers(common: Box, called: Collection[str], table: Table) -> Answers:
+    """Calls the site's own code for those attributes of ``common`` bounds that are ``called`` for.
 
     Raises MappingError if the code fails, and NoFlagsError if the mapping names no program.
     """
@@ -53,10 +53,10 @@ def answers(common: Box, table: Table) -> Answers:
     carried: list[str] = []
     refused: dict[str, str] = {}
     for_program: list[Constraint] = []
-    for name, box in common.by_subject().items():
-        rule = table.rules.get(name)
-        if rule is None or rule.kind not in ("python", "shell"):
+    for name, box in common.by_subject().items() if called else ():
+        if name not in called:
             continue
+        rule = table.rules[name]
         # The site's code knows the mapping's spelling, not the job's.
         demanded = constraint(rule.attribute, name, box)
         if rule.kind == "shell":

@@ -97,7 +97,7 @@ class Term:
             bound = self.number * rule.unit
             whole = bound.denominator == 1
             domain = numbers(_RELATIONS[self.kind], int(bound) if whole else float(bound))
-            return Box({name: domain & values_of(rule)})
+            return Box({name: domain & SIZES if self.kind == "max" else domain})
         if rule.kind == "member":
             texts = _texts(rule, self.names)
             if self.negated or len(texts) == 1:
@@ -115,6 +115,8 @@ def meaning(group: Group) -> list[Box]:
 
     Alternatives on the same attribute give one box.
     """
+    if len(group) == 1 == len(group[0]):
+        return [group[0][0].meaning]
     met = (meet_all([term.meaning for term in terms]) for terms in group)
     boxes = [box for box in met if box is not None]
     names = {name for box in boxes for name in box.domains}
