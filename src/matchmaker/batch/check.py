@@ -1,7 +1,7 @@
-"""Mistakes in a site's mapping, found by itself and against an inventory of the nodes.
+"""Finds mistakes in a site's mapping, alone and against an inventory of the nodes.
 
-A mapping's word makes flags exact, so that a feature which some nodes lack sends jobs astray. Where
-nodes list what they carry in ``Features``, names are held against that.
+Flags are exact only if the mapping is right: a feature that some nodes lack sends jobs astray. If
+nodes list their features in ``Features``, the mapping's names are compared with that list.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def check(
     inventory: Iterable[ClassAd] = (),
     is_host: Callable[[str], bool] | None = None,
 ) -> list[Diagnostic]:
-    """What is wrong with a mapping, attribute by attribute.
+    """The mistakes in a mapping, attribute by attribute.
 
-    ``is_host`` tells whether hosts have an attribute of a name; no requirement can be told by a
-    rule for another. Of the inventory each node's values are held against the rules.
+    Args:
+        mapping: the mapping.
+        inventory: ads of nodes; their values are compared with the rules.
+        is_host: whether hosts have an attribute with a name. A rule for another is useless.
 
     >>> from matchmaker.batch import load_mapping
     >>> check(load_mapping("slurm"), [ClassAd({"Name": "n1"})])[0].message

@@ -1,7 +1,7 @@
-"""A queue's nodes as classes of equal nodes, which of them will do, and what flags select of them.
+"""The nodes of a queue in classes of equal nodes, and the certificate of what flags select.
 
-Nodes are equal where all that a decision about them rests on is equal, so that ten thousand nodes
-of fifty kinds cost fifty evaluations.
+Nodes are equal if they agree in everything that a decision depends on, so ten thousand nodes of
+fifty kinds cost fifty evaluations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from matchmaker.reduction.equivalence import alike, names_in
 
 @attrs.frozen(slots=True, eq=False)
 class NodeClass:
-    """Nodes that nothing here can tell apart: their places in the inventory, and one of the ads."""
+    """Equal nodes: their places in the inventory, the ad of one, and whether they are accepted."""
 
     ad: ClassAd
     numbers: tuple[int, ...]
@@ -36,11 +36,11 @@ class NodeClass:
 
 @attrs.frozen(slots=True)
 class Certificate:
-    """What flags select of an inventory, node by node, as the mapping means them.
+    """The nodes of an inventory that flags select wrongly, by the meaning of the mapping.
 
     A node is accepted if the submission's ``condition`` is true of it, the residual and room for
     the job's requests, and its own requirements are true of the job. ``wrongly_included`` are
-    admitted but not accepted, or nobody can say whether they are admitted; ``wrongly_excluded`` are
+    admitted but not accepted, or it is unknown whether they are admitted; ``wrongly_excluded`` are
     accepted but not admitted.
     """
 
@@ -66,16 +66,16 @@ class Inventory:
 
     @property
     def accepted(self) -> list[NodeClass]:
-        """The classes that will do."""
+        """The classes that are accepted."""
         return [each for each in self.classes if each.accepted]
 
     @property
     def refused(self) -> list[NodeClass]:
-        """The classes that will not do."""
+        """The classes that are not accepted."""
         return [each for each in self.classes if not each.accepted]
 
     def names(self, classes: Iterable[NodeClass]) -> list[str | None]:
-        """The names that the nodes of classes go by, in the inventory's order."""
+        """The names of the nodes of classes, in the inventory's order."""
         numbers = sorted(number for each in classes for number in each.numbers)
         return [self.named[number] for number in numbers]
 
@@ -86,12 +86,12 @@ class Inventory:
     def certificate(
         self, admitted: Callable[[NodeClass], bool | None], by_name: Callable[[str | None], bool]
     ) -> Certificate:
-        """Enumerates what is selected: `admitted` by what is asked for, not ruled out `by_name`."""
+        """Compares nodes ``admitted``, as a class and ``by_name``, with the accepted ones."""
         wrong_in: list[int] = []
         wrong_out: list[int] = []
         for each in self.classes:
             verdict = admitted(each)
-            # Where nobody can say, it counts as wrong either way.
+            # Unknown counts as wrong either way.
             right, wrong = (True, wrong_out) if each.accepted else (False, wrong_in)
             for number in each.numbers:
                 chosen = verdict if by_name(self.named[number]) else False
@@ -107,7 +107,7 @@ class Inventory:
 
 
 def node_name(ad: ClassAd) -> str | None:
-    """The name that a node goes by."""
+    """The name of a node."""
     found = ad.content.get("name")
     return found if isinstance(found, str) and found else first_text(ad, HOST_NAMES)
 
@@ -115,11 +115,11 @@ def node_name(ad: ClassAd) -> str | None:
 def survey(
     ads: Iterable[ClassAd], condition: Expr, job: ClassAd, attributes: Iterable[str]
 ) -> Inventory:
-    """The nodes in classes, each judged once.
+    """The nodes in classes, each evaluated once.
 
-    A node will do where the condition is true of it and its own requirements are true of the job.
-    ``attributes`` are those that flags speak of, beside the condition's. Raises NoHostError where
-    no node will do.
+    A node is accepted if the condition is true of it, and its own requirements are true of the
+    ``job``. ``attributes`` matter beside those that the condition reaches, because flags use them.
+    Raises NoHostError if no node is accepted.
     """
     every = list(ads)
     significant = {ascii_fold(name) for name in attributes} | {"requirements"}
@@ -138,7 +138,7 @@ def survey(
 
 
 def _why(found: Inventory, condition: Expr, job: ClassAd) -> str:
-    """Why no node will do, by the clause that most of them fail."""
+    """Why no node is accepted, by the clause that most of them fail."""
     if not found.ads:
         return "the inventory has no nodes"
     failed: Counter[Expr | None] = Counter()

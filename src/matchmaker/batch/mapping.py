@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -178,140 +179,150 @@ _NO_RULE: Final = {
     "blah": "BLAH takes attributes under their own names; a mapping is for the system behind it",
 }
 
+_Read: TypeAlias = Callable[[Templates, str, Any], Any]
+"""Reads an entry of a table by its name; a third argument is what it is without the entry."""
+
 _EMPTY: Final = Mapping("", "", "", "", "", {})
 
-_PLAIN_ENTRIES: Final = ("lrms", "submit", "directive", "exclude", "features")
-_MORE_ENTRIES: Final = (
-    "metadata", "room", "include", "host_join", "style", "requirements", "quotes", "others",
-    "shell", "signs", "term", "no_names", "no_hosts", "domains", "terms", "requests",
-)  # fmt: skip
 _OWN_ENTRIES: Final = ("published", "query", "job_name")
 """Entries of the package's tables alone."""
 
 
 def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
-    """A table laid over a mapping; without one, the table of a batch system itself."""
+    """A table laid over a mapping, or the package's table of a batch system itself."""
     before = base or _EMPTY
     lrms = table.get("lrms", before.lrms)
     if base is not None and lrms != base.lrms:
         raise MappingError(f"{where}: it is a mapping for {lrms!r}, not for {base.lrms!r}")
     attributes = table.get("attributes", {})
-    unknown = set(table) - {*_PLAIN_ENTRIES, *_MORE_ENTRIES, "attributes"}
-    if base is None:
-        unknown -= set(_OWN_ENTRIES)
+    known = [name for name in _READERS if base is None or name not in _OWN_ENTRIES]
+    unknown = set(table) - {"lrms", "attributes", *known}
     if unknown or not isinstance(attributes, dict):
         raise MappingError(
-            f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected "
-            f"{', '.join((*_PLAIN_ENTRIES, *_MORE_ENTRIES))} and tables [attributes.NAME]"
+            f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected lrms, "
+            f"{', '.join(known)} and tables [attributes.NAME]"
         )
-    term = term_of(table, where) if "term" in table else before.term
-    signs = _text(table, "signs", before.signs, where)
-    no_names = _words(table, "no_names", before.no_names, where)
+    style = one_of(table, "style", STYLES, before.style, where)
+    reader = Templates(table, where, complete=style == "flags")
+    entries = {name: read(reader, name, getattr(before, name)) for name, read in _READERS.items()}
     rules = dict(before.rules)
     for name, facts in attributes.items():
-        rules[name.lower()] = read_rule(name, facts, where, term)
-    check_options(rules.values(), where)
-    check_names(rules.values(), where, lrms, signs, no_names)
-    submit = table.get("submit", before.submit)
-    style = one_of(table, "style", STYLES, before.style, where)
-    for name in attributes if style != "flags" else ():
-        if style == "blah" or rules[name.lower()].kind != "name":
+        rules[name.lower()] = rule = read_rule(name, facts, where, entries["term"])
+        if style == "blah" or (style == "classad" and rule.kind != "name"):
             raise MappingError(f"{where}: [attributes.{name}]: {_NO_RULE[style]}")
-    if not isinstance(submit, str) or not (safe(submit) or (style == "blah" and not submit)):
-        raise MappingError(f"{where}: submit must be the name of a command, not {submit!r}")
-    reader = Templates(table, where, complete=style == "flags")
-    return Mapping(
-        lrms=lrms,
-        submit=submit,
-        directive=reader.directive("directive", before.directive),
-        exclude=reader.flag("exclude", "{hosts}", before.exclude, needed=lrms == "slurm"),
-        features=reader.flag("features", "{features}", before.features, needed=True),
-        rules=rules,
-        include=reader.flag("include", "{hosts}", before.include),
-        metadata=_metadata(table, before.metadata, reader),
-        host_join=one_of(table, "host_join", (",", "|", " ", "+"), before.host_join, where),
-        terms=_terms(table, before.terms, where),
-        requests=_requests(table, before.requests, where),
-        style=style,
-        requirements=reader.requirements(before.requirements),
-        quotes=_text(table, "quotes", before.quotes, where),
-        others=one_of(table, "others", ("", "same"), before.others, where),
-        shell=_shell(table, before.shell, where),
-        room=most_of(table, before.room, where, "room"),
-        signs=signs,
-        term=term,
-        no_names=no_names,
-        no_hosts=_words(table, "no_hosts", before.no_hosts, where),
-        domains=one_of(table, "domains", (True, False), before.domains, where),
-        published=_words(table, "published", before.published, where),
-        query=_words(table, "query", before.query, where),
-        job_name=_text(table, "job_name", before.job_name, where),
-    )
+    check_options(rules.values(), where)
+    check_names(rules.values(), where, lrms, entries["signs"], entries["no_names"])
+    if style != "blah" and not entries["submit"]:
+        raise MappingError(f"{where}: submit must be the name of a command, not ''")
+    return Mapping(lrms=lrms, rules=rules, **entries)
 
 
-def _metadata(table: MappingType[str, Any], default: str, reader: Templates) -> str:
-    """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
-    found = table.get("metadata", default)
-    if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
-        return found
-    return reader.flag("metadata", "{policy}", default)
-
-
-def _shell(table: MappingType[str, Any], default: str, where: str) -> str:
-    path = table.get("shell", default)
-    if not isinstance(path, str) or (path and not (path.startswith("/") and path.isprintable())):
-        raise MappingError(f"{where}: shell must be the full path of a program, not {path!r}")
-    return path
-
-
-def _text(table: MappingType[str, Any], name: str, default: str, where: str) -> str:
-    found = table.get(name, default)
-    if not isinstance(found, str) or not all(
-        char.isascii() and char.isprintable() for char in found
-    ):
-        raise MappingError(f"{where}: {name} must be a text of characters, not {found!r}")
+def _submit(reader: Templates, name: str, default: str) -> str:
+    found = reader.table.get(name, default)
+    if not isinstance(found, str) or (found and not safe(found)):
+        raise MappingError(f"{reader.where}: submit must be the name of a command, not {found!r}")
     return found
 
 
-def _words(
-    table: MappingType[str, Any], name: str, default: tuple[str, ...], where: str
-) -> tuple[str, ...]:
-    found = table.get(name, list(default))
+def _term(reader: Templates, name: str, default: str) -> str:
+    return term_of(reader.table, reader.where) if name in reader.table else default
+
+
+def _choice(*choices: object) -> _Read:
+    return lambda reader, name, default: one_of(reader.table, name, choices, default, reader.where)
+
+
+def _metadata(reader: Templates, name: str, default: str) -> str:
+    """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
+    found = reader.table.get(name, default)
+    if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
+        return found
+    return reader.flag(name, "{policy}", default)
+
+
+def _shell(reader: Templates, name: str, default: str) -> str:
+    path = reader.table.get(name, default)
+    if not isinstance(path, str) or (path and not (path.startswith("/") and path.isprintable())):
+        raise MappingError(
+            f"{reader.where}: shell must be the full path of a program, not {path!r}"
+        )
+    return path
+
+
+def _text(reader: Templates, name: str, default: str) -> str:
+    found = reader.table.get(name, default)
+    if not isinstance(found, str) or not all(
+        char.isascii() and char.isprintable() for char in found
+    ):
+        raise MappingError(f"{reader.where}: {name} must be a text of characters, not {found!r}")
+    return found
+
+
+def _words(reader: Templates, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    found = reader.table.get(name, list(default))
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
-        raise MappingError(f"{where}: {name} must be a list of words, not {found!r}")
+        raise MappingError(f"{reader.where}: {name} must be a list of words, not {found!r}")
     return tuple(found)
 
 
-def _terms(table: MappingType[str, Any], default: Syntax, where: str) -> Syntax:
-    facts = table.get("terms")
+def _terms(reader: Templates, name: str, default: Syntax) -> Syntax:
+    facts, where = reader.table.get(name), reader.where
     if facts is None:
         return default
     words = {"and": default.and_, "or": default.or_, "not": default.not_}
     if not isinstance(facts, dict) or set(facts) - {*words, "nested"}:
         raise MappingError(f"{where}: [terms] has and, or, not and nested")
     joins = ("&", "&&", "|", "||", "!", ":", ",", "")
-    words = {name: one_of(facts, name, joins, word, where) for name, word in words.items()}
+    words = {each: one_of(facts, each, joins, word, where) for each, word in words.items()}
     nested = one_of(facts, "nested", (True, False), default.nested, where)
     return Syntax(words["and"], words["or"], words["not"], nested)
 
 
 def _requests(
-    table: MappingType[str, Any], default: MappingType[str, Request], where: str
+    reader: Templates, name: str, default: MappingType[str, Request]
 ) -> MappingType[str, Request]:
-    facts = table.get("requests", {})
+    facts, where = reader.table.get(name, {}), reader.where
     known = ("memory", "cpus", "disk", "gpus", "wall")
     if not isinstance(facts, dict) or set(facts) - set(known):
         raise MappingError(f"{where}: [requests] has {', '.join(known)}")
     found = dict(default)
-    for name, entry in facts.items():
-        place = f"{where}: [requests] {name}"
+    for resource, entry in facts.items():
+        place = f"{where}: [requests] {resource}"
         if not isinstance(entry, dict) or set(entry) - {"flag", "term", "unit", "per_cpu", "most"}:
             raise MappingError(f"{place}: expected flag or term, unit, per_cpu and most")
         flag = value_template(entry, ("flag", "term"), place)
         per_cpu = one_of(entry, "per_cpu", (True, False), False, place)
         unit = unit_of(entry, place)
-        before = found.get(name)
+        before = found.get(resource)
         # The same amount, in the new unit, is the largest unless the entry says another.
         most = max(1, int(before.most * before.unit / unit)) if before else LIMITS.amount
-        found[name] = Request(flag, unit, per_cpu, most_of(entry, most, place))
+        found[resource] = Request(flag, unit, per_cpu, most_of(entry, most, place))
     return found
+
+
+_READERS: Final[MappingType[str, _Read]] = {
+    "submit": _submit,
+    "directive": Templates.directive,
+    "exclude": lambda reader, name, default: reader.flag(name, "{hosts}", default),
+    "features": lambda reader, name, default: reader.flag(name, "{features}", default, needed=True),
+    "include": lambda reader, name, default: reader.flag(name, "{hosts}", default),
+    "metadata": _metadata,
+    "room": lambda reader, name, default: most_of(reader.table, default, reader.where, name),
+    "host_join": _choice(",", "|", " ", "+"),
+    "style": _choice(*STYLES),
+    "requirements": lambda reader, name, default: reader.requirements(default),
+    "quotes": _text,
+    "others": _choice("", "same"),
+    "shell": _shell,
+    "signs": _text,
+    "term": _term,
+    "no_names": _words,
+    "no_hosts": _words,
+    "domains": _choice(True, False),
+    "terms": _terms,
+    "requests": _requests,
+    "published": _words,
+    "query": _words,
+    "job_name": _text,
+}
+"""The entries of a table beside ``lrms`` and its rules, in the order of messages."""

@@ -1,8 +1,7 @@
-"""What a job requires of a queue's policy, carried with the job and found again.
+"""The part of a requirement about queue policy, carried with the job and read back.
 
-A batch system decides anew at each step which queue runs a job: its limits of CPU time and wall
-time must still be what the job requires. That part of the requirement is split off, as soundly as a
-residual is, and travels in the job's own metadata; nothing else needs to be kept anywhere.
+A batch system may move a job to another queue, whose limits of CPU and wall time must still satisfy
+the job. That part of the requirement travels in the job's own metadata.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 
 
 class NoPolicyError(NoFlagsError):
-    """A queued job carries no policy, or is not there."""
+    """A queued job carries no policy, or does not exist."""
 
 
 def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:

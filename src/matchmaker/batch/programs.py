@@ -1,7 +1,7 @@
-"""Running a program without a shell, for a bounded time and output: a site's own, a batch system's.
+"""Runs a program without a shell, for a bounded time and output.
 
-It is ended with all that it has started where it takes too long, says too much, or nobody waits for
-it any more.
+A program that takes too long, prints too much, or is not waited for any more is ended, together
+with everything that it has started.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _PIECE: Final = 1 << 16
 
 
 class ProgramError(Exception):
-    """A program that cannot be run to its end; the message, without its name, is why."""
+    """A program cannot be run to its end; the message says why, without its name."""
 
 
 class NoProgramError(ProgramError):
-    """A program that is not there."""
+    """The program does not exist."""
 
 
 @attrs.frozen(slots=True)
 class Ended:
-    """What a program came to: its exit status, its output, and what it complained of."""
+    """The exit status of a program, its output, and its standard error."""
 
     status: int
     output: bytes

@@ -1,7 +1,7 @@
-"""The resources that a job asks for itself: memory, processors, disk, GPUs and wall time.
+"""A job's requests: memory, processors, disk, GPUs and wall time, set aside for it on one host.
 
-They are no condition on hosts, but what is set aside for the job on one. All are rounded up in the
-batch system's unit: a job that is given less than it asked for is killed, or kills.
+A host must have what is requested, as far as its ad says how much it has. Amounts are rounded up to
+the batch system's unit: a job that gets less than it requested is killed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _amount(_: object, attribute: attrs.Attribute[int], value: object) -> None:
 
 @attrs.frozen(slots=True)
 class Resources:
-    """What a job needs set aside: memory and disk in MiB, wall time in seconds; 0 is nothing said.
+    """What to set aside: memory and disk in MiB, wall time in seconds, numbers of CPUs and GPUs.
 
-    Raises ValueError for what is no such number.
+    0 requests nothing. Raises ValueError for anything but an integer from 0 on.
 
     >>> from matchmaker import parse_ad
     >>> Resources.of(parse_ad("[ RequestMemory = 2000; RequestDisk = 5000000; MaxWallTime = 90 ]"))
@@ -64,7 +64,7 @@ class Resources:
     def of(cls, job: ClassAd) -> Resources:
         """The requests of a job's ad, in HTCondor's units: MiB, KiB of disk, minutes of wall time.
 
-        Undefined says nothing. Raises ValueError for what is no size.
+        Undefined requests nothing. Raises ValueError for any other value that is not a size.
         """
         found: dict[str, int] = {}
         for attribute, resource, unit in _ATTRIBUTES:
@@ -83,11 +83,13 @@ class Resources:
 
 @attrs.frozen(slots=True)
 class Requested:
-    """A job's requests for one batch system.
+    """A job's requests in terms of one mapping.
 
-    ``numbers`` are the amounts by the template of their flags. ``needs`` are conditions on hosts,
-    true of those that have what the flags set aside, or do not say how much they have; ``lacking``
-    are the requests that there is no flag for.
+    Attributes:
+        numbers: the amounts, by the templates of their flags.
+        needs: conditions that are true of hosts with as much as the flags set aside, and of hosts
+            that do not say how much they have.
+        lacking: the requests without a flag.
     """
 
     numbers: dict[str, int]
@@ -111,7 +113,7 @@ class Requested:
 def requested(asked: Resources, table: Mapping) -> Requested:
     """The requests in a mapping's terms.
 
-    Raises NoFlagsError for more than the batch system can count: it would be taken for less.
+    Raises NoFlagsError for a number that is too large for the batch system, which would misread it.
     """
     found: dict[str, int] = {}
     needs: list[Expr] = []
@@ -126,7 +128,7 @@ def requested(asked: Resources, table: Mapping) -> Requested:
             clause = _need(name, Fraction(amount)) or Attr(None, attribute, False)
             lacking.append(Dropped(clause, reason))
             continue
-        # A share for each slot is the whole, too, where nothing asks for more slots than one.
+        # Without a request for slots there is one slot, whose share is everything.
         slots = max(1, asked.cpus) if request.per_cpu and "cpus" in table.requests else 1
         share = -(-amount // slots)
         number = math.ceil(share / request.unit)
@@ -142,7 +144,7 @@ def requested(asked: Resources, table: Mapping) -> Requested:
 
 
 def _need(resource: str, amount: Fraction) -> Expr | None:
-    """A condition on hosts: they have so much, or don't say; None where hosts have no attribute."""
+    """The condition that a host has an amount, or does not say; None without such an attribute."""
     if resource not in _OF_HOSTS:
         return None
     attribute, unit = _OF_HOSTS[resource]

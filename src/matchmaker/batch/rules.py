@@ -1,4 +1,4 @@
-"""How one host attribute is asked for: the rules of a mapping, as its TOML tables say them."""
+"""The rules of a mapping for single attributes, and the reader of their TOML tables."""
 
 from __future__ import annotations
 
@@ -24,14 +24,23 @@ _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 @attrs.frozen(slots=True)
 class Rule:
-    """How one host attribute is asked for.
+    """How to ask for one host attribute. docs/batch.md explains the entries of the TOML table.
 
-    ``flag`` asks for at least so much at ``{value}``, ``greatest`` for at most; a template that
-    begins with a dash is an option of its own, any other a term among the others in the mapping's
-    ``features``. A number over ``most``, the largest that the batch system can count, has no flag;
-    ``unit`` is how much of the attribute one of the flag's is. ``features`` are the batch system's
-    names by the texts of the ad, ``buckets`` its names by the least and the greatest number; they
-    are put into ``term``, several of them with ``join`` between.
+    Attributes:
+        attribute: the name of the attribute.
+        kind: one of ``KINDS``.
+        flag, greatest: templates for a minimum and a maximum. One that begins with a dash is a
+            separate option, any other a term in the mapping's ``features``.
+        most: the largest number that the batch system can count.
+        features: the batch system's names by the texts of ads.
+        unit: how much of the attribute one unit of the flag is.
+        rounding: ``safe``, ``up`` or ``down``.
+        term: the template for names.
+        buckets: the batch system's names with the least and the greatest number of each.
+        join, negate: what joins several names in one term, and what negates them.
+        complete: ``features`` lists every text that hosts have.
+        name: HTCondor's name of the attribute.
+        call: the function of kind ``python``.
     """
 
     attribute: str
@@ -63,7 +72,7 @@ def one_of(
 
 
 def check_options(rules: Iterable[Rule], where: str) -> None:
-    """Raises MappingError where two rules give one option of the command in two ways."""
+    """Raises MappingError if two rules set one option in different ways."""
     options: dict[str, str] = {}
     for rule in rules:
         for flag in filter(None, (rule.flag, rule.greatest)):
@@ -78,7 +87,7 @@ def check_options(rules: Iterable[Rule], where: str) -> None:
 def check_names(
     rules: Iterable[Rule], where: str, lrms: str, signs: str, no_names: Iterable[str]
 ) -> None:
-    """Raises MappingError for a name of a feature that means something else to the batch system."""
+    """Raises MappingError for a feature whose name has another meaning to the batch system."""
     taken = {word.lower() for word in no_names}
     for rule in rules:
         for name in (*rule.features.values(), *rule.buckets):
@@ -99,7 +108,7 @@ def most_of(facts: MappingType[str, Any], default: int, place: str, name: str = 
 
 
 def unit_of(facts: MappingType[str, Any], place: str) -> Fraction:
-    """How much one of a flag's units is: the decimal as it is written."""
+    """The size of a flag's unit: exactly the decimal that the file has."""
     unit = facts.get("unit", 1)
     whole = isinstance(unit, (int, float)) and not isinstance(unit, bool)
     if not whole or not LEAST_UNIT <= unit < MAX_INT:
@@ -108,7 +117,7 @@ def unit_of(facts: MappingType[str, Any], place: str) -> Fraction:
 
 
 def value_template(facts: MappingType[str, Any], names: tuple[str, ...], place: str) -> str:
-    """The template of the one of several entries that is there."""
+    """The template in the only one of several entries that the table has."""
     given = [name for name in names if name in facts]
     raw = facts[given[0]] if len(given) == 1 else None
     found = template(raw)
@@ -129,7 +138,7 @@ _EXPECTED: Final = {
 def read_rule(name: str, facts: Any, where: str, term: str = "{value}") -> Rule:
     """The rule for an attribute from its table; ``term`` is how a name is asked for by default.
 
-    Raises MappingError for a table that is none.
+    Raises MappingError for an invalid table.
     """
     place = f"{where}: [attributes.{name}]"
     if not isinstance(facts, dict) or facts.get("kind") not in KINDS:
@@ -193,7 +202,7 @@ def _words(facts: MappingType[str, Any], place: str) -> dict[str, Any]:
 
 
 def term_of(facts: MappingType[str, Any], place: str) -> str:
-    """How a name is asked for among others: no option of its own."""
+    """The template for names, which must not be an option."""
     term = template(facts["term"])
     if not term or "{value}" not in term or term.startswith("-"):
         raise MappingError(f"{place}: term must be like arch={{value}}, not {facts['term']!r}")

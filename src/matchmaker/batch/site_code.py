@@ -76,7 +76,7 @@ def answers(common: Box, called: Collection[str], table: Table) -> Answers:
         if demanded.exact:
             carried.append(name)
         else:
-            refused[name] = f"{rule.call} gets bounds only, and more is demanded"
+            refused[name] = f"{rule.call} gets bounds only, but more is demanded"
     if for_program:
         if not table.shell:
             raise NoFlagsError('the mapping names no program: shell = "/path/of/it"')

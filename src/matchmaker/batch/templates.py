@@ -1,4 +1,4 @@
-"""Templates of flags: words with one slot, checked so that nothing in them is more than a word."""
+"""Templates of flags: words with one slot, without anything that a shell acts on."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import attrs
 from matchmaker.batch.errors import MappingError
 
 NAME_SIGNS: Final = "._+:@-"
-"""What may stand in a name within a flag, beside letters and digits: no space, no quote, nothing
-that a shell acts on. Each batch system acts on some of these, and allows fewer."""
+"""Signs that names in flags may have beside letters and digits; most batch systems allow fewer."""
 
 HOST_SIGNS: Final = "._-"
-"""What may stand in the name of a host; to one batch system or another all else means something."""
+"""Signs that names of hosts may have; any other has a meaning to some batch system."""
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
 
@@ -29,7 +28,7 @@ _REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
 
 
 def safe(text: str, signs: str = NAME_SIGNS) -> bool:
-    """Whether a text may stand in a flag as it is: letters and digits, and signs after the first.
+    """Whether a text may be part of a flag: letters and digits, and signs after the first.
 
     >>> safe("wn001.cnaf.grid"), safe("--wrap=rm"), safe("a b"), safe("x;y")
     (True, False, False, False)
@@ -58,7 +57,7 @@ class Templates:
     complete: bool
 
     def directive(self, name: str, default: str) -> str:
-        """A line of a job script with ``{flag}``; empty where none is needed."""
+        """A line of a job script with ``{flag}``; empty if none is needed."""
         found = self.table.get(name, default)
         if not self.complete and not found:
             return ""
@@ -71,7 +70,7 @@ class Templates:
         return found
 
     def flag(self, name: str, slot: str, default: str, *, needed: bool = False) -> str:
-        """An option with a slot; empty where there is none and none is needed."""
+        """An option with a slot; empty if there is none and none is needed."""
         if name not in self.table and default:
             return default
         found = template(self.table.get(name, default))

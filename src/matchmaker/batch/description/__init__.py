@@ -1,7 +1,7 @@
-"""Batch systems described by themselves: worker nodes and queues as ads.
+"""Descriptions of batch systems: their worker nodes and queues as ads.
 
-``describe`` asks the batch system's own commands, ``read_description`` reads what they printed. The
-module of each batch system knows its output, ``records`` what all have in common.
+``describe`` runs the batch system's own commands, ``read_description`` reads saved output. Each
+batch system has a module that reads its output; ``records`` has what they share.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SYSTEMS: Final = {module.LRMS: module for module in _MODULES}
 
 @attrs.frozen(slots=True)
 class Description:
-    """A batch system at one moment: ads of worker nodes and of queues, and what was left out."""
+    """A batch system at one moment: ads of worker nodes and of queues, and what was skipped."""
 
     lrms: str
     nodes: tuple[ClassAd, ...]
@@ -76,10 +76,10 @@ def spoken(lrms: str) -> str:
 
 
 def describe(lrms: str, ask: Ask = ask) -> Description:
-    """Asks the batch system that is installed here for its nodes and queues.
+    """Describes the batch system that is installed here.
 
-    ``ask`` runs a command, given as its words, and returns what it prints. Raises ValueError for an
-    unknown batch system and DescriptionError where it cannot be asked or understood.
+    ``ask`` runs a command, a list of words, and returns its output. Raises ValueError for an
+    unknown batch system, and DescriptionError if a command fails or its output cannot be read.
 
     >>> lines = {"node": "NodeName=n1 CPUTot=4 State=IDLE Partitions=main",
     ...          "partition": "PartitionName=main State=UP MaxTime=1-00:00:00"}
@@ -91,10 +91,11 @@ def describe(lrms: str, ask: Ask = ask) -> Description:
 
 
 def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Description:
-    """Reads what a batch system's commands printed, in any order, each with a name for messages.
+    """Describes a batch system from the output of its commands, in any order.
 
-    Raises ValueError for an unknown batch system, and DescriptionError for an output that is not of
-    it, or in which two nodes or queues have one name or one has none.
+    Each output comes with a name for messages. Raises ValueError for an unknown batch system, and
+    DescriptionError for output of something else, and for nodes or queues that have no name or
+    share one.
     """
     texts = [Text(content, source) for source, content in outputs]
     for text in texts:

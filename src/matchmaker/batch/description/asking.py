@@ -1,4 +1,4 @@
-"""Asking a batch system's own commands."""
+"""Runs a batch system's own commands."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 
 _SAID: Final = 300
-"""How much of what a command complained of is repeated."""
+"""Characters of a command's standard error in a message."""
 
 
 def ask(argv: Sequence[str]) -> str:
-    """What a command prints, in the C locale.
+    """The output of a command in the C locale.
 
-    Raises DescriptionError where it is not installed, fails, says too much or takes too long.
+    Raises DescriptionError if it is not installed, fails, prints too much or takes too long.
 
     >>> ask(["printf", "%s", "n1"])
     'n1'

@@ -1,4 +1,4 @@
-"""What changed between two descriptions: what a pool must be told to be up to date."""
+"""The changes between two descriptions, for updating a pool."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from matchmaker.classad import ClassAd
 
 @attrs.frozen(slots=True)
 class Change:
-    """A node or queue that came (``before`` is None), went (``after`` is None) or changed."""
+    """A node or queue that is new (``before`` is None), gone (``after`` is None) or changed."""
 
     name: str
     before: ClassAd | None
     after: ClassAd | None
 
     def attributes(self) -> list[str]:
-        """The attributes that are not what they were, in the order of the ads, without nested ads.
+        """The attributes that changed, in the order of the ads, without nested ads.
 
         >>> before, after = ClassAd({"Name": "n", "FreeCpus": 4}), ClassAd({"Name": "n", "Free": 4})
         >>> Change("n", before, after).attributes()
@@ -36,7 +36,7 @@ class Change:
 
 
 def changes(before: Iterable[ClassAd], after: Iterable[ClassAd]) -> Iterator[Change]:
-    """What is to be done to get from one set of ads to another, each ad by its ``Name``.
+    """The changes from one set of ads to another; ads are compared by their ``Name``.
 
     >>> from matchmaker import Pool
     >>> old = [ClassAd({"Name": "a"}), ClassAd({"Name": "b"})]

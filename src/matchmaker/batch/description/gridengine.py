@@ -57,8 +57,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
             hosts += (host for host in root.iter("host") if host.get("name") != "global")
             for entry in root.iter("cluster_queue_summary"):
-                told = {part.tag: (part.text or "").strip() for part in entry}
-                used[told.get("name", "")] = told
+                facts = {part.tag: (part.text or "").strip() for part in entry}
+                used[facts.get("name", "")] = facts
             for entry in root.iter("Queue-List"):
                 _, _, host_name = (entry.findtext("name") or "").partition("@")
                 instances.setdefault(host_name, []).append(_values(entry, "resource"))
@@ -82,7 +82,7 @@ def _table(content: str) -> list[list[str]]:
 
 def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]) -> Node:
     parts = [_values(host, "resourcevalue"), *instances]
-    told = dict(ChainMap({}, _values(host, "hostvalue"), *parts))
+    facts = dict(ChainMap({}, _values(host, "hostvalue"), *parts))
     queues = {each.get("name", ""): _values(each, "queuevalue") for each in host.iter("queue")}
     states = [queue.get("state_string", "") for queue in queues.values()]
     slots = sum(whole(queue.get("slots")) or 0 for queue in queues.values())
@@ -91,7 +91,7 @@ def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]
         for queue in queues.values()
         for name in ("slots_used", "slots_resv")
     )
-    cpus = whole(told.get("num_proc"))
+    cpus = whole(facts.get("num_proc"))
     return Node(
         name=host.get("name", ""),
         lrms=LRMS,
@@ -99,16 +99,16 @@ def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]
         available=any(not _CLOSING.intersection(state) for state in states),
         cpus=slots or None if cpus is None else cpus,
         free_cpus=None if not queues else max(0, min(cpus or slots, slots) - taken),
-        memory=megabytes(told.get("mem_total")),
-        free_memory=megabytes(told.get("mem_free")),
-        gpus=_count(told.get("gpu", told.get("ngpus"))),
-        arch=known(told.get("arch_string")),
-        load=real(told.get("load_avg")),
+        memory=megabytes(facts.get("mem_total")),
+        free_memory=megabytes(facts.get("mem_free")),
+        gpus=_count(facts.get("gpu", facts.get("ngpus"))),
+        arch=known(facts.get("arch_string")),
+        load=real(facts.get("load_avg")),
         features=tuple(
             name for name in sorted(booleans) if any(_count(part.get(name)) for part in parts)
         ),
         queues=tuple(queues),
-        native={name: text for name, text in told.items() if known(text) is not None},
+        native={name: text for name, text in facts.items() if known(text) is not None},
     )
 
 
@@ -123,20 +123,20 @@ def _count(text: str | None) -> int | None:
 def _configured(text: Text) -> dict[str, dict[str, str]]:
     """The attributes of each queue of ``qconf -sq``; a backslash at the end continues a line."""
     found: dict[str, dict[str, str]] = {}
-    told: dict[str, str] | None = None
+    facts: dict[str, str] | None = None
     for line in text.content.replace("\\\n", " ").split("\n"):
         name, _, value = line.strip().partition(" ")
         if name == "qname":
-            told = found.setdefault(value.strip(), {})
-        if told is not None and name:
-            told[name] = " ".join(value.split())
+            facts = found.setdefault(value.strip(), {})
+        if facts is not None and name:
+            facts[name] = " ".join(value.split())
         elif name:
             text.skip(line, "qname NAME")
     return found
 
 
 def _queue(
-    name: str, told: Mapping[str, str], used: Mapping[str, str], mine: Sequence[Node]
+    name: str, facts: Mapping[str, str], used: Mapping[str, str], mine: Sequence[Node]
 ) -> Queue:
     total = whole(used.get("total"))
     if total is None and mine:
@@ -150,14 +150,14 @@ def _queue(
         total_cpus=total,
         free_cpus=whole(used.get("available")),
         running=whole(used.get("used")),
-        max_wall=_least(told, "h_rt", "s_rt"),
-        max_cpu=_least(told, "h_cpu", "s_cpu"),
-        priority=whole(told.get("priority")),
-        native={**told, **{f"used.{each}": text for each, text in used.items()}},
+        max_wall=_least(facts, "h_rt", "s_rt"),
+        max_cpu=_least(facts, "h_cpu", "s_cpu"),
+        priority=whole(facts.get("priority")),
+        native={**facts, **{f"used.{each}": text for each, text in used.items()}},
     )
 
 
-def _least(told: Mapping[str, str], *names: str) -> int | None:
+def _least(facts: Mapping[str, str], *names: str) -> int | None:
     """The least of some limits, each ``24:0:0`` or ``24:0:0,[host=…]``; ``INFINITY`` is none."""
-    limits = [seconds((words(told.get(name)) or ("",))[0]) for name in names]
+    limits = [seconds((words(facts.get(name)) or ("",))[0]) for name in names]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -48,17 +48,17 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         hosts.setdefault(name, {}).update(record)
     queues = by_command["bqueues"]
     nodes = [
-        _node(name, told, queues) for name, told in hosts.items() if told.get("server") != "No"
+        _node(name, facts, queues) for name, facts in hosts.items() if facts.get("server") != "No"
     ]
     behind = by_queue(nodes)
-    return nodes, [_queue(told, behind.get(told.get("queue_name", ""), ())) for told in queues]
+    return nodes, [_queue(facts, behind.get(facts.get("queue_name", ""), ())) for facts in queues]
 
 
-def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]]) -> Node:
-    cores, slots, used = (whole(told.get(each)) for each in ("ncpus", "max", "njobs"))
+def _node(name: str, facts: Mapping[str, str], queues: Iterable[Mapping[str, str]]) -> Node:
+    cores, slots, used = (whole(facts.get(each)) for each in ("ncpus", "max", "njobs"))
     total = slots if slots is not None else cores
-    resources = words((told.get("resources") or "").strip("()").replace(" ", ","))
-    state = told.get("status", "unknown")
+    resources = words((facts.get("resources") or "").strip("()").replace(" ", ","))
+    state = facts.get("status", "unknown")
     return Node(
         name=name,
         lrms=LRMS,
@@ -66,10 +66,10 @@ def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]
         available=state.lower() in _OPEN,
         cpus=cores if cores is not None else slots,
         free_cpus=less(total, used),
-        memory=megabytes(told.get("maxmem"), "m"),
-        disk=megabytes(told.get("maxtmp"), "m"),
-        arch=known(told.get("type")),
-        load=real(told.get("r1m")),
+        memory=megabytes(facts.get("maxmem"), "m"),
+        disk=megabytes(facts.get("maxtmp"), "m"),
+        arch=known(facts.get("type")),
+        load=real(facts.get("r1m")),
         # A resource that a host gives to one job at a time has a mark of exclamation.
         features=tuple(each.lstrip("!") for each in resources),
         queues=tuple(
@@ -77,7 +77,7 @@ def _node(name: str, told: Mapping[str, str], queues: Iterable[Mapping[str, str]
             for each in queues
             if "queue_name" in each and _has(each.get("hosts"), name)
         ),
-        native=told,
+        native=facts,
     )
 
 
@@ -87,22 +87,22 @@ def _has(hosts: str | None, name: str) -> bool:
     return name in listed_ or bool({"all", "none", "-"}.intersection(listed_))
 
 
-def _queue(told: Mapping[str, str], mine: Sequence[Node]) -> Queue:
-    opened, _, active = told.get("status", "Open:Active").partition(":")
+def _queue(facts: Mapping[str, str], mine: Sequence[Node]) -> Queue:
+    opened, _, active = facts.get("status", "Open:Active").partition(":")
     total, free = cpus(mine)
     return Queue(
-        name=told.get("queue_name", ""),
+        name=facts.get("queue_name", ""),
         lrms=LRMS,
         status=status(opened.lower() == "open", active.lower() == "active"),
         total_cpus=total,
         free_cpus=free,
-        running=whole(told.get("run")),
-        waiting=whole(told.get("pend")),
-        max_wall=_seconds(told.get("runlimit")),
-        max_cpu=_seconds(told.get("cpulimit")),
-        max_running=whole(told.get("max")),
-        priority=whole(told.get("priority", told.get("prio"))),
-        native=told,
+        running=whole(facts.get("run")),
+        waiting=whole(facts.get("pend")),
+        max_wall=_seconds(facts.get("runlimit")),
+        max_cpu=_seconds(facts.get("cpulimit")),
+        max_running=whole(facts.get("max")),
+        priority=whole(facts.get("priority", facts.get("prio"))),
+        native=facts,
     )
 
 

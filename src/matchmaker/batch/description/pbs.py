@@ -44,10 +44,10 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             raise text.wrong('neither "nodes" nor "Queue" is in it')
         nodes.update(_named(text, data, "nodes"))
         queues.update(_named(text, data, "Queue"))
-    bound = {told["queue"] for told in nodes.values() if "queue" in told}
-    executing = [name for name, told in queues.items() if executes(told)]
+    bound = {facts["queue"] for facts in nodes.values() if "queue" in facts}
+    executing = [name for name, facts in queues.items() if executes(facts)]
     free = tuple(name for name in executing if name not in bound)
-    found = [_node(name, told, free) for name, told in nodes.items()]
+    found = [_node(name, facts, free) for name, facts in nodes.items()]
     behind = by_queue(found)
     return found, [queue(name, queues[name], LRMS, behind.get(name, ())) for name in executing]
 
@@ -65,16 +65,16 @@ def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str,
     return found
 
 
-def _node(name: str, told: Mapping[str, str], free_queues: tuple[str, ...]) -> Node:
-    has = _part(told, _AVAILABLE)
-    used = _part(told, _ASSIGNED)
-    states = words(told.get("state"))
-    cores, gpus = whole(has.get("ncpus", told.get("pcpus"))), whole(has.get("ngpus"))
+def _node(name: str, facts: Mapping[str, str], free_queues: tuple[str, ...]) -> Node:
+    has = _part(facts, _AVAILABLE)
+    used = _part(facts, _ASSIGNED)
+    states = words(facts.get("state"))
+    cores, gpus = whole(has.get("ncpus", facts.get("pcpus"))), whole(has.get("ngpus"))
     memory = megabytes(has.get("mem"))
     return Node(
         name=name,
         lrms=LRMS,
-        state=told.get("state", "unknown"),
+        state=facts.get("state", "unknown"),
         available=bool(states) and AVAILABLE.issuperset(states),
         cpus=cores,
         free_cpus=less(cores, whole(used.get("ncpus", "0"))),
@@ -85,44 +85,44 @@ def _node(name: str, told: Mapping[str, str], free_queues: tuple[str, ...]) -> N
         arch=has.get("arch"),
         # Booleans of the site's own are asked for like features: `:bigmem=True`.
         features=tuple(each for each, value in has.items() if value.lower() == "true"),
-        queues=(told["queue"],) if "queue" in told else words(has.get("Qlist")) or free_queues,
-        native=told,
+        queues=(facts["queue"],) if "queue" in facts else words(has.get("Qlist")) or free_queues,
+        native=facts,
     )
 
 
-def executes(told: Mapping[str, str]) -> bool:
+def executes(facts: Mapping[str, str]) -> bool:
     """Whether a queue of PBS or Torque runs jobs; one that routes hands them to others."""
-    return told.get("queue_type", "Execution")[:1] in "Ee"
+    return facts.get("queue_type", "Execution")[:1] in "Ee"
 
 
-def queue(name: str, told: Mapping[str, str], lrms: str, mine: Sequence[Node]) -> Queue:
+def queue(name: str, facts: Mapping[str, str], lrms: str, mine: Sequence[Node]) -> Queue:
     """A queue of PBS or Torque, from its attributes by their names, and the nodes behind it."""
     counts = {
         state: whole(number)
         for state, _, number in (
-            part.partition(":") for part in words(told.get("state_count"), " ")
+            part.partition(":") for part in words(facts.get("state_count"), " ")
         )
     }
     total, free = cpus(mine)
     return Queue(
         name=name,
         lrms=lrms,
-        status=status(_is_true(told.get("enabled")), _is_true(told.get("started"))),
+        status=status(_is_true(facts.get("enabled")), _is_true(facts.get("started"))),
         total_cpus=total,
         free_cpus=free,
         running=counts.get("Running"),
         waiting=counts.get("Queued"),
-        max_wall=seconds(told.get("resources_max.walltime")),
-        max_cpu=seconds(told.get("resources_max.cput")),
-        max_jobs=_limit(told.get("max_queued", told.get("max_queuable"))),
-        max_running=_limit(told.get("max_run", told.get("max_running"))),
-        priority=whole(told.get("Priority")),
-        native=told,
+        max_wall=seconds(facts.get("resources_max.walltime")),
+        max_cpu=seconds(facts.get("resources_max.cput")),
+        max_jobs=_limit(facts.get("max_queued", facts.get("max_queuable"))),
+        max_running=_limit(facts.get("max_run", facts.get("max_running"))),
+        priority=whole(facts.get("Priority")),
+        native=facts,
     )
 
 
-def _part(told: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {name[len(prefix) :]: text for name, text in told.items() if name.startswith(prefix)}
+def _part(facts: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name[len(prefix) :]: text for name, text in facts.items() if name.startswith(prefix)}
 
 
 def _limit(text: str | None) -> int | None:

@@ -1,7 +1,7 @@
-"""Worker nodes and queues in one form, whichever batch system told of them, and their ads.
+"""Worker nodes and queues as records, the same for all batch systems, and their ads.
 
-The readers of each batch system fill these records; what is not told is None, and so undefined in
-the ad. Reading is in the module of each batch system.
+The reader of each batch system fills these records. Unknown values are None, and undefined in the
+ad.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 from matchmaker.classad import ClassAd
 
 NATIVE: Final = "Native"
-"""The attribute that holds an ad of all that the batch system said, in its own names."""
+"""The attribute that holds an ad of everything that the batch system printed, in its own names."""
 
 PRODUCTION: Final = "Production"
 CLOSED: Final = "Closed"
@@ -30,9 +30,14 @@ _ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
 class Node:
     """A worker node.
 
-    ``state`` is in the batch system's own words, ``available`` says whether it takes jobs. Memory
-    and disk are in megabytes (2**20 bytes), ``load`` is the mean of one minute. ``features`` are
-    the names that jobs may ask for, ``queues`` those that may send jobs here.
+    Attributes:
+        state: the state as the batch system prints it.
+        available: whether the node takes jobs.
+        memory, free_memory, disk: megabytes of 2**20 bytes.
+        load: the mean load of one minute.
+        features: the names that jobs may ask for.
+        queues: the queues that may send jobs to the node.
+        native: everything that the batch system printed.
     """
 
     name: str
@@ -97,8 +102,7 @@ class Node:
 class Queue:
     """A queue, or what the batch system calls so: a partition, a cluster queue, a schedd.
 
-    ``status`` is one of GLUE 1.3's four. Times are in seconds; None where there is no limit or none
-    is told. ``nodes`` are names, where the batch system tells them in full.
+    ``status`` is one of GLUE 1.3's four. Times are in seconds, None if unlimited or unknown.
     """
 
     name: str

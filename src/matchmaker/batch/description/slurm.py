@@ -107,30 +107,30 @@ def _pairs(line: str) -> dict[str, str]:
     return found
 
 
-def _node(told: Mapping[str, str]) -> Node:
-    states = [state.strip("*~#!%$@^-") for state in told.get("State", "UNKNOWN").split("+")]
-    cores, used = whole(told.get("CPUTot")), whole(told.get("CPUAlloc"))
-    memory, taken = whole(told.get("RealMemory")), whole(told.get("AllocMem"))
-    gpus = _gpus(told.get("Gres"))
-    used_gpus = _gpus_of_tres(told.get("AllocTRES"))
+def _node(facts: Mapping[str, str]) -> Node:
+    states = [state.strip("*~#!%$@^-") for state in facts.get("State", "UNKNOWN").split("+")]
+    cores, used = whole(facts.get("CPUTot")), whole(facts.get("CPUAlloc"))
+    memory, taken = whole(facts.get("RealMemory")), whole(facts.get("AllocMem"))
+    gpus = _gpus(facts.get("Gres"))
+    used_gpus = _gpus_of_tres(facts.get("AllocTRES"))
     return Node(
-        name=told["NodeName"],
+        name=facts["NodeName"],
         lrms=LRMS,
-        state=told.get("State", "UNKNOWN"),
-        available=_available(states) and not told.get("State", "").endswith("*"),
+        state=facts.get("State", "UNKNOWN"),
+        available=_available(states) and not facts.get("State", "").endswith("*"),
         cpus=cores,
         free_cpus=less(cores, used),
         memory=memory,
         free_memory=less(memory, taken),
-        disk=whole(told.get("TmpDisk")),
+        disk=whole(facts.get("TmpDisk")),
         gpus=gpus,
         free_gpus=less(gpus, used_gpus),
-        arch=told.get("Arch") or None,
-        system=_first_word(told.get("OS")),
-        load=real(told.get("CPULoad")),
-        features=words(told.get("ActiveFeatures", told.get("AvailableFeatures"))),
-        queues=words(told.get("Partitions")),
-        native=told,
+        arch=facts.get("Arch") or None,
+        system=_first_word(facts.get("OS")),
+        load=real(facts.get("CPULoad")),
+        features=words(facts.get("ActiveFeatures", facts.get("AvailableFeatures"))),
+        queues=words(facts.get("Partitions")),
+        native=facts,
     )
 
 
@@ -140,32 +140,32 @@ def _available(states: Iterable[str]) -> bool:
 
 
 def _node_of_json(entry: Mapping[str, Any]) -> Node:
-    told = flat(entry)
+    facts = flat(entry)
     states = _states(entry.get("state")) + _states(entry.get("state_flags"))
-    memory, gpus = whole(told.get("real_memory")), _gpus(told.get("gres"))
+    memory, gpus = whole(facts.get("real_memory")), _gpus(facts.get("gres"))
     load = _number(entry.get("cpu_load"))
-    cores = whole(told.get("cpus"))
-    idle = whole(told.get("idle_cpus", told.get("alloc_idle_cpus")))
-    used = whole(told.get("alloc_cpus"))
+    cores = whole(facts.get("cpus"))
+    idle = whole(facts.get("idle_cpus", facts.get("alloc_idle_cpus")))
+    used = whole(facts.get("alloc_cpus"))
     return Node(
-        name=told.get("name", ""),
+        name=facts.get("name", ""),
         lrms=LRMS,
         state="+".join(states) or "UNKNOWN",
         available=_available(states),
         cpus=cores,
         free_cpus=less(cores, used) if used is not None else idle,
         memory=memory,
-        free_memory=less(memory, whole(told.get("alloc_memory"))),
-        disk=whole(told.get("temporary_disk")),
+        free_memory=less(memory, whole(facts.get("alloc_memory"))),
+        disk=whole(facts.get("temporary_disk")),
         gpus=gpus,
-        free_gpus=less(gpus, _gpus(told.get("gres_used"))),
-        arch=told.get("architecture") or None,
-        system=_first_word(told.get("operating_system")),
+        free_gpus=less(gpus, _gpus(facts.get("gres_used"))),
+        arch=facts.get("architecture") or None,
+        system=_first_word(facts.get("operating_system")),
         # Hundredths; an unset number is 2**32 - 2.
         load=None if load is None or load >= _NO_LIMIT - 1 else load / 100,
         features=_list(entry.get("active_features", entry.get("features"))),
         queues=_list(entry.get("partitions")),
-        native=told,
+        native=facts,
     )
 
 
@@ -201,7 +201,7 @@ def _partition_of_json(entry: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(minutes, dict) and minutes.get("infinite"):
         minutes = None
     limit = _number(minutes)
-    told = {
+    facts = {
         **flat(entry),
         "PartitionName": str(at("name") or ""),
         "State": (_states(at("partition", "state") or at("state")) or ["UP"])[0],
@@ -210,28 +210,28 @@ def _partition_of_json(entry: Mapping[str, Any]) -> dict[str, str]:
         "PriorityTier": str(at("priority", "tier")),
     }
     flags = at("flags") or at("partition", "flags") or []
-    told["Default"] = "YES" if "default" in str(flags).lower() else "NO"
-    return told
+    facts["Default"] = "YES" if "default" in str(flags).lower() else "NO"
+    return facts
 
 
 def _queue(
-    told: Mapping[str, str], mine: Sequence[Node], jobs: Iterable[Mapping[str, str]] | None
+    facts: Mapping[str, str], mine: Sequence[Node], jobs: Iterable[Mapping[str, str]] | None
 ) -> Queue:
-    name = told["PartitionName"]
+    name = facts["PartitionName"]
     _, free = cpus(mine)
     states = [job.get("State", "") for job in jobs or () if name in words(job.get("Partition"))]
     return Queue(
         name=name,
         lrms=LRMS,
-        status=_STATUS.get(told.get("State", "UP"), CLOSED),
-        total_cpus=whole(told.get("TotalCPUs")),
+        status=_STATUS.get(facts.get("State", "UP"), CLOSED),
+        total_cpus=whole(facts.get("TotalCPUs")),
         free_cpus=free,
         running=None if jobs is None else sum(state in _RUNS for state in states),
         waiting=None if jobs is None else states.count("PENDING"),
-        max_wall=seconds(told.get("MaxTime"), 60),
-        priority=whole(told.get("PriorityTier")),
-        default=told.get("Default") == "YES",
-        native=told,
+        max_wall=seconds(facts.get("MaxTime"), 60),
+        priority=whole(facts.get("PriorityTier")),
+        default=facts.get("Default") == "YES",
+        native=facts,
     )
 
 

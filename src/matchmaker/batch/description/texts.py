@@ -1,6 +1,6 @@
-"""What a batch system's command printed: a text, where it came from, and the lines left out of it.
+"""The output of a batch system's command, its source, and the lines that were skipped.
 
-Reading JSON and XML from such a text is here too, bounded and without surprises.
+JSON and XML in such a text are read here, within bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Text:
         self.skipped.append(f"{self.source}: expected {expected}, left out {line.strip()[:80]!r}")
 
     def wrong(self, why: str) -> DescriptionError:
-        """The error that says that this output cannot be read."""
+        """The error for an output that cannot be read."""
         return DescriptionError(f"{self.source}: {why}")
 
 
@@ -106,7 +106,7 @@ def as_xml(text: Text) -> Element:
     if "<!DOCTYPE" in text.content:
         raise text.wrong("a document type is not read")
     try:
-        # No document type, so no entities of its own.
+        # Without a document type there are no entities.
         return fromstring(text.content)  # noqa: S314
     except (ParseError, UnicodeEncodeError) as error:
         raise text.wrong(f"not XML: {error}") from None

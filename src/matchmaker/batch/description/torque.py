@@ -42,38 +42,39 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             )
         else:
             queues.update(_queues(text))
-    executing = {name: told for name, told in queues.items() if pbs.executes(told)}
+    executing = {name: facts for name, facts in queues.items() if pbs.executes(facts)}
     bound = [
         attrs.evolve(
             node,
             queues=tuple(
                 name
-                for name, told in executing.items()
-                if told.get("resources_default.neednodes", node.name) in (node.name, *node.features)
+                for name, facts in executing.items()
+                if facts.get("resources_default.neednodes", node.name)
+                in (node.name, *node.features)
             ),
         )
         for node in nodes
     ]
     behind = by_queue(bound)
     return bound, [
-        pbs.queue(name, told, LRMS, behind.get(name, ())) for name, told in executing.items()
+        pbs.queue(name, facts, LRMS, behind.get(name, ())) for name, facts in executing.items()
     ]
 
 
-def _node(told: Mapping[str, str]) -> Node:
+def _node(facts: Mapping[str, str]) -> Node:
     status = {
         name.strip(): value.strip()
-        for name, _, value in (part.partition("=") for part in told.get("status", "").split(","))
+        for name, _, value in (part.partition("=") for part in facts.get("status", "").split(","))
         if name.strip()
     }
-    states = words(told.get("state"))
-    cpus, gpus = whole(told.get("np")), whole(told.get("gpus"))
+    states = words(facts.get("state"))
+    cpus, gpus = whole(facts.get("np")), whole(facts.get("gpus"))
     # One entry a processor in use, `0/123.server`, or since version 5 ranges: `0-3/123.server`.
-    used = sum(_processors(job.partition("/")[0]) for job in words(told.get("jobs")))
+    used = sum(_processors(job.partition("/")[0]) for job in words(facts.get("jobs")))
     return Node(
-        name=told.get("name", ""),
+        name=facts.get("name", ""),
         lrms=LRMS,
-        state=told.get("state", "unknown"),
+        state=facts.get("state", "unknown"),
         available=bool(states) and pbs.AVAILABLE.issuperset(states),
         cpus=cpus,
         free_cpus=less(cpus, used),
@@ -83,9 +84,9 @@ def _node(told: Mapping[str, str]) -> Node:
         system=status.get("opsys"),
         arch=_architecture(status.get("uname")),
         load=real(status.get("loadave")),
-        features=words(told.get("properties")),
+        features=words(facts.get("properties")),
         native={
-            **{name: text for name, text in told.items() if name != "status"},
+            **{name: text for name, text in facts.items() if name != "status"},
             **{f"status.{name}": text for name, text in status.items()},
         },
     )
@@ -110,16 +111,16 @@ def _architecture(uname: str | None) -> str | None:
 def _queues(text: Text) -> dict[str, dict[str, str]]:
     """``Queue: batch``, then lines ``name = value``; a tab begins what continues a value."""
     found: dict[str, dict[str, str]] = {}
-    told: dict[str, str] | None = None
+    facts: dict[str, str] | None = None
     name: str | None = None
     for line in text.content.split("\n"):
         if line.startswith(_QUEUE):
-            told, name = found.setdefault(line[len(_QUEUE) :].strip(), {}), None
-        elif line.startswith("\t") and told is not None and name is not None:
-            told[name] += line.strip()
-        elif " = " in line and told is not None:
+            facts, name = found.setdefault(line[len(_QUEUE) :].strip(), {}), None
+        elif line.startswith("\t") and facts is not None and name is not None:
+            facts[name] += line.strip()
+        elif " = " in line and facts is not None:
             name, _, value = (part.strip() for part in line.partition(" = "))
-            told[name] = value
+            facts[name] = value
         elif line.strip():
             text.skip(line, "Queue: NAME or NAME = VALUE")
     return found

@@ -1,4 +1,4 @@
-"""Sizes, times and numbers as batch systems write them. None for what is no number or no limit."""
+"""Reads sizes, times and numbers as batch systems write them; None for unlimited or unreadable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD: Final = 8
 _TIME: Final = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d*)?")
 _MOST_DIGITS: Final = 18
 _LARGEST: Final = 1e15
-"""No number that a batch system tells is larger; one that is must not make others too large."""
+"""Larger numbers are taken for unknown, so that no sum or product overflows."""
 
 
 def whole(text: str | None) -> int | None:
@@ -29,7 +29,7 @@ def whole(text: str | None) -> int | None:
 
 
 def real(text: str | None) -> float | None:
-    """A finite number, not beyond all measure.
+    """A finite number that is not too large.
 
     >>> real("0.25"), real("nan"), real("1e300")
     (0.25, None, None)
@@ -80,7 +80,7 @@ def seconds(text: str | None, unit: int = 1) -> int | None:
 
 
 def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
-    """The parts of a list, without those that are empty or say that there is none.
+    """The parts of a list, without empty ones; none for a word such as ``NONE``.
 
     >>> words("el8,si600"), words("(null)"), words(None)
     (('el8', 'si600'), (), ())
@@ -91,7 +91,7 @@ def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
 
 
 def known(text: str | None) -> str | None:
-    """A text that says something.
+    """A text, or None for a word that stands for an unknown value.
 
     >>> known("lx-amd64"), known("-"), known("UNKNOWN"), known(None)
     ('lx-amd64', None, None, None)
@@ -100,7 +100,7 @@ def known(text: str | None) -> str | None:
 
 
 def less(total: int | None, used: int | None) -> int | None:
-    """What is left of a number of something, and never less than nothing.
+    """The unused part of a number, at least 0; None if either number is unknown.
 
     >>> less(8, 2), less(8, 9), less(8, None), less(None, 2)
     (6, 0, None, None)
