@@ -14,6 +14,7 @@ import pytest
 import regex
 
 from matchmaker import ParseError, parse_ad, parse_expr
+from matchmaker.batch import limits as batch_limits
 from matchmaker.classad import limits
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions import accounts, patterns
@@ -275,7 +276,7 @@ def test_the_document_says_every_bound() -> None:
     assert {f"{number:,}" for number in said} <= numbers
 
 
-@pytest.mark.parametrize("room", [limits, pool_limits, reduction_limits])
+@pytest.mark.parametrize("room", [limits, pool_limits, reduction_limits, batch_limits])
 def test_the_guide_has_a_line_for_each_limit(room: ModuleType) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text("utf-8")
     for field in attrs.fields(room.Limits):

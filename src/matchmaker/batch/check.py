@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Final
 
 from matchmaker.batch.inventory import node_name
+from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.terms import names_of, values_of
@@ -24,10 +25,6 @@ from matchmaker.reduction.domains import MISSING
 CARRIED: Final = "Features"
 
 UNFORESEEN: Final = "a value that the rule does not foresee"
-
-MOST_NAMES: Final = 5
-
-MOST_SHOWN: Final = 60
 
 
 def check(
@@ -82,7 +79,7 @@ def _alone(
 
 def _short(value: Value) -> str:
     text = unparse_value(value)
-    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + " ..."
+    return text if len(text) <= LIMITS.shown else text[: LIMITS.shown] + " ..."
 
 
 def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str]:
@@ -115,10 +112,10 @@ def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str
                 other = f"feature {name} in {CARRIED}, but no value that it stands for"
                 wrong.setdefault(what if name in names else other, []).append(node)
     for what, who in wrong.items():
-        several = f" and {len(who) - MOST_NAMES} more" if len(who) > MOST_NAMES else ""
+        several = f" and {len(who) - LIMITS.listed} more" if len(who) > LIMITS.listed else ""
         verb = "has" if len(who) == 1 else "have"
         such = example if what == UNFORESEEN else ""
-        yield f"{', '.join(who[:MOST_NAMES])}{several} {verb} {what}{such}"
+        yield f"{', '.join(who[: LIMITS.listed])}{several} {verb} {what}{such}"
     for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
         if name not in seen:
             yield f"no node has a value for feature {name}"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from typing import Final
 
 from matchmaker.batch.description.texts import DescriptionError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
-
-_SAID: Final = 300
-"""Characters of a command's standard error in a message."""
 
 
 def ask(argv: Sequence[str]) -> str:
@@ -40,7 +36,7 @@ def ask(argv: Sequence[str]) -> str:
         raise DescriptionError(f"{name}: {error}") from None
     if ended.status != 0:
         lines = ended.complaint.decode("utf-8", "replace").split("\n")
-        said = "; ".join(line.strip() for line in lines if line.strip())[:_SAID]
+        said = "; ".join(line.strip() for line in lines if line.strip())[: LIMITS.complaint]
         raise DescriptionError(
             f"{' '.join(argv)}: it failed with status {ended.status}: {said or 'silent'}"
         )
