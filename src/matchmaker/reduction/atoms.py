@@ -42,12 +42,12 @@ def outcome(value: Value) -> str:
 
 
 def host_attribute(node: Expr) -> Attr | None:
-    """The node, where it is an attribute of the host itself, such as ``other.Name``."""
+    """The node if it is an attribute of the host, such as ``other.Name``, else None."""
     return node if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES else None
 
 
 def comes_to(node: Expr, outcomes: Iterable[str]) -> Expr:
-    """An expression that is true exactly where another one, as a condition, has such an outcome.
+    """An expression that is true exactly if another one, as a condition, has one of the outcomes.
 
     >>> from matchmaker import parse_expr
     >>> print(comes_to(parse_expr("x"), "T")), print(comes_to(parse_expr("x"), "FU"))
@@ -74,8 +74,8 @@ Tested: TypeAlias = tuple[Attr, Mapping[str, Domain], Expr | None]
 def tested(node: Expr) -> Tested | None:
     """A condition on the value of one attribute: which values give which outcome.
 
-    With what domains cannot tell, as ``is`` tells upper from lower case, an expression beside that
-    must come to the same.
+    The expression beside the domains must have the same outcome: it tells what domains cannot, as
+    ``is`` tells upper from lower case.
     """
     attribute = host_attribute(node)
     if attribute is not None:
@@ -113,7 +113,7 @@ def _compared(attribute: Attr, operator: str, value: Value, node: Expr) -> Teste
         domain, rest = same
         unlike, like = ("T", "F") if operator == "isnt" else ("F", "T")
         if rest:
-            # Of the values that are the same to a domain, `is` may still refuse some.
+            # `is` may be false of some values that the domain does not tell apart.
             return attribute, {like: domain, unlike: ANY}, node
         return attribute, {like: domain, unlike: ~domain}, None
     if isinstance(value, str) and operator in ("==", "!="):
@@ -129,7 +129,7 @@ def _compared(attribute: Attr, operator: str, value: Value, node: Expr) -> Teste
 
 
 def _same(value: Value) -> tuple[Domain, bool] | None:
-    """The values that may be the same as a constant, and whether some of them may be not."""
+    """The domain of values that may be identical to a constant, and whether some may differ."""
     if value is UNDEFINED:
         return MISSING, False
     if isinstance(value, str):

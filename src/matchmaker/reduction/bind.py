@@ -1,11 +1,11 @@
 """Binding: the facts of job and queue put into a requirement, host attributes left open.
 
-After binding, an expression names nothing but attributes of the host, each as ``other.Name``, and
-has the same value for every host as before. Making it shorter is ``simplify``'s affair.
+After binding, an expression names only attributes of the host, as ``other.Name``, and has the same
+value as before for every host. ``simplify`` then makes it shorter.
 
-Three bindings, as a name may be: a constant of the job or the queue, a variable of the host, or
-absent, which is UNDEFINED and not left open. A requirement meets a queue and a host as one ad: the
-queue's attributes without those that describe hosts, and the host's own.
+A name is a constant of the job or the queue, a variable of the host, or absent, which is UNDEFINED.
+A requirement sees a queue and a host as one ad: the queue's attributes without those that describe
+hosts, and the host's own. A scope's word (``my``, ``target``) is a name where an ad defines it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from matchmaker.reduction.facts import MOVING, is_moving, traits
 from matchmaker.reduction.limits import LIMITS
 
 ScopeOf: TypeAlias = Callable[[str], str]
-"""Tells what a name, as it is spelled, describes; the answer ``host`` makes it a variable."""
+"""Says what a name, as it is spelled, describes; ``host`` makes it a variable."""
 
 HOST: Final = "host"
 
@@ -46,12 +46,12 @@ TOO_DEEP: Final = "the requirement nests too deep to be reduced"
 
 
 class ReductionError(ValueError):
-    """A requirement that cannot be reduced soundly; the message names the part and says why."""
+    """A requirement cannot be reduced soundly; the message names the part and the reason."""
 
 
 @attrs.frozen(slots=True)
 class Binding:
-    """What became of a name: ``host``, ``absent``, or ``constant`` with the value it has."""
+    """What a name stands for: ``host``, ``absent``, or ``constant`` with its value."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class Binding:
 
 @attrs.frozen(slots=True, eq=False)
 class _Side:
-    """An ad as one side of the match. What a queue says of its hosts is never looked at."""
+    """An ad as one side of the match. A queue's attributes that describe hosts are ignored."""
 
     ad: ClassAd
     is_queue: bool
@@ -68,7 +68,7 @@ class _Side:
 
 @attrs.define(slots=True, eq=False)
 class Binder:
-    """One job and one queue, whose facts are put into one attribute of the job."""
+    """Puts the facts of one job and one queue into one attribute of the job."""
 
     job: _Side
     queue: _Side
@@ -104,7 +104,7 @@ class Binder:
         return binder
 
     def bind(self, node: Expr) -> Expr:
-        """An expression of the job as one on the host alone, equal in value for every host.
+        """Turns an expression of the job into one on the host alone, with the same values.
 
         Raises ReductionError for what cannot be bound without changing its meaning.
         """
@@ -116,7 +116,7 @@ class Binder:
             raise ReductionError(TOO_DEEP) from None
 
     def _is_of_host(self, node: Expr) -> bool:
-        """Whether an expression names attributes of the host alone, so that it stays as it is."""
+        """Whether an expression names attributes of the host alone, so that it needs no binding."""
         names = names_of(node)
         if not names.paths or names.nested or names.traits & UNFOLDABLE:
             return False
@@ -129,7 +129,7 @@ class Binder:
         return True
 
     def _bind(self, node: Expr, side: _Side) -> Expr:
-        # The left spine in a loop, so that a chain of thousands is no deeper than one link.
+        # A loop along the left operands, so that a chain of thousands is no deeper than one link.
         spine: list[Binary] = []
         while isinstance(node, Binary) and self._is_open(node):
             spine.append(node)
@@ -166,9 +166,9 @@ class Binder:
         return bound
 
     def _constant(self, node: Expr, side: _Side) -> Expr:
-        """A part that no host has a say in, as the literal that it comes to."""
+        """Evaluates a part that does not depend on the host to a literal."""
         names = names_of(node)
-        # What rests on expressions of the ads may take long, and be asked for again and again.
+        # Expressions of the ads may take long, and many clauses may refer to them: count the steps.
         follows = not self._defined_names.isdisjoint(names.spelled)
         evaluate = self._counted if follows else self._evaluate
         for path in names.paths:
@@ -239,7 +239,7 @@ class Binder:
         return Attr(None, node.name, False)
 
     def _side_named(self, base: Expr, side: _Side) -> _Side | None:
-        """The side that words such as ``other`` or ``target.my`` name; None for anything else."""
+        """The side that words such as ``other`` or ``target.my`` stand for, or None."""
         if not isinstance(base, Attr) or base.absolute or base.folded not in WORDS:
             return None
         here = side if base.base is None else self._side_named(base.base, side)
@@ -252,7 +252,7 @@ class Binder:
         return found if found is not None else Literal(UNDEFINED)
 
     def _defined(self, node: Attr, side: _Side) -> Expr | None:
-        """A name as one side defines it, with that side's facts put in; None where it does not."""
+        """The bound definition of a name on one side; None if that side lacks it."""
         if side.is_queue and self._is_hosts(node.name):
             found = node if node.base is self.host else Attr(self.host, node.name, False)
             text = f"{self.host.name}.{node.name}"
@@ -275,9 +275,9 @@ class Binder:
         return self.scope(name) == HOST and ascii_fold(name) not in WORDS
 
     def _is_open(self, node: Expr) -> bool:
-        """Whether a host may have a say in the value: judged by every name within reach.
+        """Whether the value may depend on the host, by every name that the expression leads to.
 
-        Errs on the open side: a name that only looks like a host's keeps the part open.
+        Errs on the safe side: a name that only looks like a host's makes a part open.
         """
         known = self._open.get(node)
         if known is None:
@@ -306,13 +306,13 @@ class Binder:
         return any(self._is_name_open(name) for name in names_of(base).spelled)
 
     def _is_name_open(self, name: str) -> bool:
-        """Whether anything that either ad defines under a name leads to a host's attribute."""
+        """Whether a definition of a name, in either ad, leads to an attribute of the host."""
         if name not in self._open_names:
             self._follow(name)
         return self._open_names[name]
 
     def _follow(self, start: str) -> None:
-        """Finds out of a name, and of all that it leads to, whether they lead to the host."""
+        """Decides for a name, and for all names that it leads to, whether they lead to the host."""
         # Names as they are spelled: whether letter case counts is for the scope to say.
         pending = [start]
         mentioned_by: dict[str, list[str]] = {start: []}

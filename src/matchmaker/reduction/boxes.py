@@ -1,9 +1,9 @@
-"""Bounds: a condition on hosts as alternatives, each a set of values for every attribute it names.
+"""Bounds: a condition on hosts as alternative boxes, each with a domain for every attribute.
 
-A condition is true of a host exactly where one of its boxes holds. What no set of values can tell
+A condition is true of a host exactly if one of its boxes contains it. What no domain expresses
 (two attributes compared, a function) stays in a box as an expression that must be true.
 
-Where each connective is true, false, undefined or an error is read off the operators themselves.
+The truth tables of the connectives come from the operators themselves.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from matchmaker.reduction.limits import LIMITS
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """A condition as alternatives: it is true of a host exactly where one of ``boxes`` holds.
+    """A condition as alternatives: it is true of a host exactly if one of ``boxes`` contains it.
 
-    Without a box it is true of none. ``names`` are the attributes as they are spelled.
+    Without a box it is true of no host. ``names`` are the attributes as they are spelled.
     """
 
     boxes: tuple[Box, ...]
@@ -64,12 +64,12 @@ class Bounds:
 
     @property
     def necessary(self) -> Box | None:
-        """The box hull: holds of every host that the condition is true of. None: of no host."""
+        """A box that contains every host that satisfies the condition. None if no host does."""
         return hull(self.boxes) if self.boxes else None
 
     @property
     def sufficient(self) -> Box | None:
-        """The alternative that asks for least, of those that domains tell whole, if there is one.
+        """The alternative with fewest constraints among those without expressions, if there is one.
 
         The condition is true of every host in it.
         """
@@ -78,15 +78,15 @@ class Bounds:
 
 
 def everything(name: str) -> Domain:
-    """Nothing is known of an attribute's values."""
+    """The domain of an attribute of which nothing is known."""
     return ANY
 
 
 def bounds(condition: Expr, universe: Callable[[str], Domain] = everything) -> Bounds:
     """The bounds of a condition on hosts, such as a residual.
 
-    ``universe`` tells for the folded name of an attribute which values hosts may have; what is
-    always so is then left out. A condition of too many alternatives stays an expression.
+    ``universe`` gives the domain of an attribute by its folded name; constraints that every host
+    meets are then left out. A condition with too many alternatives stays an expression.
 
     >>> from matchmaker import parse_expr
     >>> found = bounds(parse_expr("other.A > 9 || other.A > 5 && other.B == 1"))
@@ -103,7 +103,7 @@ def bounds(condition: Expr, universe: Callable[[str], Domain] = everything) -> B
     if volatile:
         whole_clause = conjunction(volatile)
         found.append((whole_clause, [Box(others=(whole_clause,))]))
-    # What must be so in any case is met at once, and parts that touch no alternative come last.
+    # Clauses with one box are intersected first; what touches no alternative is added last.
     settled = meet_all([boxes[0] for _, boxes in found if len(boxes) == 1])
     if settled is None or any(not boxes for _, boxes in found):
         return Bounds((), walk.names)
@@ -136,7 +136,7 @@ class _TooMuchError(Exception):
 
 @attrs.define(slots=True, eq=False)
 class _Walk:
-    """The boxes of expressions, with what is known of the hosts' attributes."""
+    """Computes the boxes of expressions, given the domains of the hosts' attributes."""
 
     universe: Callable[[str], Domain]
     names: dict[str, str] = attrs.Factory(dict)
@@ -146,7 +146,7 @@ class _Walk:
     _held: int = 0
 
     def true(self, clause: Expr) -> list[Box]:
-        """The boxes where a clause is true; the clause itself where it is too large for that."""
+        """The boxes in which a clause is true; the clause as an expression if it is too large."""
         # A clause begins anew, as long as all together have not taken too much.
         self._steps = max(0, self._spent - LIMITS.clause_steps)
         before = self._steps
@@ -160,10 +160,10 @@ class _Walk:
     def all_of(
         self, several: Iterable[tuple[Expr, list[Box]]], settled: Box
     ) -> tuple[list[Box], list[Box]]:
-        """The alternatives of clauses of more than one, met with each other and what is settled.
+        """Intersects the alternatives of several clauses, and the box that is required anyway.
 
-        With them what holds beside any: of clauses too many to be told apart the hull, and the
-        clause as it is.
+        Also gives what must hold beside any alternative: hull and expression of the clauses that
+        would lead to too many.
         """
         several = list(several)
         met = [settled.on(box for _, boxes in several for box in boxes)]
@@ -181,7 +181,7 @@ class _Walk:
         return met, rest
 
     def _where(self, node: Expr, wanted: _Wanted) -> list[Box]:
-        """The boxes where the outcome of an expression, as a condition, is one of those wanted."""
+        """The boxes in which an expression, as a condition, has one of the wanted outcomes."""
         if wanted == _ALL:
             return [Box()]
         if not wanted:
@@ -246,7 +246,7 @@ class _Walk:
         return [Box(around.domains, around.tags, (comes_to(node, wanted),))]
 
     def _united(self, boxes: Iterable[Box]) -> list[Box]:
-        """Boxes without those that others hold already; two that differ in one domain as one."""
+        """Drops boxes that others contain, and joins two that differ in one domain."""
         kept: list[Box] = []
         for box in boxes:
             new = box
@@ -270,7 +270,7 @@ class _Walk:
         return self._widened(kept)
 
     def _widened(self, boxes: list[Box]) -> list[Box]:
-        """Boxes that do without what another box holds anyway: ``a || !a && b`` is ``a || b``."""
+        """Drops constraints that another box makes superfluous: ``a || !a && b`` is ``a || b``."""
         if len(boxes) == 1 or len(boxes) > LIMITS.boxes:
             return boxes
         for place, box in enumerate(boxes):
@@ -286,12 +286,12 @@ class _Walk:
         ]  # fmt: skip
 
     def _plain(self, box: Box) -> Box:
-        """A box without the domains that every host's attribute is in."""
+        """Drops the domains that contain every host's attribute."""
         domains = {n: d for n, d in box.domains.items() if not self.universe(n) <= d}
         return attrs.evolve(box, domains=domains)
 
     def _leaf(self, node: Expr) -> Callable[[_Wanted], list[Box]] | None:
-        """Tells the boxes of a condition on one attribute, or None for any other expression."""
+        """A function from wanted outcomes to boxes, for a condition on one attribute, or None."""
         atom = tested(node)
         if atom is not None:
             attribute, parts, rest = atom

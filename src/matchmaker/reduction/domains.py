@@ -1,4 +1,4 @@
-"""Sets of the values that an attribute may have, and boxes: what is demanded of several attributes.
+"""Domains are sets of values of one attribute; boxes constrain several attributes.
 
 The value of an attribute is a number (a boolean counts as one), a text, missing, a list, or
 something else: an error, an ad, a time.
@@ -79,7 +79,7 @@ class Domain:
 
     @property
     def spans(self) -> list[tuple[Cut, Cut]]:
-        """The runs of numbers in it, each from one cut to another."""
+        """The intervals of numbers in the domain, each from one cut to the next."""
         ends = [*self.cuts, (math.inf, 1)]
         return list(zip(ends[0:-1:2], ends[1::2], strict=False))
 
@@ -95,7 +95,7 @@ class Domain:
 
 
 def common(domains: Sequence[Domain]) -> Domain:
-    """The values that are in all of some domains, at least one, however many they are.
+    """The intersection of one or more domains.
 
     >>> common([numbers(">", 5), numbers("<=", 9), numbers("!=", 7)])
     Domain(numbers in (5, 7); numbers in (7, 9])
@@ -116,7 +116,7 @@ def common(domains: Sequence[Domain]) -> Domain:
 
 
 def _overlap(several: Sequence[tuple[Cut, ...]]) -> tuple[Cut, ...]:
-    """The cuts between which the runs of all of several overlap."""
+    """The cuts of the intersection of several sets of intervals."""
     steps: dict[Cut, int] = {}
     for cuts in several:
         for place, cut in enumerate(cuts):
@@ -139,7 +139,7 @@ LISTS: Final = Domain(lists=True)
 
 
 def numbers(relation: str, bound: float) -> Domain:
-    """The numbers x for which ``x relation bound``; for ``!=`` with what is no number beside.
+    """The numbers x for which ``x relation bound`` is true; NaN is one of them for ``!=``.
 
     >>> numbers("!=", 5)
     Domain(numbers in [-inf, 5); numbers in (5, inf]; nan)
@@ -154,7 +154,7 @@ def numbers(relation: str, bound: float) -> Domain:
 
 @attrs.frozen(slots=True, order=True)
 class Tag:
-    """A list has a text, or has it not. The attribute's name and the text are folded."""
+    """Requires that a list contains a text, or lacks it. Both the name and the text are folded."""
 
     attribute: str
     text: str
@@ -162,13 +162,13 @@ class Tag:
 
     @property
     def opposite(self) -> Tag:
-        """The same text, had or not the other way round."""
+        """The tag that requires the contrary."""
         return Tag(self.attribute, self.text, not self.has)
 
 
 @attrs.frozen(slots=True)
 class Box:
-    """A domain for each of some attributes, by folded name; tags; expressions that must be true."""
+    """Constraints: domains of attributes by folded name, tags, expressions that must be true."""
 
     domains: Mapping[str, Domain] = attrs.Factory(dict)
     tags: frozenset[Tag] = frozenset()
@@ -183,7 +183,7 @@ class Box:
         )
 
     def meet(self, other: Box) -> Box | None:
-        """What is in both; None where nothing can be."""
+        """The intersection of two boxes; None if it is empty."""
         domains = dict(self.domains)
         for name, domain in other.domains.items():
             both = domains.get(name, ANY) & domain
@@ -196,7 +196,7 @@ class Box:
         return Box(domains, tags, tuple(dict.fromkeys((*self.others, *other.others))))
 
     def by_subject(self) -> dict[str, Box]:
-        """What is demanded of each attribute, by its folded name, as a box of its own."""
+        """One box for each attribute, by folded name, with its domain and its tags."""
         tags: dict[str, set[Tag]] = {}
         for tag in self.tags:
             tags.setdefault(tag.attribute, set()).add(tag)
@@ -207,7 +207,7 @@ class Box:
         }
 
     def on(self, boxes: Iterable[Box]) -> Box:
-        """What of it other boxes speak of too: domains of the same names, the same tags or not."""
+        """The part of this box on attributes and tags that other boxes constrain too."""
         names: dict[str, None] = {}
         tags: set[Tag] = set()
         for box in boxes:
@@ -219,7 +219,7 @@ class Box:
         )
 
     def within(self, other: Box) -> bool:
-        """Whether all that is here is surely in the other box."""
+        """Whether the other box surely contains this one."""
         return (
             other.tags <= self.tags
             and all(part in self.others for part in other.others)
@@ -227,13 +227,13 @@ class Box:
         )
 
     def beyond(self, other: Box) -> list[str]:
-        """The names of the domains of another box that values here may lie beyond."""
+        """The attributes whose values here may lie outside of the other box."""
         own = self.domains
         return [n for n, d in other.domains.items() if n not in own or not own[n] <= d]
 
 
 def meet_all(boxes: Iterable[Box]) -> Box | None:
-    """What is in all of some boxes, however many they are; None where nothing can be.
+    """The intersection of any number of boxes; None if it is empty.
 
     >>> meet_all([Box({"a": numbers(">", 5)}), Box({"a": numbers("<", 3)})]) is None
     True
@@ -253,7 +253,7 @@ def meet_all(boxes: Iterable[Box]) -> Box | None:
 
 
 def first_contrary(boxes: Sequence[Box]) -> int:
-    """The place of the first of some boxes that has nothing in common with those before it."""
+    """The index of the first box whose intersection with those before it is empty."""
     return bisect_left(range(len(boxes)), True, key=lambda n: meet_all(boxes[: n + 1]) is None)
 
 
@@ -264,7 +264,7 @@ def _has(value: Value, text: str) -> bool | None:
 
 
 def hull(boxes: Iterable[Box]) -> Box:
-    """The smallest box of domains and tags around all boxes: what is true of each host in them."""
+    """The smallest box of domains and tags that contains all boxes."""
     return fold(_around, (attrs.evolve(box, others=()) for box in boxes))
 
 
@@ -276,7 +276,7 @@ def _around(left: Box, right: Box) -> Box:
 
 
 def as_one(left: Box, right: Box) -> Box | None:
-    """Two boxes that differ in the domain of one attribute, as one box; None for others."""
+    """The union of two boxes that differ in one domain only; None for any other two."""
     if left.tags != right.tags or left.others != right.others:
         return None
     if left.domains.keys() != right.domains.keys():
@@ -291,7 +291,7 @@ def as_one(left: Box, right: Box) -> Box | None:
 
 
 def widened(box: Box, other: Box) -> Box:
-    """A box with what it lacks of another, where the two differ in one demand alone."""
+    """A box enlarged by a part of another one, if the two differ in one constraint only."""
     if not all(part in box.others for part in other.others):
         return box
     apart = box.beyond(other)

@@ -1,7 +1,7 @@
-"""Ads that a decision cannot tell apart, because all that it rests on is equal in them.
+"""Classes of ads that agree in all attributes on which a decision depends.
 
-Queues with the same facts give the same reduction, nodes with the same attributes the same answer:
-each is worked out once. An ad that looks at more than attributes stands alone.
+Queues with the same facts have the same reduction, nodes with the same attributes the same answer,
+so each is computed once. An ad that depends on more than attributes is a class by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from matchmaker.reduction.facts import is_moving
 def alike(
     ads: Iterable[ClassAd], significant: Iterable[str], other: ClassAd | None = None
 ) -> list[list[int]]:
-    """The places of ads, those together that agree in all attributes of some folded names.
+    """The indices of ads in classes that agree in the attributes of some folded names.
 
     What their expressions name in turn counts too, also where it leads through the ``other`` ad of
     a match and back.
@@ -61,7 +61,7 @@ def alike(
 
 
 def _leads_through(ad: ClassAd, names: set[str], looked: dict[Expr, set[str] | None]) -> bool:
-    """Adds the names that an ad's attributes of some names lead to; whether one looks at more."""
+    """Adds the names that an ad's attributes lead to; true if one depends on more than names."""
     pending = list(names)
     for name in pending:
         part = ad.content.get(name)
@@ -77,7 +77,7 @@ def _leads_through(ad: ClassAd, names: set[str], looked: dict[Expr, set[str] | N
 
 
 def names_in(node: Expr) -> set[str] | None:
-    """Every name within an expression, folded; None where it looks at whole ads or at the moment.
+    """Every name in an expression, folded; None if it depends on whole ads or on the time.
 
     >>> from matchmaker import parse_expr
     >>> sorted(names_in(parse_expr("other.A > b")) or ()), names_in(parse_expr("size(other) > 1"))

@@ -1,4 +1,4 @@
-"""What can be said of an expression without evaluating it, whatever the host."""
+"""Properties of expressions that hold for every host: type, failure, volatility."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def is_type_test(node: Expr) -> bool:
 
 
 def is_volatile(node: Expr) -> bool:
-    """Whether an expression may come out differently when it is evaluated again.
+    """Whether another evaluation of an expression may give another value.
 
-    Such an expression must stand as often as it was written: two calls of ``random()`` are not one,
-    and one is not two.
+    Rewriting must neither repeat nor merge such expressions: two calls of ``random()`` differ.
 
     >>> from matchmaker import parse_expr
     >>> is_volatile(parse_expr("x + random(2) > 1")), is_volatile(parse_expr("x + 1 > 1"))
@@ -46,12 +45,12 @@ def is_volatile(node: Expr) -> bool:
 
 
 def is_moving(names: Names) -> bool:
-    """Whether names or calls rest on more than attributes: the moment, the machine, whole ads."""
+    """Whether the value depends on more than attributes: the time, the machine, whole ads."""
     return names.whole or names.volatile or bool(names.traits & MOVING)
 
 
 def is_boolean(node: Expr) -> bool:
-    """Whether an expression has no values but true, false, undefined and error."""
+    """Whether an expression gives only true, false, undefined or error."""
     if isinstance(node, Literal):
         return isinstance(node.value, bool) or node.value is UNDEFINED or is_error(node.value)
     if isinstance(node, Binary):

@@ -1,8 +1,8 @@
 """The laws: each a small function whose docstring is the algebra.
 
-A law is told what is demanded, the set of outcomes that must be kept apart: T (true), F (false) and
-E (error); what is none of these is undefined. ``VALUE`` demands the value itself. Laws of one
-operator give what its simplified operands come to, others a simpler node or None.
+A law receives a demand: the set of outcomes that must stay distinct, of T (true), F (false) and E
+(error); all others count as undefined. ``VALUE`` demands the value itself. The laws of one operator
+combine its simplified operands; the others give a simpler node or None.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OPPOSITE: Final = {"==": "!=", "!=": "==", "is": "isnt", "isnt": "is"}
 
 
 def fold_constant(node: Expr) -> Expr:
-    """An expression of constants alone is its value."""
+    """Replaces an expression of constants by its value."""
     if isinstance(node, Attr) or not all(map(_is_constant, children(node))):
         return node
     if traits(node) & UNFOLDABLE:
@@ -196,12 +196,12 @@ def _choose_one_outcome(
 
 
 def _never(node: Expr, outcome: bool) -> bool:
-    """Whether an expression is nowhere true (or false): a constant that is not."""
+    """Whether an expression is a constant other than true (or than false)."""
     return isinstance(node, Literal) and truth(node.value) is not outcome
 
 
 def known(condition: Expr) -> Expr:
-    """What is true exactly where a condition is true or false.
+    """An expression that is true exactly if a condition is true or false.
 
     A comparison of x with a number is known where x is a number (a boolean counts as one), with a
     string where x is a string; any other condition c where ``c || !c`` is true.
@@ -258,7 +258,7 @@ def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
 
 
 def _is_exceptional(node: Expr) -> bool:
-    """Whether an expression is undefined or an error wherever it stands."""
+    """Whether an expression is always undefined or an error."""
     while isinstance(node, Binary) and node.operator not in _LAZY:
         if _is_exceptional(node.right):
             return True

@@ -1,9 +1,9 @@
 """Paranoid mode: every rewrite of a simplification is checked by evaluation.
 
-The expression and what became of it are evaluated on hosts that are made up from the constants in
-them: each attribute just below, at and just above a number, a text, or a value of another kind.
-Where they differ in an outcome that is demanded, the law that made the one of the other is
-wrong, and `UnsoundError` says so with the host. The project's own tests run in this mode.
+The expression and its rewritten form are evaluated on hosts generated from their constants: each
+attribute just below, at and just above a number, a text, or a value of another type. If a demanded
+outcome differs, the rewrite rule is unsound, and `UnsoundError` names the host. The project's own
+tests run in this mode.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from matchmaker.reduction.laws import VALUE, Demand
 from matchmaker.reduction.simplify import watched
 
 MOST_NODES: Final = 200
-"""Larger expressions are not looked at: their parts are."""
+"""Larger expressions are not checked as a whole; their parts are."""
 
 HOSTS: Final = 12
 
@@ -43,7 +43,7 @@ _KINDS: Final[tuple[Value, ...]] = (
 
 
 class UnsoundError(AssertionError):
-    """A rewrite changed what was to be kept; the message says of which host."""
+    """A rewrite changed a demanded outcome; the message names the host."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def paranoid() -> Iterator[None]:
 
 
 def check(before: Expr, demand: Demand, after: Expr) -> None:
-    """Raises UnsoundError where a rewrite does not keep what is demanded."""
+    """Raises UnsoundError if a rewrite changes a demanded outcome."""
     parts = {*postorder(before), *postorder(after)}
     if len(parts) > MOST_NODES or any(Trait.VOLATILE in traits(part) for part in parts):
         return
@@ -94,7 +94,7 @@ def _around(value: Value) -> list[Value]:
 
 
 def _seen(value: Value, demand: Demand) -> str:
-    """What of a value is demanded, as a text that is equal for equal values."""
+    """The demanded part of a value, as a text that is equal for equal values."""
     if demand == VALUE:
         return unparse(literal(value))
     name = outcome(value)

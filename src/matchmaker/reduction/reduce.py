@@ -1,4 +1,4 @@
-"""Reduction: a job's requirement met with one queue, as a verdict and a condition on hosts alone.
+"""Reduction: turns a job's requirement and one queue into a verdict and a condition on hosts.
 
 The theorem: for every host, the requirement is true of the queue with that host exactly when the
 residual is true of the host. Binding is in ``bind``, the laws are in ``simplify``.
@@ -35,7 +35,7 @@ from matchmaker.reduction.simplify import distinct, simplify, tell, watched, wat
 
 
 class Verdict(StrEnum):
-    """Whether a requirement can be true on a queue: of no host, of every host, of some."""
+    """Whether a requirement is true for no host of a queue, for every host, or for some."""
 
     NEVER = "never"
     ALWAYS = "always"
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 @attrs.frozen(slots=True)
 class Fate:
-    """What became of one clause of the requirement: settled by the queue, or left to the host."""
+    """The result for one clause of the requirement: settled by the queue, or left to the host."""
 
     clause: Expr
     verdict: Verdict
@@ -52,9 +52,9 @@ class Fate:
     bound: Expr = FALSE
 
     def steps(self) -> list[tuple[Expr, Expr]]:
-        """How the clause, with all facts put in, became its residual: what was rewritten as what.
+        """The rewrites that lead from the clause, with all facts put in, to its residual.
 
-        Parts come before the whole; a part that occurs twice is named once.
+        Parts come before the whole; each rewrite is listed once.
         """
         found: dict[tuple[Expr, Expr], None] = {}
         with watched(lambda before, demand, after: found.setdefault((before, after))):
@@ -74,7 +74,7 @@ class Reduction:
     bindings: tuple[Binding, ...]
 
     def explain(self, *, steps: bool = False) -> str:
-        """The requirement, what each name stood for, the fate of each clause, and the residual.
+        """A text: the requirement, the meaning of each name, the fate of each clause, the residual.
 
         With ``steps``, also each clause with the facts put in, and every rewrite of it.
         """
@@ -118,14 +118,14 @@ def _binding(binding: Binding) -> str:
 def reduce(
     job: ClassAd, queue: ClassAd, scope: ScopeOf, attribute: str = "Requirements"
 ) -> Reduction:
-    """Takes the facts of a queue and of the job out of the job's requirement.
+    """Puts the facts of a queue and of the job into the job's requirement.
 
-    ``scope(name)`` gives ``"host"`` for the attributes that each host has for itself; what the
-    queue says of those is set aside. It is given names as they are spelled, in any case, so that a
-    scope of one's own folds them: ``name.lower() in {"cpus", "memory"}``. Hosts have values, not
-    expressions that name a queue's facts, and evaluation stays within its bounds. A job without the
-    attribute requires nothing: always.
-    Raises ReductionError for a requirement that no plain condition on hosts can stand for.
+    ``scope(name)`` gives ``"host"`` for attributes of single hosts; the queue's own values of these
+    are ignored. It receives names as they are spelled, so it should fold them:
+    ``name.lower() in {"cpus", "memory"}``. Hosts are taken to have values, not expressions that
+    name a queue's facts, and no attributes named like a scope; evaluation is taken to stay within
+    its limits. A job without the attribute requires nothing: always.
+    Raises ReductionError if no plain condition on hosts can replace the requirement.
 
     >>> from matchmaker import parse_ad
     >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
@@ -164,7 +164,7 @@ def reduce(
 
 
 def conjunction_of(residuals: list[Expr]) -> Expr:
-    """Simplified clauses as one condition, simplified for a match: one never true decides."""
+    """Joins simplified clauses; the result is false if one is never true, or two contradict."""
     left: list[Expr] = []
     for residual in residuals:
         if isinstance(residual, Literal):
@@ -177,7 +177,7 @@ def conjunction_of(residuals: list[Expr]) -> Expr:
 
 
 def contradict(clauses: Iterable[Expr]) -> bool:
-    """Whether comparisons among the clauses leave an attribute no value: ``x > 5 && x < 3``.
+    """Whether comparisons among the clauses exclude every value: ``x > 5 && x < 3``.
 
     >>> from matchmaker import parse_expr
     >>> for text in ("other.x > 5 && other.x < 9", "other.x > 5 && other.y && other.x < 3"):
@@ -202,9 +202,9 @@ def contradict(clauses: Iterable[Expr]) -> bool:
 def reduce_many(
     job: ClassAd, queues: Iterable[ClassAd], scope: ScopeOf, attribute: str = "Requirements"
 ) -> list[Reduction]:
-    """The reductions of a job's requirement for many queues, each distinct set of facts but once.
+    """Reduces a job's requirement for many queues.
 
-    Queues that agree in all that the requirement leads to share one reduction.
+    Queues that agree in all attributes that the requirement leads to share one reduction.
 
     >>> from matchmaker import parse_ad, parse_ads
     >>> job = parse_ad("[ Requirements = other.Ram > 5 && other.Free > 0 ]")
@@ -224,7 +224,7 @@ def reduce_many(
 
 
 def _reached(job: ClassAd, attribute: str) -> set[str] | None:
-    """Every name that a requirement leads to within the job; None where it looks at whole ads."""
+    """Every name that a requirement leads to within the job; None if it depends on whole ads."""
     found: set[str] = set()
     pending = [job.get(attribute, TRUE), *job.values()]
     for expression in pending:
@@ -236,14 +236,14 @@ def _reached(job: ClassAd, attribute: str) -> set[str] | None:
 
 
 def verdict_of(residual: Expr) -> Verdict:
-    """What a simplified condition says: a constant settles it, the rest is left to the host."""
+    """The verdict of a simplified condition: a constant settles it."""
     if isinstance(residual, Literal):
         return Verdict.ALWAYS if truth(residual.value) is True else Verdict.NEVER
     return Verdict.RESIDUAL
 
 
 def phrase(residual: Expr) -> str:
-    """A residual for people: as it prints, but with "x is a number" in words.
+    """A residual as text for people, with "x is a number" in words.
 
     >>> from matchmaker import parse_expr
     >>> phrase(parse_expr("isInteger(x) || isReal(x) || isBoolean(x)"))

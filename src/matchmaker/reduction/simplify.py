@@ -1,9 +1,9 @@
-"""Simplification: a shorter expression that comes out the same wherever it matters.
+"""Simplification: a shorter expression with the same outcomes, as far as they matter.
 
-What matters is told by a *demand*, the set of outcomes that must be kept apart: T (true), F (false)
-and E (error); what is none of these is undefined. A match asks only where an expression is true, so
-its demand is {T}; under ``!``, or on the left of ``||``, more is asked. ``VALUE`` demands the value
-itself. The demands of the parts follow from these sets (T, F and E of the whole, by the parts'):
+A *demand* says which outcomes must stay distinct, of T (true), F (false) and E (error); all others
+count as undefined. A match only needs to know where an expression is true, so its demand is {T};
+under ``!``, or on the left of ``||``, the demand is larger. ``VALUE`` demands the value itself. The
+demands of the parts follow from these equations (T, F and E of the whole, by those of the parts):
 
     a && b   T = Ta Tb              F = Fa + Fb -Ea             E = Ea + Eb -Fa
     a || b   T = Ta + Tb -Ea        F = Fa Fb                   E = Ea + Eb -Ta
@@ -71,21 +71,21 @@ def simplify(node: Expr, demand: Demand = MATCH) -> Expr:
 
 
 def tell(before: Expr, demand: Demand, after: Expr) -> None:
-    """Tells whoever watches of a rewrite, if it is one."""
+    """Reports a rewrite to all watchers, if anything changed."""
     if after is not before:
         for watcher in watchers:
             watcher(before, demand, after)
 
 
 Watcher: TypeAlias = Callable[[Expr, Demand, Expr], None]
-"""Is told of each rewrite: an expression, what is demanded of it, and what became of it."""
+"""Receives each rewrite: the expression, the demand, and the result."""
 
 watchers: Final[list[Watcher]] = []
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Within it, `watcher` is told of every rewrite, parts before the whole.
+    """Within it, `watcher` receives every rewrite, parts before the whole.
 
     >>> from matchmaker import parse_expr
     >>> with watched(lambda before, demand, after: print(before, "=>", after)):
@@ -101,7 +101,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def _parts(node: Expr, demand: Demand) -> Expr:
-    """What is strict in its parts needs their values."""
+    """Simplifies an operation that needs the values of all its parts."""
     return fold_constant(rebuild(node, tuple(simplify(part, VALUE) for part in children(node))))
 
 
@@ -123,7 +123,7 @@ def _binary(node: Binary, demand: Demand) -> Expr:
     combine = _CHAINS.get(node.operator)
     if combine is None:
         return _strict(node, demand)
-    # A chain is taken apart in a loop, however long; what is demanded of the left grows to a limit.
+    # A loop, because chains may be long; the demand of the left side stops growing.
     links: list[tuple[Expr, Demand]] = []
     rest: Expr = node
     below = demand
@@ -140,7 +140,7 @@ def _binary(node: Binary, demand: Demand) -> Expr:
 
 
 def _left_demand(operator: str, demand: Demand) -> Demand:
-    """What must be kept of the left side, by the table in this module's docstring."""
+    """The demand of the left side, by the equations in this module's docstring."""
     decisive, other = ("F", "T") if operator == "&&" else ("T", "F")
     left = demand & {other}
     return left | {decisive, "E"} if demand & {decisive, "E"} else left
@@ -155,7 +155,7 @@ def _without_repetitions(node: Expr) -> Expr:
 
 
 def distinct(clauses: Iterable[Expr]) -> list[Expr]:
-    """Clauses without repetitions; a volatile one stays as often as it stands.
+    """Drops repeated clauses, but for volatile ones.
 
     >>> from matchmaker import parse_expr
     >>> print(*distinct(map(parse_expr, ["a", "random(2)", "b", "a", "random(2)"])))
@@ -171,7 +171,7 @@ def distinct(clauses: Iterable[Expr]) -> list[Expr]:
 
 
 def _strict(node: Binary, demand: Demand) -> Expr:
-    # A sum of thousands is taken apart in a loop, as other chains are.
+    # A loop, because sums may be long too.
     links = [node]
     while isinstance(rest := links[-1].left, Binary) and rest.operator not in _CHAINS:
         links.append(rest)
