@@ -8,14 +8,10 @@ from typing import Final
 from matchmaker.classad.functions.patterns import broken
 from matchmaker.classad.nodes import Call
 from matchmaker.classad.pcre import expanded
+from matchmaker.classad.registry import Trait, traits_of
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
 from matchmaker.linting.model import Report, Site
-
-_FIRST: Final = frozenset(
-    {"regexp", "regexpmember", "regexps", "replace", "replaceall", "stringlist_regexpmember"}
-)
-"""The functions whose first argument is a pattern."""
 
 _LARGEST: Final = 1000
 """Larger patterns are not tried: the time that a text takes is to be linear in its length."""
@@ -24,7 +20,9 @@ _LARGEST: Final = 1000
 def broken_pattern(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """``regexp("(", x)``: a pattern that none can read."""
     node = site.place.node
-    if not isinstance(node, Call) or node.function.lower() not in _FIRST or not node.arguments:
+    if not isinstance(node, Call) or not node.arguments:
+        return
+    if Trait.PATTERN not in traits_of(node.function, len(node.arguments)):
         return
     place = site.place.parts[0]
     pattern = facts[place].value

@@ -1,4 +1,4 @@
-"""What functions answer to arguments they cannot use, and the bounds on what they give back.
+"""Errors for arguments of the wrong type, and limits on the results of functions.
 
 A result is bounded because the arguments come from strangers: a few attributes that double a string
 could otherwise fill the memory. The functions themselves are in the modules by subject.
@@ -13,7 +13,7 @@ from matchmaker.classad.values import ErrorType, Value, is_error, type_name
 
 
 def wrong(function: str, wanted: str, value: Value) -> ErrorType:
-    """The error of a function given the wrong kind of value; an error given to it stays itself.
+    """The error for an argument of the wrong type; an argument that is an error is returned.
 
     >>> wrong("size", "a string, a list or an ad", 1)
     ERROR(size() takes a string, a list or an ad, not integer)
@@ -24,7 +24,7 @@ def wrong(function: str, wanted: str, value: Value) -> ErrorType:
 
 
 def joined(function: str, parts: Sequence[str], separator: str = "") -> Value:
-    """The parts as one string, if it is not too long."""
+    """Joins parts into one string; an error if it is too long."""
     length = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
     if length > LIMITS.result:
         return ErrorType(f"{function}() would give {length} characters, at most {LIMITS.result}")
@@ -32,7 +32,7 @@ def joined(function: str, parts: Sequence[str], separator: str = "") -> Value:
 
 
 def listed(function: str, items: Sequence[Value]) -> Value:
-    """The items as a list, if they are not too many."""
+    """Makes a list of items; an error if they are too many."""
     if len(items) > LIMITS.items:
         return ErrorType(f"{function}() would give {len(items)} elements, at most {LIMITS.items}")
     return list(items)

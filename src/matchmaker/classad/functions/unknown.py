@@ -1,4 +1,4 @@
-"""What is said of a call of a function that there is not."""
+"""The error message for a call of an unknown function."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ELSEWHERE: Final = {
 }  # fmt: skip
 
 STEPS: Final = 500
-"""What looking for another name costs an evaluation."""
+"""The steps that the search for a similar name costs an evaluation."""
 
 
 @remembered("functions that may be meant", 1 << 16)
 def instead(name: str) -> str:
-    """The function that was probably meant, or empty.
+    """The name of the function that was probably meant, or empty.
 
     >>> instead("siez"), instead("strlen"), instead("foo")
     ('size', 'size', '')
@@ -33,7 +33,7 @@ def instead(name: str) -> str:
 
 
 def unknown(name: str) -> str:
-    """The message about a function that there is not.
+    """The error message for an unknown function.
 
     >>> unknown("memebr"), unknown("frobnicate")
     ('there is no function memebr(); did you mean member()?', 'there is no function frobnicate()')
