@@ -132,6 +132,15 @@ def test_keys_that_no_ad_says_are_kept() -> None:
     assert loaded(saved(pool)).keys() == ["first", "second"]
 
 
+def test_attributes_that_hardly_any_ad_has_take_little_room() -> None:
+    ads = [ClassAd({"Name": f"n{n}", f"Own{n}": n, "Same": 1}) for n in range(5000)]
+    data = saved(Pool(ads))
+    assert len(data) < 200 * len(ads)
+    assert list(loaded(data)) == ads
+    for wrong in ("[]", '{"a": 1}', "[" * 100_000, '{"same": "1"}', '{"other": "1"}'):
+        refused(changed(data, "few", [wrong] * 5000))
+
+
 def test_any_string_is_kept(tmp_path: Path) -> None:
     ads = [ClassAd({"Name": "a", "S": "\ud800 \0", "M": 1}), ClassAd({"Name": "b", "M": "\0"})]
     many = [ClassAd({"Name": f"{n}\udfff", "S": f"\0{n}\ud800"}) for n in range(5000)]

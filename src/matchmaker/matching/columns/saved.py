@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Mapping
 from typing import IO, Any, Final, NoReturn
 
 import attrs
@@ -21,8 +22,10 @@ import numpy as np
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns import arrow
 from matchmaker.matching.columns.arrow_types import KEY, Array, ArrowTable, Type, pyarrow
+from matchmaker.matching.columns.cells import cell_of, content_of_cell
 from matchmaker.matching.columns.column import narrowest
 from matchmaker.matching.columns.keys import DuplicateKeyError
+from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Layout, Parts, Store
 from matchmaker.matching.columns.to_arrow import table_of
 
@@ -32,6 +35,7 @@ SUM: Final = b"classad.crc32"
 _ROLE: Final = b"classad.role"
 _NAMES: Final = {_ROLE: b"names"}
 _KEYS: Final = {_ROLE: b"keys"}
+_FEW: Final = {_ROLE: b"few"}
 
 
 class PoolFileError(ValueError):
@@ -44,16 +48,35 @@ class PoolFileError(ValueError):
 def save(parts: Parts, key: str, file: IO[bytes]) -> None:
     """Writes the parts of a store. Raises ValueError for a content that would not be read back."""
     pa = pyarrow()
-    table = table_of(parts, key, exact=True)
+    rest, few = _apart(parts, ascii_fold(key))
+    table = table_of(rest, key, exact=True)
     if not _in_order(parts, table):
         texts = pa.array([json.dumps(layout.names) for layout in parts.layouts], pa.string())
         names = pa.DictionaryArray.from_arrays(pa.array(parts.layout.astype(np.int32)), texts)
         table = _with(table, names, _NAMES)
+    if few:
+        texts = [json.dumps(few[row]) if row in few else None for row in range(parts.size)]
+        table = _with(table, pa.array(texts, pa.string()), _FEW)
     if parts.computed:
         table = _with(table, pa.array(map(parts.computed.get, range(parts.size))), _KEYS)
     noted = {KEY: key.encode(), SUM: checksum(table, key).encode()}
     with pa.ipc.new_file(file, table.schema.with_metadata(noted)) as writer:
         writer.write_table(table.replace_schema_metadata(noted))
+
+
+def _apart(parts: Parts, key: str) -> tuple[Parts, dict[int, dict[str, str]]]:
+    """The parts without sparse columns, and what these hold as cells by name, by row.
+
+    A column of the table takes room for every row: ads that each have an attribute that no other
+    has would take room with the square of their number.
+    """
+    few: dict[int, dict[str, str]] = {}
+    sparse = {n: c for n, c in parts.columns.items() if isinstance(c, Sparse) and n != key}
+    for name, column in sparse.items():
+        for row, content in column.held.items():
+            few.setdefault(row, {})[name] = cell_of(content)
+    columns = {name: column for name, column in parts.columns.items() if name not in sparse}
+    return attrs.evolve(parts, columns=columns), few
 
 
 def checksum(table: ArrowTable, key: str) -> str:
@@ -211,8 +234,16 @@ def _store(table: ArrowTable, most: int) -> tuple[str, Store]:
     keys = special.get(_KEYS[_ROLE], ())
     computed = {row: text for row, text in enumerate(keys) if text is not None}
     parts = arrow.parts_of(rest, key, computed=computed)
+    few = {
+        row: _cells(text)
+        for row, text in enumerate(special.get(_FEW[_ROLE], ()))
+        if text is not None
+    }
     if _NAMES[_ROLE] in special:
-        parts = _laid_out(parts, special[_NAMES[_ROLE]])
+        parts = _laid_out(parts, special[_NAMES[_ROLE]], few)
+    elif few:
+        raise ValueError("the names of ads are missing")
+    parts = _with_few(parts, few)
     return key, Store.restored(ascii_fold(key), parts)
 
 
@@ -242,16 +273,43 @@ def _texts(column: Any) -> list[str | None]:
     return [texts[code] for code in array.indices.fill_null(len(texts) - 1).to_pylist()]
 
 
-def _laid_out(parts: Parts, texts: list[str | None]) -> Parts:
+def _cells(text: str) -> dict[str, Any]:
+    """The contents of an ad that are apart, by folded name, from JSON."""
+    try:
+        cells = json.loads(text)
+    except RecursionError:
+        cells = None
+    if not isinstance(cells, dict) or not all(isinstance(cell, str) for cell in cells.values()):
+        raise ValueError("attributes that few ads have are a JSON object of cells")
+    return {ascii_fold(name): content_of_cell(cell) for name, cell in cells.items()}
+
+
+def _with_few(parts: Parts, few: Mapping[int, Mapping[str, Any]]) -> Parts:
+    """The parts with sparse columns of the attributes that few ads have."""
+    held: dict[str, dict[int, Any]] = {}
+    for row, contents in few.items():
+        for name, content in contents.items():
+            held.setdefault(name, {})[row] = content
+    if held.keys() & parts.columns.keys():
+        raise ValueError("an attribute that few ads have is a column too")
+    columns = {name: Sparse(parts.size, some) for name, some in held.items()}
+    return attrs.evolve(parts, columns={**parts.columns, **columns})
+
+
+def _laid_out(parts: Parts, texts: list[str | None], few: Mapping[int, Mapping[str, Any]]) -> Parts:
     """The parts with the names of each row in their own order and spelling, from JSON."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     layouts = list(map(_layout, numbers))
     layout = np.array([numbers[text] for text in texts], np.int64)
     # Each combination of names that are there, and names that are said to be, once.
-    both = np.unique(parts.layout.astype(np.int64) * len(layouts) + layout)
-    for number in both.tolist():
+    both = parts.layout.astype(np.int64) * len(layouts) + layout
+    plain = np.ones(parts.size, np.bool_)
+    plain[list(few)] = False
+    pairs: list[tuple[int, Mapping[str, Any]]] = [(n, {}) for n in np.unique(both[plain]).tolist()]
+    pairs += [(int(both[row]), contents) for row, contents in few.items()]
+    for number, contents in pairs:
         present, said = divmod(number, len(layouts))
-        if set(parts.layouts[present].folded) != set(layouts[said].folded):
+        if {*parts.layouts[present].folded, *contents} != set(layouts[said].folded):
             raise ValueError("the names of an ad are not those of its columns")
     codes = layout.astype(narrowest(len(layouts)))
     return attrs.evolve(parts, layouts=layouts, layout=codes)

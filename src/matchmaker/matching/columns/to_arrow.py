@@ -47,6 +47,8 @@ def table_of(parts: Parts, key: str, *, exact: bool = False) -> ArrowTable:
             spelled.setdefault(folded, name)
     fields, arrays = [], []
     for folded, name in spelled.items():
+        if folded not in parts.columns:
+            continue
         try:
             array, metadata = _array(parts.columns[folded], parts.size, exact)
         except UnicodeError:
