@@ -96,7 +96,7 @@ def test_what_tells_of_nothing_is_said(classad: Run, tmp_path: Path) -> None:
     done = classad("nodes", "--lrms", "slurm", "--saved", empty, "--write", written)
     assert done.status == 1
     assert done.out == "0 worker nodes\n"
-    assert "slurm told of no worker nodes" in done.err
+    assert "slurm described no worker nodes" in done.err
     assert "scontrol --oneliner show node" in done.err
     assert not written.read_text().strip()
     data = classad("nodes", "--lrms", "slurm", "--saved", empty, "--json")

@@ -408,7 +408,7 @@ def test_publish_says_what_it_needs(
         ((*TORQUE, *OFFER, "--vo", "cms,atlas"), 2, "give several one by one"),
         ((*TORQUE, *OFFER, "--vo", "\u00e9"), 2, "names no virtual organisation"),
         ((*TORQUE, *OFFER, "--nodes", "examples/nodes.ad"), 2, "--nodes needs --ce"),
-        ((*TORQUE[:4], *OFFER), 1, "nothing is published: torque told of no queues"),
+        ((*TORQUE[:4], *OFFER), 1, "nothing is published: torque described no queues"),
         (("--ldif", "examples/site.ldif", "--nodes", "examples/nodes.ad"), 2, "--nodes needs"),
         (("--ldif", "examples/site.ldif", "--site", "S"), 2, "are about the queues of --lrms"),
         (("--saved", "x"), 2, "--saved needs --lrms"),

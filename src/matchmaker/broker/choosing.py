@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from matchmaker.matching.snapshot import Snapshot
 
 DEFAULT_RANK: Final = "-(other.GlueCEStateEstimatedResponseTime ?: 2146660842)"
-"""What a job without a rank prefers: the shortest response time. A queue that tells none, as batch
-systems do not, comes last: as with the number of seconds that providers publish for not known."""
+"""The rank of a job without one: prefers the shortest estimated response time. A queue without an
+estimate comes last: it counts as the number of seconds that providers publish for unknown."""
 DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
-"""What a job without requirements asks for: a queue in production, where one says what it is."""
+"""The requirements of a job without any: a queue in production, or one without a status."""
 
 AUTHORISED: Final = authorised("MY", f"other.{RULES}")
 """A rule of access admits everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
@@ -54,16 +54,16 @@ NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
     || other.GlueCEPolicyMaxTotalJobs == 0
     || (other.GlueCEStateRunningJobs + other.GlueCEStateWaitingJobs
         < other.GlueCEPolicyMaxTotalJobs) isnt false"""
-"""The queue has fewer jobs than it takes; a limit of 0 is none, and unknown numbers are enough."""
+"""The queue has fewer jobs than its limit. A limit of 0 is no limit; unknown numbers pass."""
 
 ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL)
-"""The broker's own conditions, which go before the job's requirements. (gLite WMS.)"""
+"""The broker's own conditions, checked before the job's requirements. (gLite WMS.)"""
 
 YEAR_1: Final = -62135596800
-"""The seconds from 1970 to where times begin."""
+"""The seconds from 1970 to the earliest time that Python has."""
 
 IDENTITY: Final = ("CertificateSubject", "VirtualOrganisation", "FQAN")
-"""Who a job is. A queue has no say in that: they are what they are without one."""
+"""The attributes of the user. They are evaluated without a queue, so none can change them."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -118,17 +118,23 @@ def choose(
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
 ) -> Selection:
-    """Filters and ranks computing elements for a job, with a reason for each that is refused.
+    """Filters and ranks computing elements for a job, with a reason for each refusal.
 
-    ``ces`` is a GLUE snapshot, or ads of computing elements, also in the wrapping of an information
-    system (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them, made once
-    for the jobs to come. ``at`` is the time by which an ad must not have expired, now if not given.
-    A job without Requirements wants a queue in production; without Rank it prefers the shortest
-    estimated response time, and last what tells none. Equal ranks go by name, or by chance where
-    ``tie`` is given; ``rules.fuzzy`` draws with it too, or with a fresh one. (gLite WMS,
-    matchmaking; see docs/broker.md.)
+    A job without Requirements wants a queue in production. Without Rank it prefers the shortest
+    estimated response time, and queues without an estimate come last. (gLite WMS, matchmaking; see
+    docs/broker.md.)
 
-    Raises ParseError for an admission that is no expression.
+    Args:
+        job: the job's ad.
+        ces: a GLUE description; or ads of computing elements, also wrapped as an information system
+            does (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them.
+        at: the time by which an ad must not have expired; by default now.
+        tie: breaks ties of rank by chance, and draws for ``rules.fuzzy``; without it ties go by
+            name.
+        rules: how the broker decides.
+
+    Raises:
+        ParseError: a condition of ``rules.admission`` is no expression.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[ Requirements = other.FreeCPUs > 0; Rank = other.FreeCPUs ]")
@@ -149,9 +155,9 @@ def choose(
 
 @attrs.frozen(slots=True)
 class Choice:
-    """What the broker decides for one of many jobs: names of queues, best first, and their ranks.
+    """The broker's decision for one of many jobs: names of queues, best first, and their ranks.
 
-    ``unranked`` names those that match, and that are left out because their rank is no number.
+    ``unranked`` names queues that match and are left out because their rank is not a number.
     """
 
     names: tuple[str, ...]
@@ -160,15 +166,15 @@ class Choice:
 
     @property
     def chosen(self) -> str | None:
-        """The name of the best, or None where nothing matches."""
+        """The name of the best queue, or None if none matches."""
         return self.names[0] if self.names else None
 
 
 def pool(ces: Glue | Iterable[ClassAd]) -> Pool:
-    """Computing elements as a pool, by their names: loaded once, for many jobs.
+    """Makes a pool of computing elements by name, to be loaded once for many jobs.
 
     To change one later, ``update`` its ad, by its ``CEid``, or ``remove`` its name. Raises
-    ValueError where two have one name.
+    ValueError if two have the same name.
 
     >>> from matchmaker import parse_ad
     >>> kept = pool([parse_ad('[ CEid = "a"; FreeCPUs = 3 ]'), parse_ad('[ CEid = "b" ]')])
@@ -178,7 +184,7 @@ def pool(ces: Glue | Iterable[ClassAd]) -> Pool:
     from matchmaker.matching.pool import Pool
 
     made = Pool.of_named(named(_ads(ces)), key=NAMES[0])
-    # What all jobs meet, the broker's own conditions, is looked at now: the first need not wait.
+    # The broker's own conditions are evaluated now, so that the first job need not wait.
     choose(ClassAd(), made)
     return made
 
@@ -190,7 +196,7 @@ def choose_many(
     rules: Rules = DEFAULT,
     at: datetime | None = None,
 ) -> Iterator[Choice]:
-    """What :func:`choose` ranks, for many jobs; those that nothing tells apart are decided once.
+    """Ranks queues for many jobs as :func:`choose` does; equivalent jobs are decided once.
 
     Raises ParseError for an admission that is no expression.
 
@@ -230,7 +236,7 @@ def _loaded(ces: Glue | Iterable[ClassAd] | Pool) -> Resources:
 
 
 def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:
-    """Which rows are of ads that have expired by a time; None where no ad says when it does."""
+    """A mask of the ads that have expired by a time; None if no ad has an expiry."""
     import numpy as np
 
     if "update_time" not in queues.view.columns or "expiry_time" not in queues.view.columns:
@@ -238,7 +244,7 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
     now = (at if at is not None else datetime.now(UTC)).timestamp()
     ends = queues.values(parse_expr("other.update_time + other.expiry_time"))
     mask = np.zeros(queues.view.size, np.bool_)
-    # What is no time expires never, also what is before the first year that there is.
+    # An ad whose expiry is no time, or before the year 1, never expires.
     mask[queues.view.rows()] = [
         isinstance(end, (int, float)) and YEAR_1 <= end < now for end in ends
     ]
@@ -248,7 +254,7 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
 def _refusal(
     queues: Resources, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
 ) -> Refusal:
-    """Why a row is refused."""
+    """Explains why a row is refused."""
     from matchmaker.matching.decision import By
 
     name, ad, by = queues.names[row], queues.ad(row), By(int(decision.by[row]))
@@ -268,7 +274,7 @@ def _refusal(
 
 @cache
 def _meant() -> dict[Expr, str]:
-    """What it means that a condition of the broker's is not true, in words: they are long."""
+    """Short words for the broker's own conditions when they are not true."""
     return {
         parse_expr(AUTHORISED): "no rule of access covers the job",
         parse_expr(authorised("other", RULES)): "no rule of access covers the job",
@@ -279,10 +285,7 @@ def _meant() -> dict[Expr, str]:
 
 
 def _asking(job: ClassAd) -> ClassAd:
-    """The job as it is matched: with requirements and a rank, its own or those of the broker.
-
-    Who it is, is settled without a queue.
-    """
+    """The job to match: with default requirements and rank, and the user's attributes evaluated."""
     asking = an_ad(job).copy()
     for name in IDENTITY:
         if name in asking:
@@ -299,7 +302,7 @@ def _conditions(rules: Rules) -> list[Expr]:
 def _order(
     queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules
 ) -> list[int]:
-    """The places in ``decision.rows`` in the order in which the job has them."""
+    """The places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)
     if rules.fuzzy is not None:
         chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only

@@ -1,4 +1,4 @@
-"""The ``classad`` command: one module a subcommand, loaded when it is called.
+"""The ``classad`` command: one module for each subcommand, loaded on call.
 
 Nothing but arguments and output lives here. Exit status: 0 yes, 1 no match, 2 bad input, with one
 line on standard error.
@@ -26,7 +26,7 @@ def main() -> None:
 
 def _status() -> int:
     """Runs the command. Returns its exit status; what is wrong is on standard error."""
-    # Click and rich are loaded here, and not with the package.
+    # Loaded on call: the package itself stays light.
     import click
 
     from matchmaker.cli.group import classad
@@ -43,7 +43,7 @@ def _status() -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), 2)
     except BrokenPipeError:
-        # Whoever read the output has gone; Python must not complain again when it flushes.
+        # The reader of the output has gone; Python would complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -65,7 +65,7 @@ def _status() -> int:
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """The errors that mean no, of the modules that are loaded: others can't have raised one."""
+    """The errors that mean no. Only loaded modules can have raised one."""
     names = (("matchmaker.batch", "NoFlagsError"), ("matchmaker.cli.queues", "NoMatchError"))
     return tuple(getattr(sys.modules[name], error) for name, error in names if name in sys.modules)
 

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
     multiple=True,
     required=True,
     metavar="FILE",
-    help="Slots. May be given again: the files are one pool.",
+    help="Slots. May be given several times; all files are one pool.",
 )
 @pools.options
 @click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
@@ -33,14 +33,14 @@ _T = TypeVar("_T")
     "shares",
     multiple=True,
     metavar="GROUP=NUMBER",
-    help="How much a group is to get. May be given again. [default: 1]",
+    help="The share of a group. May be given several times. [default: 1]",
 )
 @click.option(
     "--usage",
     "usages",
     multiple=True,
     metavar="GROUP=NUMBER",
-    help="What a group has had before. May be given again. [default: 0]",
+    help="Earlier use by a group. May be given several times. [default: 0]",
 )
 @click.option(
     "--resources",
@@ -89,7 +89,7 @@ def command(
 
 
 def _by_name(option: str, given: tuple[str, ...], read: Callable[[str, str], _T]) -> dict[str, _T]:
-    """What is given as NAME=VALUE, once for each name."""
+    """Parses NAME=VALUE options; each name may occur once."""
     found: dict[str, _T] = {}
     for text in given:
         # A group may have a = in its name, an expression too.
@@ -127,7 +127,7 @@ def _data(found: Assignment) -> dict[str, Any]:
 
 
 def _placement(placement: Placement) -> dict[str, Any]:
-    """What is known of a job; jobs are counted from 1, as they stand in the files."""
+    """Describes a job. Jobs are counted from 1, in the order of the files."""
     data = {
         "job": placement.number + 1,
         "group": placement.group,
@@ -168,6 +168,6 @@ def _part(placement: Placement) -> str:
 
 
 def _numbers(jobs: list[int]) -> str:
-    """The numbers of jobs, the first few of them."""
+    """Lists the first few numbers of jobs."""
     shown = ", ".join(map(str, jobs[:8]))
     return shown if len(jobs) <= 8 else f"{shown} and {len(jobs) - 8} more"

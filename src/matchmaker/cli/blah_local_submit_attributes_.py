@@ -1,4 +1,4 @@
-"""``classad blah-local-submit-attributes``: in place of BLAH's script of a site."""
+"""``classad blah-local-submit-attributes``: replaces the site's script of BLAH."""
 
 from __future__ import annotations
 

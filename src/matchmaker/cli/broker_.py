@@ -16,15 +16,17 @@ from matchmaker.glue.issues import total
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @queues.options
-@click.option("--one-way", is_flag=True, help="Let the requirements of queues not count.")
-@click.option("--tried", multiple=True, metavar="CE", help="Had this job before: comes last.")
+@click.option("--one-way", is_flag=True, help="Ignore the requirements of queues.")
+@click.option(
+    "--tried", multiple=True, metavar="CE", help="A queue that had this job before; it comes last."
+)
 @click.option("--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
               help="Draw queues by lot, better ranks sooner; the larger, the sooner.")  # fmt: skip
 @click.option("--seed", metavar="NUMBER", type=int,
               help="Break ties by chance; the same number gives the same order.")  # fmt: skip
-@click.option("--lrms", metavar="NAME", help="The batch system to be told, such as slurm.")
+@click.option("--lrms", metavar="NAME", help="The batch system to write flags for, such as slurm.")
 @submission.options
-@click.option("--json", "as_json", is_flag=True, help="All of it as data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     job_file: str,
@@ -39,13 +41,13 @@ def command(
     want: str,
     as_json: bool,
 ) -> int:
-    """Choose a queue for JOB, the worker nodes that will do, and the flags that say so.
+    """Choose a queue for JOB, the worker nodes that satisfy it, and the submit flags.
 
-    Queues come from --ldif, --ce and --ldap together, each given as often as you like. Where JOB
+    Queues come from --ldif, --ce and --ldap together, each any number of times. If JOB
     holds several ads, only the queue of each is chosen.
     """
     if mapping and not lrms:
-        raise click.UsageError("--mapping needs --lrms: it says how that batch system is told")
+        raise click.UsageError("--mapping needs --lrms: the mapping is for that batch system")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
     known = queues.read(places)
@@ -73,7 +75,7 @@ def command(
 
 
 def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
-    """The queue of each of many jobs, numbered from 1; whether each has one."""
+    """Prints the queue of each of many jobs, numbered from 1. Returns the exit status."""
     if as_json:
         print_json([
             {"job": number, "chosen": choice.chosen, "unranked": list(choice.unranked),
@@ -92,7 +94,7 @@ def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
 
 
 def _show(page: reports.Page, route: broker.Route, hosts: broker.Hosts) -> bool:
-    """Shows the answers; whether each question that was asked has one."""
+    """Adds the answers to the page. Returns whether each question that was asked has one."""
     data = page.data
     assert route.selection is not None  # noqa: S101 - no queue was named
     data["queues"] = reports.selection_data(route.selection)

@@ -1,4 +1,4 @@
-"""``classad ces``: what queues there are, and what is wrong with their data."""
+"""``classad ces``: lists queues, and what is wrong with their data."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def command(
         print(printable(f"classad: {said}"), file=sys.stderr)
     else:
         shown = [[name, *map(describe, values)] for name, values in rows]
-        # Lists may fold; a number or a word stands on one line.
+        # Only lists may be folded over several lines.
         lists = {place for _, values in rows for place, value in enumerate(values, 1)
                  if isinstance(value, (list, ClassAd))}  # fmt: skip
         whole = [place for place in range(len(names) + 1) if place not in lists]
@@ -136,7 +136,7 @@ def command(
 
 
 def _names() -> Iterator[tuple[str, str, str, str]]:
-    """Short names, the attributes that they mean, and how these are counted."""
+    """Lists short names, their attributes and units."""
     for short, name in short_names().items():
         known = attribute(name)
         kind, unit = ("string", "none") if known is None else (known.classad, known.unit)
@@ -145,7 +145,7 @@ def _names() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _findings(known: Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
-    """What is wrong with the data, by source: as it was read, and in ads, which stay so."""
+    """Lists the findings by source: those of reading, and those on ads, which stay unchanged."""
     written = [queue for queue in known.all if queue.source in places.ce_files]
     return [
         *known.issues,
@@ -154,7 +154,7 @@ def _findings(known: Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
 
 
 def _nagios(places: queues.Sources) -> int:
-    """One line as Nagios reads it, with the counts behind the bar, and its exit status."""
+    """Prints one line for Nagios, with the counts behind the bar. Returns the exit status."""
     try:
         known = queues.read(places)
     except (OSError, ValueError) as error:

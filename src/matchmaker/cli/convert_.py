@@ -1,4 +1,4 @@
-"""``classad convert``: ads of one format as another."""
+"""``classad convert``: converts ads to another format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matchmaker.cli import pools, sources
 from matchmaker.cli.output import printable
 
 POOLS: Final = ("pool", "parquet")
-"""What is written of a pool of all the ads."""
+"""The formats that hold all ads as one pool."""
 
 
 @click.command()
@@ -40,8 +40,9 @@ def command(
 ) -> int:
     """Read the ads of FILE, in any format, and write them in another, to OUT or standard output.
 
-    Several files are written one after the other: say where to with --output OUT. Files of any size
-    take the same little memory; a pool is held as a whole. Saved pools and Parquet are read too.
+    Several files are written one after the other; --output OUT then names the target. Files of any
+    size take the same little memory; a pool is held as a whole. Saved pools and Parquet are read
+    too.
 
     OUT is written only when all has been read without an error, and standard output too. With
     --report bad lines of the old format and bad ads of the others are left out instead; the exit
@@ -73,7 +74,7 @@ def command(
     if output != "-":
         write_ads(ads, output, to)
     else:
-        # Nothing comes out if the last ad is bad; on disk, however much it is.
+        # Kept on disk until all ads were read: a bad last ad then leaves no output.
         with tempfile.SpooledTemporaryFile(1 << 20, "w+", encoding="utf-8", newline="\n") as spool:
             write_ads(ads, spool, to)
             spool.seek(0)
@@ -91,7 +92,7 @@ def _write_pool(pool: Pool, to: str, output: str) -> None:
 def _all(
     files: tuple[str, ...], format_: str, report: Callable[[ParseError], object] | None
 ) -> Iterator[ClassAd]:
-    """The ads of all files. What is wrong with all of them together is said at their end."""
+    """Reads the ads of all files, then checks what concerns all of them together."""
     for path in files:
         yield from _ads(path, format_, report)
     sources.check_expressions()

@@ -1,4 +1,4 @@
-"""A batch system that describes itself: asked for the command, printed once or watched."""
+"""Asking a batch system for its nodes and queues, and printing or watching them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SHOWN = {
 
 
 def description(lrms: str, saved: tuple[str, ...]) -> Description:
-    """The batch system as it says it is, or as saved outputs say; what is left out is told."""
+    """Asks the batch system, or reads saved outputs. Findings go to standard error."""
     if saved:
         found = read_description(lrms, [(path, _text(path)) for path in saved])
     else:
@@ -52,8 +52,8 @@ def description(lrms: str, saved: tuple[str, ...]) -> Description:
 
 
 def nothing(lrms: str, what: str = "queues") -> str:
-    """What to say where a batch system told of no nodes or queues."""
-    return f"{lrms} told of no {what}; its description is what these print: {spoken(lrms)}"
+    """The message for a batch system that described no nodes or queues."""
+    return f"{lrms} described no {what}; it was asked with {spoken(lrms)}"
 
 
 def _text(path: str) -> str:
@@ -62,7 +62,7 @@ def _text(path: str) -> str:
 
 
 def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_json: bool) -> None:
-    """The ads as a table of what matters most, or all that is in them as data."""
+    """Prints the main attributes of the ads as a table, or all attributes as JSON."""
     if as_json:
         print_json([{name: plain(ad.eval(name)) for name in ad} for ad in ads])
         return
@@ -86,9 +86,9 @@ def watch(
     *,
     as_json: bool = False,
 ) -> None:
-    """Looks again and again, prints what changed, and keeps a file of the ads up to date.
+    """Asks repeatedly, prints the changes, and keeps a file of the ads up to date.
 
-    Where the batch system cannot be asked for a while, that is said and the last ads stay.
+    If the batch system does not answer, an error is printed and the last ads stay.
     """
     before: Iterable[ClassAd] = ()
     while True:
@@ -109,7 +109,7 @@ def watch(
 
 
 def _data(change: Change, moment: str) -> dict[str, Any]:
-    """A change as one line of JSON: the ad as it is now, null where it is gone."""
+    """A change as a record for one line of JSON: the new ad, or null if it is gone."""
     after = None
     if change.after is not None:
         after = {name: plain(change.after.eval(name)) for name in change.after}

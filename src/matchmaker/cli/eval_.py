@@ -1,4 +1,4 @@
-"""``classad eval``: the value of expressions in ads, and how each came to be."""
+"""``classad eval``: evaluates expressions in ads, and traces them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matchmaker.matching.pair import describe, shorten
 
 
 class _Command(click.Command):
-    """A command whose arguments may begin with a minus, which is no option then."""
+    """A command that explains how to write an argument that begins with a minus."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -31,10 +31,8 @@ class _Command(click.Command):
 
 @click.command(cls=_Command)
 @click.argument("expressions", metavar="[EXPR]…", nargs=-1)
-@click.option(
-    "--ad", "ad_files", multiple=True, metavar="FILE", help="Ads in which they stand: MY."
-)
-@click.option("--my", "texts", multiple=True, metavar="TEXT", help="The same, written here.")
+@click.option("--ad", "ad_files", multiple=True, metavar="FILE", help="Ads to evaluate in: MY.")
+@click.option("--my", "texts", multiple=True, metavar="TEXT", help="An ad to evaluate in, as text.")
 @click.option("--target", metavar="FILE|TEXT", help="The other ad: TARGET. Text begins with [.")
 @click.option("--trace", "traced", is_flag=True, help="Show the value of each part, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
@@ -108,7 +106,7 @@ def _target(given: str | None) -> ClassAd | None:
 
 
 def _lines() -> list[Expr]:
-    """The expressions of standard input; empty lines and those that begin with # do not count."""
+    """Reads expressions from standard input; skips empty lines and those that begin with #."""
     found: list[Expr] = []
     text = sys.stdin.buffer.read().decode("utf-8-sig")
     for number, line in enumerate(text.splitlines(), 1):
@@ -121,7 +119,7 @@ def _lines() -> list[Expr]:
 
 
 def _name(ad: ClassAd, number: int) -> str:
-    """What an ad is called in a table: its Name, or its number."""
+    """The label of an ad in a table: its Name, or its number."""
     name = ad.eval("Name")
     return name if isinstance(name, str) else str(number)
 

@@ -1,4 +1,4 @@
-"""``classad explain``: why a job matches as few ads of a pool as it does, and what would help."""
+"""``classad explain``: why a job matches so few ads of a pool, and what would help."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BAR = 20
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @pools.options
-@click.option("--with", "name", metavar="KEY", help="All about one ad of the pool, with values.")
+@click.option("--with", "name", metavar="KEY", help="Explain one ad of the pool, with values.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
-@click.option("--html", "html_file", metavar="FILE", help="As a page of its own, with a picture.")
+@click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
 def command(
     *,
     job_file: str,
@@ -33,7 +33,7 @@ def command(
     as_json: bool,
     html_file: str | None,
 ) -> int:
-    """Show why JOB matches as few ads of the POOL files as it does.
+    """Show why JOB matches so few ads of the POOL files.
 
     For each clause of its requirements: how many ads satisfy it alone, how many satisfy it and all
     before it, and how many it alone keeps from matching (near misses). Then the smallest sets of
@@ -63,7 +63,7 @@ def command(
 
 def _write(path: str, page: str) -> None:
     if path == "-":
-        # In UTF-8, as it says of itself, whatever the terminal has.
+        # UTF-8, as the page declares, whatever the terminal's encoding.
         sys.stdout.flush()
         sys.stdout.buffer.write(page.encode())
         sys.stdout.buffer.flush()
@@ -132,7 +132,7 @@ def _bar(number: int, explained: Explanation) -> str:
 
 
 def bar(number: int, total: int, encoding: str = "utf-8") -> str:
-    """A bar as long as a number is of the total, in eighths of a character where there are such.
+    """A bar in proportion to the total, in eighths of a character if the encoding has them.
 
     >>> bar(1, 2), bar(1, 10_000), bar(0, 5), bar(1, 2, "ascii")
     ('██████████', '▏', '', '##########')

@@ -1,4 +1,4 @@
-"""``classad flags``: how the batch system is told what a job needs of its hosts."""
+"""``classad flags``: writes the submit flags for a job on a queue."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from matchmaker.cli.output import count, print_json, printable
 @click.argument("job_file", metavar="JOB", required=False)
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @queues.options
-@click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @submission.options
 @click.option(
     "--policy",
     type=click.Choice([str(policy) for policy in batch.Strictness]),
-    help="What to do about what has no flag; goes before --want.",
+    help="What to do with clauses that have no flag; replaces --want.",
 )
-@click.option("--explain", is_flag=True, help="Every step from the requirement to the flags.")
+@click.option("--explain", is_flag=True, help="Show every step from the requirement to the flags.")
 @click.option("--check-mapping", is_flag=True, help="Look for mistakes in the mapping instead.")
 @click.option(
-    "--forward-policy", is_flag=True, help="Let the job carry what it requires of queue policy."
+    "--forward-policy",
+    is_flag=True,
+    help="Write the job's requirement on queue policy into its flags.",
 )
 @click.option("--submit", "script", metavar="SCRIPT", help="Submit SCRIPT with these flags.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
@@ -118,7 +120,7 @@ def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> in
 
 
 def _program(table: batch.Mapping) -> str:
-    """The batch system's own command for submitting; there is one before anything is done."""
+    """Finds the batch system's command for submitting. Raises UsageError if there is none."""
     if not table.submit:
         raise click.UsageError(f"{table.lrms} has no command to submit with")
     program = shutil.which(table.submit)
@@ -131,12 +133,12 @@ def _submit(
     program: str, told: batch.Submission, script: str, *, captured: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Runs the batch system's own command, without a shell."""
-    # A path, so that no name of a file is taken for an option.
+    # With a folder, so that a file name that begins with a minus is no option.
     path = script if "/" in script else f"./{script}"
     argv = [program, *told.argv, path]
     return subprocess.run(argv, check=False, capture_output=captured, text=True, errors="replace")  # noqa: S603
 
 
 def _answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """What the command said, for ``--json``."""
+    """The command's status and output, for ``--json``."""
     return {"status": done.returncode, "output": done.stdout, "errors": done.stderr}

@@ -1,4 +1,4 @@
-"""The command's subcommands by name; each module is imported when its subcommand is asked for."""
+"""The subcommands by name; each module is imported when its subcommand is called."""
 
 from __future__ import annotations
 

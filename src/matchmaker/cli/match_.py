@@ -13,10 +13,10 @@ from matchmaker.cli.output import number, plain, print_json, printable, table
 from matchmaker.matching.selection import Selection, select
 
 MANY = 1000
-"""With more ads than this they are matched as a pool, and no refusal is given its reason."""
+"""More ads than this are matched as a pool, without a reason for each refusal."""
 
 SHOWN = 20
-"""How many of the best are then shown, unless the user says."""
+"""How many of the best are then shown by default."""
 
 
 @click.command()
@@ -61,7 +61,7 @@ def command(
 
 
 def _warn(error: str | None) -> None:
-    """Says on standard error that a refusal may be none of the job's making."""
+    """Warns on standard error that the pool, not the job, may cause refusals."""
     if error is not None:
         said = f"not all could be evaluated: {error}"
         print(f"classad: {printable(said)}", file=sys.stderr)
@@ -109,7 +109,7 @@ def _data(
     *,
     error: str | None,
 ) -> dict[str, Any]:
-    """``refused`` is null where nobody was asked why, ``error`` where nothing took too much."""
+    """As data. ``refused`` is null if no reasons were asked for, ``error`` if all was evaluated."""
     return {
         "chosen": chosen,
         "ranked": ranked,

@@ -1,4 +1,4 @@
-"""``classad nodes``: the worker nodes of a batch system, and those that a job may run on."""
+"""``classad nodes``: lists the worker nodes of a batch system, or chooses those for a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from matchmaker.cli.output import count, print_json
 @click.option("--saved", multiple=True, metavar="FILE",
               help="What its commands printed, in place of asking them.")  # fmt: skip
 @queues.options
-@click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
+@click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
 @click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
 @click.option("--watch", "every", metavar="LIMITS.seconds", type=click.FloatRange(min=0.1),

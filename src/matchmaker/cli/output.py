@@ -1,4 +1,4 @@
-"""How results look: tables and paragraphs for people, plain data for ``--json``.
+"""Printing: tables and paragraphs for people, JSON for ``--json``.
 
 Text from ads is printed as it is, never as markup, and without what a terminal would obey.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def console() -> Console:
-    """Standard output; without a limit where it is no terminal, so that a file has a row a line."""
+    """Standard output. In a file lines have no limit, so that each row is one line."""
     wide = None if sys.stdout.isatty() else 100_000
     return Console(markup=False, highlight=False, emoji=False, width=wide)
 
@@ -33,7 +33,7 @@ def show(part: RenderableType) -> None:
     """Prints a table or a text."""
     out = console()
     if out.is_terminal:
-        # Where even the columns that never fold have no room, the terminal itself breaks the lines.
+        # If columns that never fold have no room, the terminal breaks the lines.
         out.width = max(out.width, _least(part))
         out.print(part)
         return
@@ -44,11 +44,11 @@ def show(part: RenderableType) -> None:
 
 
 _LEAST = 20
-"""The width that a column of longer texts has at least, if it may fold."""
+"""The least width of a column of long texts that may fold."""
 
 
 def _least(part: RenderableType) -> int:
-    """The width that a table needs to be read; 0 for anything else."""
+    """The least width of a readable table; 0 for anything else."""
     if not isinstance(part, Table):
         return 0
     longest = (
@@ -64,7 +64,7 @@ def table(
     right: Sequence[int] = (),
     whole: Sequence[int] = (),
 ) -> Table:
-    """A table of texts; columns in `right` stand to the right, those in `whole` never fold."""
+    """A table of texts; columns in `right` are aligned right, those in `whole` never fold."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, name in enumerate(columns):
         justify: Literal["right", "left"] = "right" if number in right else "left"
@@ -75,7 +75,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names and what they are, one a line."""
+    """Names with their values, one on each line."""
     made = Table(box=None, pad_edge=False, show_header=False)
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
@@ -85,7 +85,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def complaint(error: Exception) -> str:
-    """What an error says, for people: of a file its name and what is wrong with it."""
+    """The message of an error, for a file with its name."""
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or error}"
@@ -93,17 +93,17 @@ def complaint(error: Exception) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things: ``1 queue``, ``2 queues``."""
+    """A number with its noun: ``1 queue``, ``2 queues``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def number(value: float) -> str:
-    """A rank for people: without a fraction where it has none."""
+    """A rank as text; a whole number has no fraction."""
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
 
 
 def print_json(data: Any) -> None:
-    """Data as JSON on standard output, in ASCII: nothing in it steers a terminal."""
+    """Prints data as JSON in ASCII, so that it cannot steer a terminal."""
     print(json.dumps(data, indent=2, allow_nan=False))
 
 
@@ -123,7 +123,7 @@ def print_trace(whole: Trace) -> None:
 
 
 def plain(value: Value) -> Any:
-    """A value as JSON has it; what JSON lacks is its expression in a string ``/Expr(…)/``."""
+    """A value for JSON. What JSON lacks becomes its expression in a string ``/Expr(…)/``."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, ClassAd):

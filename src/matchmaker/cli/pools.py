@@ -15,15 +15,15 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def options(command: _F) -> _F:
-    """The options that say which attribute tells ads apart, and what a Parquet file holds."""
+    """Adds the options for the key of a pool and for expressions in Parquet files."""
     for option in (
         click.option(
             "--expressions", metavar="NAME", multiple=True, callback=_noted, expose_value=False,
-            help="A column of Parquet files whose text is expressions. May be given again.",
+            help="A column of Parquet files with expressions. May be given several times.",
         ),
         click.option(
             "--key", metavar="NAME", callback=_named,
-            help="The attribute that tells ads apart. [default: Name, or a saved pool's own]",
+            help="The attribute that is the key. [default: Name, or that of a saved pool]",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -51,7 +51,7 @@ def read(paths: tuple[str, ...], key: str | None) -> Pool:
 
 
 def held(paths: tuple[str, ...], key: str | None) -> Pool | list[tuple[str, list[ClassAd]]]:
-    """The ads of each file, or the pool that the only one is, if its key is the one asked for."""
+    """The ads of each file, or the pool of a single file if it has the wanted key."""
     if len(paths) != 1:
         several = [(path, sources.ads(path, key)) for path in paths]
         sources.check_expressions()
@@ -75,7 +75,7 @@ def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> Pool:
 
 
 def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
-    """Which ad has no key, or the key of another: the first, by file and number."""
+    """Names the first ad, by file and number, without a key or with a duplicate one."""
     from matchmaker.matching.columns.keys import key_from
 
     places: dict[str, str] = {}

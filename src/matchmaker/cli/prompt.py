@@ -1,4 +1,4 @@
-"""The prompt of ``classad eval``: expressions typed one after the other, with what is at hand."""
+"""The prompt of ``classad eval``: evaluates expressions as they are typed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTINUATION: Final = "     ... "
 
 KEYWORDS: Final = ("true", "false", "undefined", "error", "is", "isnt", "MY.", "TARGET.")
 
-# Strings and comments, in which a bracket is only a character; then brackets themselves.
+# Strings and comments, in which brackets do not count; then brackets.
 _TOKEN: Final = re.compile(
     r"""
     "(?:[^"\\]|\\.)*(?:"|\Z) | '(?:[^'\\]|\\.)*(?:'|\Z) | //[^\n]* | /\*.*?(?:\*/|\Z)
@@ -75,7 +75,7 @@ def interact(my: ClassAd, target: ClassAd | None, ads: int = 0) -> int:
 
 
 def answer(line: str, desk: _Desk) -> bool:
-    """Does what a line says; whether to go on. What is wrong with it is printed."""
+    """Runs a line, and prints its errors. Returns whether to go on."""
     try:
         if not line.startswith(":"):
             print(printable(describe(parse_expr(line).eval(desk.my, desk.target))))
@@ -98,7 +98,7 @@ def answer(line: str, desk: _Desk) -> bool:
 
 
 def is_open(text: str) -> bool:
-    """Whether a bracket of the text is still to be closed.
+    """Whether the text has an open bracket.
 
     >>> is_open("{1,"), is_open('size("{")'), is_open("a)")
     (True, False, False)
@@ -212,7 +212,7 @@ class _Names(Completer):
 
 
 def _history() -> History:
-    """What was typed in earlier sessions; only this one's where no file can be kept."""
+    """The history of earlier sessions, or of this one if no file can be written."""
     home = os.environ.get("XDG_STATE_HOME", "")
     # The specification has relative paths ignored.
     folder = Path(home) if Path(home).is_absolute() else Path("~/.local/state").expanduser()

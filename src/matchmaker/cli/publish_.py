@@ -22,9 +22,9 @@ from matchmaker.glue.snapshot import joined
               help="What its commands printed, in place of asking them.")  # fmt: skip
 @click.option("--endpoint", metavar="HOST:PORT/INTERFACE",
               help="Where jobs are submitted to a batch system's queues.")  # fmt: skip
-@click.option("--site", metavar="NAME", help="The site of queues that do not tell theirs.")
+@click.option("--site", metavar="NAME", help="The site of queues that do not name theirs.")
 @click.option("--vo", "vos", multiple=True, metavar="VO",
-              help="Whom queues admit that do not tell: a VO, or /vo/group/Role=role.")  # fmt: skip
+              help="A VO or /vo/group/Role=role that queues without rules admit.")  # fmt: skip
 @queues.options
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the worker nodes of --ce.")
 @click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
@@ -57,7 +57,7 @@ def command(
     the hosts behind them: what all have in common, or with --split each class of equal ones. What
     --ldif and --ldap say is published beside that as it is, cleaned.
 
-    What the schema has no room for, and queues that are left out, are told on standard error; then
+    What the schema cannot hold, and queues that are left out, are reported on standard error; then
     the exit status is 1. A source that could not be read to its end is not published.
     """
     if saved and lrms is None:
@@ -68,7 +68,7 @@ def command(
             " of their own"
         )
     if split and not (nodes_file or lrms):
-        raise click.UsageError("--split needs --nodes or --lrms: it is about classes of nodes")
+        raise click.UsageError("--split needs --nodes or --lrms: it divides nodes into classes")
     if (endpoint or site or vos) and not (places.ce_files or lrms):
         raise click.UsageError("--endpoint, --site and --vo are about the queues of --lrms or --ce")
     if lrms is not None and endpoint is None:
@@ -100,7 +100,7 @@ def command(
         if not found.queues:
             print(f"classad: nothing is published: {described.nothing(lrms)}", file=sys.stderr)
             return 1
-        left_out = bool(found.issues)  # and told
+        left_out = bool(found.issues)
         told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def command(
 
 @attrs.frozen(slots=True)
 class _Offer:
-    """What queues that are described here do not know of themselves, and how their hosts go in."""
+    """What the options add to described queues and their hosts."""
 
     endpoint: str | None
     site: str | None
@@ -124,7 +124,7 @@ class _Offer:
 
 
 def _own(known: Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:
-    """The ads of files that are of no record: of the OSG's ads records are made."""
+    """The ads of files that have no record; ads of the OSG have one."""
     made = {ad.eval("CEid") for ad in glue.Glue(known.records, ()).computing_elements()}
     for queue in known.all:
         if queue.source in ce_files and first_text(queue.ad, ("CEid",)) not in made:

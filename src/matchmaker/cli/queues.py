@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class NoMatchError(Exception):
-    """No queue matches the job, where a subcommand needs one; exit status 1."""
+    """A subcommand needs a queue and none matches the job; exit status 1."""
 
 
 @attrs.frozen(slots=True)
 class Sources:
-    """Where computing elements are described, as the options of `options` name it.
+    """The descriptions of queues that the command line names.
 
     Attributes:
         ldifs: files of dumps.
@@ -58,7 +58,7 @@ class Sources:
 
     @property
     def any(self) -> bool:
-        """Whether there is a source at all."""
+        """Whether a source is named."""
         return bool(self.ldifs or self.ce_files or self.ldaps)
 
 
@@ -80,7 +80,7 @@ def _read_ldap(places: Sources, url: str) -> Glue:
 
 @contextmanager
 def _counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows on a terminal that something takes its time, and how many entries it has brought."""
+    """Shows progress on a terminal, with the number of entries so far."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda entries: None
         return
@@ -92,7 +92,7 @@ def _counting(what: str) -> Iterator[Callable[[int], None]]:
 
 
 def options(command: Callable[..., int]) -> Callable[..., int]:
-    """The options that say where computing elements are described: one `Sources`, ``places``."""
+    """Adds the options for descriptions of queues; the command gets them as ``places``."""
     names = [field.name for field in attrs.fields(Sources)]
 
     @wraps(command)
@@ -103,7 +103,7 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
     for option in (
         click.option(
             "--max-size", metavar="BYTES", callback=_size,
-            help="Read at most so much of a dump, such as 500M; by default 256M of LDIF, 64M of XML"
+            help="The most to read of a dump, such as 500M; by default 256M of LDIF, 64M of XML"
             " or JSON.",
         ),
         click.option(
@@ -139,7 +139,7 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _size(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """A number of bytes of the command line: digits, and maybe k, M or G behind them."""
+    """Parses a number of bytes: digits, and optionally k, M or G."""
     if text is None:
         return None
     digits, unit = text.rstrip("kMG"), text[len(text.rstrip("kMG")) :]
@@ -149,7 +149,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 def _moment(_context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
-    """A time of the command line; without a zone it is UTC."""
+    """Parses a time; without a zone it is UTC."""
     if text is None:
         return None
     try:
@@ -181,7 +181,7 @@ def read(places: Sources) -> Queues:
 
 
 def _described(places: Sources) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
-    """Reads each source when it is its turn."""
+    """Reads the sources one after the other."""
     from matchmaker import glue
 
     for path in places.ldifs:
@@ -205,7 +205,7 @@ def _described(places: Sources) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
 def routed(
     job: ClassAd, found: Queues, name: str | None, at: datetime | None, hosts: Hosts | None = None
 ) -> tuple[Queue, Reduction, Submission | None]:
-    """The queue of a name, or without one the broker's choice, the reduction for it, and the flags.
+    """Takes the named queue or else the broker's choice; gives it, its reduction and the flags.
 
     Raises UsageError for an unknown name, NoMatchError if no queue matches, ReductionError, and
     NoFlagsError.

@@ -1,4 +1,4 @@
-"""``classad reduce``: a job's requirement without the facts of its queue."""
+"""``classad reduce``: reduces a job's requirement by the facts of its queue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from matchmaker.cli.output import print_json, printable
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @queues.options
-@click.option("--queue", metavar="NAME", help="The queue, where not the broker's choice.")
-@click.option("--explain", is_flag=True, help="Every step, too.")
+@click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
+@click.option("--explain", is_flag=True, help="Show every step.")
 @click.option("--json", "as_json", is_flag=True, help="As data.")
 def command(
     *,

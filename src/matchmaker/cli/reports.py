@@ -1,6 +1,6 @@
-"""The parts that several subcommands report: selections, reductions, submissions.
+"""Reports of selections, reductions and submissions, for several subcommands.
 
-Each as data for ``--json`` and as a part of a page for people.
+Each is data for ``--json`` and a part of a page for people.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matchmaker.reduction import Reduction, Verdict, phrase
 
 
 def selection_data(selection: Selection) -> dict[str, Any]:
-    """Who is ranked, who is refused and why, who is chosen."""
+    """The ranking, the refusals with their reasons, and the choice."""
     return {
         "chosen": selection.chosen.name if selection.chosen else None,
         "ranked": [{"name": c.name, "rank": plain(c.rank)} for c in selection.ranked],
@@ -55,7 +55,7 @@ def reduction_data(reduction: Reduction) -> dict[str, Any]:
 
 
 def submission_data(submission: Submission) -> dict[str, Any]:
-    """The flags, how well they fit, and what they leave out."""
+    """The flags, their verdict, and what they leave out."""
     return {
         "lrms": submission.lrms,
         "command": submission.command,
@@ -81,7 +81,7 @@ def _certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
 
 
 class Page:
-    """What is printed for people, part by part, once all is known: nothing comes half-written.
+    """A page for people. It is printed once all parts are known.
 
     ``data`` is the same for ``--json``.
     """
@@ -92,18 +92,18 @@ class Page:
         self._facts: list[tuple[str, object]] = []
 
     def say(self, name: str, value: object) -> None:
-        """A named fact on a line of its own."""
+        """Adds a line with a name and a value."""
         self._facts.append((name, value))
 
     def show(self, part: RenderableType) -> None:
-        """A part of its own, after an empty line."""
+        """Adds a part after an empty line."""
         self._close()
         self._parts += ["", part]
 
     def selection(
         self, selection: Selection, kind: str, also: str = "", attribute: str = ""
     ) -> None:
-        """A table of what is ranked, and one of what is refused with its reason."""
+        """Adds a table of the ranking, and one of the refusals with their reasons."""
         columns = ["", kind, "rank", *([also] if also else [])]
         rows = [
             [
@@ -121,13 +121,13 @@ class Page:
             self.show(table(["refused", "why"], refusals, whole=(0,)))
 
     def reduction(self, reduction: Reduction) -> None:
-        """The requirement, and what is left of it for the hosts."""
+        """Adds the requirement and its residual on hosts."""
         self.say("requirement", shorten(str(reduction.requirement), 400))
         left = {Verdict.NEVER: "never true", Verdict.ALWAYS: "always true: any host will do"}
         self.say("residual", left.get(reduction.verdict, phrase(reduction.residual)))
 
     def nodes(self, selection: Selection) -> None:
-        """How many worker nodes will do, their names, and what refused the others."""
+        """Adds the number of matching nodes, their names, and why the others are refused."""
         total = len(selection.ranked) + len(selection.refused)
         names = " ".join(candidate.name for candidate in selection.ranked)
         self.say("worker nodes", f"{len(selection.ranked)} of {total}: {names or 'none will do'}")
@@ -136,7 +136,7 @@ class Page:
             self.say("", f"{count} refused: {reason}")
 
     def submission(self, submission: Submission) -> None:
-        """The flags as a command line, the verdict, and what was dropped."""
+        """Adds the flags as a command line, the verdict, and the dropped clauses."""
         if submission.command:
             self.say(submission.lrms, shlex.join((submission.command, *submission.argv)))
         for line in () if submission.command else submission.directives:
@@ -158,12 +158,12 @@ class Page:
             self.say("dropped", f"{phrase(dropped.clause)}: {dropped.reason}")
 
     def lines(self, lines: Sequence[str]) -> None:
-        """Several lines as a part of their own."""
+        """Adds lines as one part."""
         self._close()
         self._parts += ["", *lines]
 
     def fates(self, reduction: Reduction, submission: Submission) -> None:
-        """What became of each clause of the residual on the way to the flags."""
+        """Adds a table that shows for each clause of the residual whether the flags carry it."""
         reasons = {dropped.clause: dropped.reason for dropped in submission.dropped}
         clauses = [] if reduction.verdict is not Verdict.RESIDUAL else conjuncts(reduction.residual)
         told = "in the flags, or by the nodes that are left out"

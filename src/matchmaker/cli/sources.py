@@ -1,4 +1,4 @@
-"""The files that subcommands read: jobs and pools, in any format of ads; large ones show progress.
+"""Reading files of ads: jobs and pools, in any format. Large files show progress.
 
 Descriptions of queues are read by `matchmaker.cli.queues`.
 """
@@ -19,7 +19,7 @@ from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
 
 EXPRESSIONS: Final = "expressions"
-"""Where a context notes the columns of Parquet files whose text is expressions."""
+"""The key in a context for the columns of Parquet files that hold expressions."""
 
 _PARQUET_WAS_READ: Final = "parquet was read"
 
@@ -52,13 +52,13 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def ads(path: str, key: str | None = None) -> list[ClassAd]:
-    """All ads of a file: in any format of ads, of a saved pool, or of Parquet."""
+    """Reads all ads of a file: any format of ads, a saved pool, or Parquet."""
     with opened(path) as file:
         return list(held(path, file, key))
 
 
 def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
-    """The ads of a file, or the pool that it is, by how it begins; that of Parquet by a key."""
+    """The ads of a file, or its pool, as the first bytes say; `key` is the key for Parquet."""
     beginning = _beginning(file)
     if beginning.startswith((*_SAVED, _PARQUET)):
         from matchmaker import Pool
@@ -80,7 +80,7 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
 
 
 def check_expressions() -> None:
-    """Raises UsageError where columns of Parquet are said to be expressions and none was read."""
+    """Raises UsageError if --expressions is given and no Parquet file was read."""
     context = click.get_current_context().meta
     if context.get(EXPRESSIONS) and _PARQUET_WAS_READ not in context:
         raise click.UsageError(
@@ -89,7 +89,7 @@ def check_expressions() -> None:
 
 
 def refuse_ldif(path: str, file: IO[bytes]) -> None:
-    """Raises ParseError, which says what reads it, for a file that begins as LDIF does."""
+    """Raises ParseError, with the command that reads it, for a file that begins like LDIF."""
     if _LDIF.match(_beginning(file)):
         raise ParseError(
             "this is LDIF, the tree of an information system, and no ads",
@@ -98,7 +98,7 @@ def refuse_ldif(path: str, file: IO[bytes]) -> None:
         )
 
 
-# How a dump begins, past comments: with its version or the name of an entry.
+# After comments a dump begins with its version or the name of an entry.
 _LDIF: Final = re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
 # Arrow's files, and the archives that pools were saved in before.
 _SAVED: Final = (b"ARROW1\0\0", b"PK\x03\x04")
@@ -107,7 +107,7 @@ _FIRST: Final = 4096
 
 
 def _beginning(file: IO[bytes]) -> bytes:
-    """The first bytes of a file, which are then still to be read."""
+    """The first bytes of a file, without reading past them."""
     if isinstance(file, BufferedReader):
         return file.peek(_FIRST)
     if not file.seekable():
@@ -119,12 +119,12 @@ def _beginning(file: IO[bytes]) -> bytes:
 
 
 def one_ad(path: str) -> ClassAd:
-    """The one ad of a file. Raises ParseError where there is another number of them."""
+    """Reads a file of one ad. Raises ParseError for another number of ads."""
     return the_one(path, ads(path))
 
 
 def the_one(path: str, found: list[ClassAd]) -> ClassAd:
-    """The one of the ads that a file has. Raises ParseError where there is another number."""
+    """The only ad of a file. Raises ParseError for another number of ads."""
     if len(found) != 1:
         raise ParseError(
             f"{len(found) or 'no'} ads were found", source=path, expected=("exactly one",)

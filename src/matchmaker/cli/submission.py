@@ -1,4 +1,4 @@
-"""The options that say how a batch system is told: of ``classad flags`` and ``classad broker``."""
+"""The options for submit flags of ``classad flags`` and ``classad broker``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def options(command: _F) -> _F:
-    """``--nodes``, ``--mapping`` and ``--want``."""
+    """Adds ``--nodes``, ``--mapping`` and ``--want``."""
     for option in (
         click.option(
             "--want",
