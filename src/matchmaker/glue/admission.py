@@ -91,10 +91,15 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
     if ids and named and next(iter(placed)) == named_by.lower() and ids[0].strip().lower() != named:
         return "its id is not that of its name"
     published = entry.attributes.values_by_name
-    for name in published.keys() - _names():
+    for name in published.keys() - _names().keys():
         if attribute(name) is None and _was_rule(name, "\n".join(map(str.strip, published[name]))):
             return f"{name!r} is no attribute, and has a rule of access"
-    others = (values for name, values in published.items() if not decides_access(name))
+    plain = _names()
+    others = (
+        values
+        for name, values in published.items()
+        if (plain.get(name)) or not decides_access(name)
+    )
     text = "\n".join(chain.from_iterable(others))
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
@@ -110,9 +115,9 @@ def _was_rule(name: str, text: str) -> bool:
 
 
 @cache
-def _names() -> frozenset[str]:
-    """The attributes of both schemas as they spell them."""
-    return frozenset(known.name for known in attributes().values())
+def _names() -> Mapping[str, bool]:
+    """The attributes of both schemas; whether each holds neither rules of access nor keys."""
+    return {known.name: not decides_access(known.name) for known in attributes().values()}
 
 
 def closed(record: Record, rules: str) -> Record:
