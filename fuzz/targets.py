@@ -19,8 +19,8 @@ from zlib import crc32
 
 import matchmaker as mm
 from matchmaker import glue
-from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad import parser as parsing
+from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads

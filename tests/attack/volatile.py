@@ -16,7 +16,7 @@ from unittest.mock import patch
 import attrs
 
 from matchmaker import ClassAd, Expr, ReductionError, Verdict, parse_expr, reduce
-from matchmaker.classad import evaluate
+from matchmaker.classad import reference
 from matchmaker.classad.functions import numbers
 from matchmaker.classad.nodes import Call, children, postorder, rebuild
 from matchmaker.classad.operators import truth
@@ -62,7 +62,7 @@ def likelihood(expression: Expr, my: ClassAd, target: ClassAd) -> Fraction:
         sequence = pending.pop()
         coins = Coins(sequence)
         # The compiled form may toss coins in another order, so it must not come in between.
-        with patch.object(numbers, "random", coins), patch.object(evaluate, "COMPILE_AFTER", 1e9):
+        with patch.object(numbers, "random", coins), patch.object(reference, "COMPILE_AFTER", 1e9):
             value = truth(expression.eval(my, target))
         used = (*sequence, *(0,) * (coins.tossed - len(sequence)))
         # The other side of each coin that has not been turned yet.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
-from matchmaker.classad import evaluate as module
+from matchmaker.classad import reference as module
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import patterns
 from matchmaker.classad.limits import LIMITS

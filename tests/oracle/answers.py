@@ -15,8 +15,9 @@ from typing import Final
 import attrs
 
 from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr
-from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad import reference as evaluation
 from matchmaker.classad.compile import compile_expression
+from matchmaker.classad.evaluate import TOO_DEEP
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.limits import OutOfBoundsError
 from matchmaker.classad.state import State
@@ -123,7 +124,7 @@ def answer(
         except OutOfBoundsError as bound:
             return ErrorType(str(bound))
         except RecursionError:
-            return ErrorType(evaluation.TOO_DEEP)
+            return ErrorType(TOO_DEEP)
 
     def attribute(ad: ClassAd, folded: str) -> Value:
         return guarded(lambda state: evaluation._attribute_of(ad, folded, state))

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from matchmaker import ClassAd, Expr, ParseError, parse_expr
-from matchmaker.classad.evaluate import REFERENCE
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.operators import BINARY, UNARY
+from matchmaker.classad.reference import REFERENCE
 from matchmaker.classad.state import State
 from tests.oracle.answers import UNREADABLE, ad_of, answer
 from tests.oracle.oracle import Answer, Case

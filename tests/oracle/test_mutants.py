@@ -21,7 +21,7 @@ import pytest
 
 from matchmaker import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import literal
-from matchmaker.classad.evaluate import REFERENCE
+from matchmaker.classad.reference import REFERENCE
 from matchmaker.classad.values import ERROR
 from tests.oracle import cases, scopes
 from tests.oracle.answers import UNREADABLE, Compared, agree
@@ -85,7 +85,7 @@ def mutant(part: str, key: Any, change: Change) -> Iterator[None]:
 # The last counts the work of an evaluation, which no value shows.
 NEVER_COMPARED: Final = {
     *(("functions", name) for name in cases.UNREPEATABLE),
-    ("places", "matchmaker.classad.evaluate:bulk"),
+    ("places", "matchmaker.classad.reference:bulk"),
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, match
-from matchmaker.classad import evaluate as evaluate_module
+from matchmaker.classad import reference
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns import evaluator, step_budget
@@ -27,7 +27,7 @@ def by_columns() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(evaluator, "FEW_ROWS", 0)
         # What an expression takes changes a little when a function is made of it.
-        patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
+        patched.setattr(reference, "COMPILE_AFTER", 1 << 60)
         yield
 
 

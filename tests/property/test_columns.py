@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
-from matchmaker.classad import evaluate as evaluate_module
-from matchmaker.classad import interning, limits
+from matchmaker.classad import interning, limits, reference
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary
@@ -159,9 +158,9 @@ def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(limits.Budget, "limit", request.param)
         # What an expression takes changes a little when a function is made of it: none has one.
-        patched.setattr(evaluate_module, "COMPILE_AFTER", 1 << 60)
-        for reference in list(interning._table.values()):
-            if (node := reference()) is not None:
+        patched.setattr(reference, "COMPILE_AFTER", 1 << 60)
+        for held in list(interning._table.values()):
+            if (node := held()) is not None:
                 object.__setattr__(node, "run", None)
         yield
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, parse_ad, parse_expr, testing
-from matchmaker.classad import evaluate as module
+from matchmaker.classad import reference as module
 from matchmaker.classad.ad import literal
 from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.evaluate import evaluate_attribute

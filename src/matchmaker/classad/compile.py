@@ -34,6 +34,7 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
     scope_of,
+    spine,
     weight,
 )
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
@@ -294,12 +295,9 @@ class _Coder:
         self._charge(f"{CALL - 1} + text + text * items")
 
     def _binary(self, node: Binary) -> Operand:
-        # The left spine in a loop, as in the reference.
-        spine = [node]
-        while isinstance(spine[-1].left, Binary):
-            spine.append(spine[-1].left)
-        result = self._emit(spine[-1].left)
-        for link in reversed(spine):
+        first, links = spine(node)
+        result = self._emit(first)
+        for link in reversed(links):
             result = self._operation(link.operator, result, link.right)
         return result
 

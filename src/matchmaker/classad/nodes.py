@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial, reduce
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -323,6 +324,24 @@ def weight(root: Expr) -> int:
     return root.weight
 
 
+def spine(node: Expr, belongs: Callable[[Binary], bool] | None = None) -> tuple[Expr, list[Binary]]:
+    """The first operand of a left chain of operators, and its links from the last to the first.
+
+    Chains may be thousands long: hence a loop. `belongs` refuses the link where a chain ends.
+    """
+    links: list[Binary] = []
+    while type(node) is Binary and (belongs is None or belongs(node)):
+        links.append(node)
+        node = node.left
+    return node, links
+
+
+def operands(node: Binary) -> list[Expr]:
+    """The operands of a left chain of one operator, in order."""
+    first, links = spine(node, lambda link: link.operator == node.operator)
+    return [first, *(link.right for link in reversed(links))]
+
+
 def conjuncts(root: Expr) -> list[Expr]:
     """The clauses of a requirement: the operands of its outermost ``&&`` chain, in order.
 
@@ -330,7 +349,7 @@ def conjuncts(root: Expr) -> list[Expr]:
     >>> [str(c) for c in conjuncts(parse_expr("a > 1 && (b || c) && d"))]
     ['a > 1', 'b || c', 'd']
     """
-    return _operands(root, "&&")
+    return _flattened(root, "&&")
 
 
 def disjuncts(root: Expr) -> list[Expr]:
@@ -340,19 +359,18 @@ def disjuncts(root: Expr) -> list[Expr]:
     >>> [str(c) for c in disjuncts(parse_expr("a > 1 || b && c || d"))]
     ['a > 1', 'b && c', 'd']
     """
-    return _operands(root, "||")
+    return _flattened(root, "||")
 
 
-def _operands(root: Expr, operator: str) -> list[Expr]:
-    operands: list[Expr] = []
-    stack = [root]
+def _flattened(root: Expr, operator: str) -> list[Expr]:
+    found, stack = [], [root]
     while stack:
         node = stack.pop()
         if isinstance(node, Binary) and node.operator == operator:
             stack += (node.right, node.left)
         else:
-            operands.append(node)
-    return operands
+            found.append(node)
+    return found
 
 
 def conjunction(clauses: list[Expr]) -> Expr:
@@ -371,9 +389,7 @@ def disjunction(alternatives: list[Expr]) -> Expr:
 
 
 def _joined(operator: str, operands: list[Expr]) -> Expr:
-    joined = operands[0]
-    for operand in operands[1:]:
-        joined = Binary(operator, joined, operand)
+    joined: Expr = reduce(partial(Binary, operator), operands)
     return joined
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.evaluate import REFERENCE, admit, apply_link, evaluate, spine
+from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.limits import LIMITS, OutOfBoundsError, exhausted
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -27,8 +27,11 @@ from matchmaker.classad.nodes import (
     Expr,
     Literal,
     children,
+    operands,
     scope_of,
+    spine,
 )
+from matchmaker.classad.reference import REFERENCE, admit, apply_link
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
 from matchmaker.classad.unparse import unparse
@@ -192,14 +195,7 @@ def _in_order(part: _Open, missing: str) -> list[Trace]:
 
 def _operands(node: Expr) -> list[Expr]:
     """What stands directly inside; for a chain of one operator, all that it joins."""
-    if not isinstance(node, Binary):
-        return list(children(node))
-    operands: list[Expr] = []
-    left: Expr = node
-    while isinstance(left, Binary) and left.operator == node.operator:
-        operands.append(left.right)
-        left = left.left
-    return [left, *reversed(operands)]
+    return operands(node) if isinstance(node, Binary) else list(children(node))
 
 
 def _is_noise(node: Expr, part: Trace) -> bool:

@@ -33,7 +33,7 @@ from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.allowance import Allowance
-from matchmaker.matching.candidates import Candidates, Choice
+from matchmaker.matching.candidates import Candidates, Offer
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import View
@@ -292,17 +292,17 @@ class _Cycle:
 
     def _place(self, entry: _Entry) -> Placement:
         job, cluster = self._jobs[entry.number], self._clusters[entry.number]
-        choice = self._best(job, cluster)
-        if choice is not None:
+        offer = self._best(job, cluster)
+        if offer is not None:
             self._idle.pop(cluster, None)
-            return self._given(entry, job, choice)
+            return self._given(entry, job, offer)
         # What is said of the first of jobs that are alike is said of those that follow.
         idle = self._idle.get(cluster)
         if idle is None:
             idle = self._idle[cluster] = why_idle(self._slots, job)
         return Placement(entry.number, entry.group, idle.outcome, reason=idle.reason)
 
-    def _best(self, job: ClassAd, cluster: Hashable) -> Choice | None:
+    def _best(self, job: ClassAd, cluster: Hashable) -> Offer | None:
         """The best slot for a job."""
         candidates = self._candidates.get(cluster)
         if candidates is None:
@@ -310,18 +310,18 @@ class _Cycle:
             self._candidates[cluster] = candidates
         return candidates.best()
 
-    def _given(self, entry: _Entry, job: ClassAd, choice: Choice) -> Placement:
+    def _given(self, entry: _Entry, job: ClassAd, offer: Offer) -> Placement:
         slots = self._slots
-        rank = evaluate_attribute(job, FOLDED_RANK, slots.now.ad(choice.row))
-        slots.take(choice.row, choice.taken)
+        rank = evaluate_attribute(job, FOLDED_RANK, slots.now.ad(offer.row))
+        slots.take(offer.row, offer.taken)
         return Placement(
             entry.number,
             entry.group,
             Outcome.PLACED,
-            slots.now.keys[choice.row],
-            choice.rank,
+            slots.now.keys[offer.row],
+            offer.rank,
             RANK not in job or rank_number(rank) is not None,
-            choice.taken,
+            offer.taken,
         )
 
     def _cost(self, placement: Placement) -> float:

@@ -39,7 +39,7 @@ _NONE: Final = np.zeros(0, np.intp)
 
 
 @attrs.frozen(slots=True)
-class Choice:
+class Offer:
     """A slot for a job: its row, the job's rank of it, and what the job takes of it."""
 
     row: int
@@ -66,7 +66,7 @@ class Candidates:
         self._changed, self._changed_ranks = _NONE, np.zeros(0)
         self._seen = 0
 
-    def best(self) -> Choice | None:
+    def best(self) -> Offer | None:
         """The best slot that a job of the cluster can have by now, of equal ones the first by key.
 
         None where no slot that matches has room.
@@ -79,7 +79,7 @@ class Candidates:
             fall, _, row = min(found)
             taken = self._slots.ask(self.job, row)
             if not isinstance(taken, Short):
-                return Choice(row, 0.0 - fall, taken)
+                return Offer(row, 0.0 - fall, taken)
             # It seemed to have room, but reals are not exact where integers are large.
             self._refuse(row)
 

@@ -23,11 +23,11 @@ from matchmaker.classad.nodes import (
     TRUE,
     AdExpr,
     Attr,
-    Binary,
     Expr,
     Literal,
     children,
     rebuild,
+    spine,
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.references import CLOCK, WORDS, names_of
@@ -129,13 +129,9 @@ class Binder:
         return True
 
     def _bind(self, node: Expr, side: _Side) -> Expr:
-        # A loop along the left operands, so that a chain of thousands is no deeper than one link.
-        spine: list[Binary] = []
-        while isinstance(node, Binary) and self._is_open(node):
-            spine.append(node)
-            node = node.left
-        bound = self._bind_part(node, side)
-        for link in reversed(spine):
+        first, links = spine(node, self._is_open)
+        bound = self._bind_part(first, side)
+        for link in reversed(links):
             bound = rebuild(link, (bound, self._bind(link.right, side)))
         return bound
 

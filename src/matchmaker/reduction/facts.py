@@ -11,6 +11,7 @@ from matchmaker.classad.nodes import (
     Literal,
     Ternary,
     Unary,
+    operands,
 )
 from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS, truth
 from matchmaker.classad.references import CLOCK, Names, names_of
@@ -72,19 +73,10 @@ def may_fail(node: Expr) -> bool:
         return node.operator != "!" or may_fail(node.operand)
     if isinstance(node, Binary):
         if node.operator in CONNECTIVES:
-            return any(may_fail(part) for part in _links(node))
+            return any(may_fail(part) for part in operands(node))
         if node.operator in IDENTITY:
             return not is_scalar(node.left, node.right)
     return True
-
-
-def _links(node: Binary) -> list[Expr]:
-    parts: list[Expr] = []
-    rest: Expr = node
-    while isinstance(rest, Binary) and rest.operator == node.operator:
-        parts.append(rest.right)
-        rest = rest.left
-    return [*parts, rest]
 
 
 def is_scalar(left: Expr, right: Expr) -> bool:

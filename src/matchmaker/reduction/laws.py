@@ -24,6 +24,7 @@ from matchmaker.classad.nodes import (
     Unary,
     children,
     disjunction,
+    spine,
 )
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.registry import UNFOLDABLE
@@ -259,10 +260,9 @@ def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
 
 def _is_exceptional(node: Expr) -> bool:
     """Whether an expression is always undefined or an error."""
-    while isinstance(node, Binary) and node.operator not in _LAZY:
-        if _is_exceptional(node.right):
-            return True
-        node = node.left
+    node, links = spine(node, lambda link: link.operator not in _LAZY)
+    if any(_is_exceptional(link.right) for link in links):
+        return True
     if isinstance(node, Literal):
         return node.value is UNDEFINED or is_error(node.value)
     return isinstance(node, Unary) and _is_exceptional(node.operand)

@@ -32,7 +32,9 @@ from matchmaker.classad.nodes import (
     children,
     conjunction,
     conjuncts,
+    operands,
     rebuild,
+    spine,
 )
 from matchmaker.classad.operators import truth
 from matchmaker.classad.registry import INSIDE
@@ -123,16 +125,13 @@ def _binary(node: Binary, demand: Demand) -> Expr:
     combine = _CHAINS.get(node.operator)
     if combine is None:
         return _strict(node, demand)
-    # A loop, because chains may be long; the demand of the left side stops growing.
-    links: list[tuple[Expr, Demand]] = []
-    rest: Expr = node
-    below = demand
-    while isinstance(rest, Binary) and rest.operator == node.operator:
-        links.append((rest.right, below))
-        below = _left_demand(node.operator, below)
-        rest = rest.left
-    result = simplify(rest, below)
-    for right, wanted in reversed(links):
+    # The demand of the left side stops growing.
+    first, *others = operands(node)
+    demands = [demand]
+    for _ in others:
+        demands.append(_left_demand(node.operator, demands[-1]))
+    result = simplify(first, demands.pop())
+    for right, wanted in zip(others, reversed(demands), strict=True):
         result = combine(result, simplify(right, wanted - {"value"}), wanted)
     if demand == MATCH and node.operator == "&&":
         return _without_repetitions(result)
@@ -171,11 +170,8 @@ def distinct(clauses: Iterable[Expr]) -> list[Expr]:
 
 
 def _strict(node: Binary, demand: Demand) -> Expr:
-    # A loop, because sums may be long too.
-    links = [node]
-    while isinstance(rest := links[-1].left, Binary) and rest.operator not in _CHAINS:
-        links.append(rest)
-    result = simplify(links[-1].left, VALUE)
+    first, links = spine(node, lambda link: link.operator not in _CHAINS)
+    result = simplify(first, VALUE)
     while links:
         link = links.pop()
         wanted = VALUE if links else demand

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, SupportsIndex
 
 from matchmaker import ClassAd, Expr
-from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS, conversions
 from matchmaker.classad.limits import OutOfBoundsError
@@ -180,7 +180,7 @@ def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: Scope) -> Any:
 
 _CONTROL: Final[dict[str, Wrapper]] = {
     # A list that holds itself would be counted without end.
-    "matchmaker.classad.evaluate:bulk": lambda inner, value: 0,
+    "matchmaker.classad.reference:bulk": lambda inner, value: 0,
     "matchmaker.classad.functions.control:_in_each": _ads_from_here,
     "matchmaker.classad.functions.control:_in_context": _or_error,
 }

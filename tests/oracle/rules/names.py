@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from matchmaker import ClassAd, Expr
-from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad import reference as evaluation
 from matchmaker.classad.nodes import Attr
 from matchmaker.classad.state import Scope, State
 

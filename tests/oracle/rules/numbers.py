@@ -232,7 +232,7 @@ BITS: Final = Rules(
         "listtoargs": _narrow(1, reals=False),
     },
     places={
-        "matchmaker.classad.evaluate:subscript": _subscript,
+        "matchmaker.classad.reference:subscript": _subscript,
         "matchmaker.classad.functions.conversions:whole_seconds": _whole,
         "matchmaker.classad.functions.times:whole_seconds": _whole,
         "matchmaker.classad.functions.conversions:_relative_text": _relative_text,
@@ -305,7 +305,7 @@ OUR_BITS: Final = Rules(
         "splittime": _wide_split, "formattime": _wide_format,
     },
     places={
-        "matchmaker.classad.evaluate:subscript": _element,
+        "matchmaker.classad.reference:subscript": _element,
         "matchmaker.classad.functions.conversions:_relative_text": _wide_text,
     },
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from matchmaker import ClassAd, Expr, parse_ad
-from matchmaker.classad import evaluate as evaluation
+from matchmaker.classad import reference as evaluation
 from matchmaker.classad.functions import control, patterns
 from matchmaker.classad.nodes import AdExpr, Attr, ListExpr, children
 from matchmaker.classad.operators import ascii_fold, truth

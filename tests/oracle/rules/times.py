@@ -105,7 +105,7 @@ def _projected(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> An
 LITERALS: Final = Rules(
     nodes={Literal: lambda inner, *where: _real(inner(*where)), Attr: _projected},
     functions={"evalineachcontext": _reals},
-    places={"matchmaker.classad.evaluate:_attribute_of": _held},
+    places={"matchmaker.classad.reference:_attribute_of": _held},
 )
 
 # --- texts: read where they stand as literals, and nowhere else -----------------------------------

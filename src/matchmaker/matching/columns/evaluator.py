@@ -16,7 +16,17 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.limits import LONG, bulk
-from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary, weight
+from matchmaker.classad.nodes import (
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    Ternary,
+    Unary,
+    operands,
+    spine,
+    weight,
+)
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.matching.columns import kernels
@@ -259,13 +269,8 @@ class Evaluator(Scalar):
             return self._chain(node, side, rows)
         if node.operator == "?:":
             return self._elvis(self._part(node.left, side, rows), node.right, side, rows)
-        # The left spine is taken in a loop, so that a long sum is no deeper than a short one.
-        links = [node]
-        left = node.left
-        while isinstance(left, Binary) and left.operator not in _LAZY:
-            links.append(left)
-            left = left.left
-        vector = self._part(left, side, rows)
+        first, links = spine(node, lambda link: link.operator not in _LAZY)
+        vector = self._part(first, side, rows)
         for link in reversed(links):
             vector = self._operation(
                 link.operator, vector, self._part(link.right, side, rows), rows
@@ -285,13 +290,9 @@ class Evaluator(Scalar):
         return paired(BINARY[operator], left, right, size, FEW)
 
     def _chain(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
-        operands = [node.right]
-        left = node.left
-        while isinstance(left, Binary) and left.operator == node.operator:
-            operands.append(left.right)
-            left = left.left
-        vector = self._part(left, side, rows)
-        for operand in reversed(operands):
+        first, *others = operands(node)
+        vector = self._part(first, side, rows)
+        for operand in others:
             vector = connect(node.operator, vector, self._part(operand, side, rows))
         return vector
 

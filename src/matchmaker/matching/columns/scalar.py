@@ -67,7 +67,13 @@ class Scalar:
 
     def alone(self, node: Expr, side: Side, rows: Rows) -> list[Value]:
         """The values of an expression, each row by itself within its allowance."""
-        return [self._applied(node, side, self.view.ad(row))[0] for row in rows.tolist()]
+        found = []
+        for row in rows.tolist():
+            value, budget = self._applied(node, side, self.view.ad(row))
+            # Counted, but never refused: each row has its allowance.
+            self.work.left -= self.work.note(budget)
+            found.append(value)
+        return found
 
     def whole(self, rows: Rows, *, narrow: bool = False) -> Mask:
         """Where the attribute is true, each row by itself; `narrow` with what it reaches only.
