@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Run all tests, t
 # Without servers, HTCondor's library, random cases in number and the examples of documents.
 FAST := -m 'not service and not oracle and not slow' --ignore=tests/oracle --ignore=tests/property \
 	--ignore=tests/attack --ignore=tests/services --ignore=tests/test_docs.py \
-	--ignore=tests/test_processes.py --ignore=src/matchmaker/testing --ignore=tests/test_testing.py
+	--ignore=src/matchmaker/testing
 
 .PHONY: test-fast
 test-fast: $(VENV)/.installed-dev ## Run in a minute the tests that need no server and no HTCondor

@@ -25,7 +25,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # Far more than any of it takes, even on a busy machine: only a hang is longer.
 DEADLINE = 120.0
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+]
 
 
 def slot(name: int, total: int) -> mm.ClassAd:

@@ -18,6 +18,8 @@ from matchmaker.classad.formats import FORMATS
 from matchmaker.classad.nodes import AdExpr, ListExpr, Literal, conjuncts, postorder
 from matchmaker.testing.policies import opposite
 
+pytestmark = pytest.mark.slow
+
 # --- what reads back ------------------------------------------------------------------------------
 
 ANY_AD = st.one_of(

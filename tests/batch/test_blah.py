@@ -19,6 +19,8 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary, conjuncts, disjuncts
 from matchmaker.classad.operators import truth
 
+pytestmark = pytest.mark.slow
+
 # --- BLAH's unwinding: each recognised leaf is a line, whatever stands around it ------------------
 
 

@@ -15,6 +15,8 @@ from matchmaker.batch.policy import carry
 from matchmaker.batch.render import directive
 from tests.reduction.test_limits import calls
 
+pytestmark = pytest.mark.slow
+
 FLAGS = [lrms for lrms in batch.known_lrms() if load_mapping(lrms).style == "flags"]
 ASKED = ("memory", "cpus", "disk", "gpus", "wall")
 

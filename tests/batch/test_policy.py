@@ -19,6 +19,8 @@ from matchmaker.batch.policy import (
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 
+pytestmark = pytest.mark.slow
+
 
 def scope(name: str) -> str:
     return "policy" if name.startswith("Max") else "host"

@@ -29,6 +29,8 @@ from matchmaker.reduction import limits as reduction_limits
 from tests.classad.results import value
 from tests.limits import fields
 
+pytestmark = pytest.mark.slow
+
 LONG = "x" * 1_000_000
 SHORTER = "y" * 50_000
 

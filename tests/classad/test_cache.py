@@ -15,6 +15,8 @@ import matchmaker as mm
 from matchmaker.classad.cache import LARGEST, Cache, caches, remembered
 from matchmaker.classad.footprint import size_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_is_kept_is_bounded_and_what_is_used_stays() -> None:
     cache: Cache[int, str] = Cache("test", 1 << 16)

@@ -13,6 +13,8 @@ import pytest
 from matchmaker.cli.group import SUBCOMMANDS
 from tests.cli.conftest import COMMAND, Run
 
+pytestmark = pytest.mark.slow
+
 GOOD_JOB = "[ Requirements = other.Cpus > 2; Rank = 1 ]"
 GOOD_POOL = '[ Name = "a"; Cpus = 4 ]'
 

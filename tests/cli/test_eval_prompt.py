@@ -22,6 +22,8 @@ from matchmaker import ClassAd
 from matchmaker.cli import prompt
 from matchmaker.cli.prompt import is_open
 
+pytestmark = pytest.mark.slow
+
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][0-9A-Za-z]?|[78])")
 PATIENCE = 60.0
 

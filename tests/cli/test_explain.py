@@ -16,6 +16,8 @@ from matchmaker.cli import explain_
 from tests.cli.conftest import COMMAND, EXAMPLES, Run
 from tests.cli.test_terminal import NASTY, loaded, with_terminal
 
+pytestmark = pytest.mark.slow
+
 JOB = """[ Owner = "ben"; RequestMemory = 8192;
   Requirements = other.Cpus >= 4 && other.Memory >= RequestMemory ]"""
 POOL = """

@@ -15,6 +15,8 @@ import pytest
 from matchmaker import Pool, parse_ads, write_ads
 from tests.cli.conftest import COMMAND, Run
 
+pytestmark = pytest.mark.slow
+
 ADS = (
     '[ Name = "a"; Cpus = 4; Id = 1 ] [ Name = "b"; Cpus = 16; Id = 2 ]'
     ' [ Name = "c"; Cpus = 1; Id = 3; Requirements = other.Owner == "ana" ]'

@@ -16,6 +16,8 @@ from matchmaker import ClassAd, dumps
 from matchmaker.cli import sources
 from tests.cli.conftest import COMMAND, Run
 
+pytestmark = pytest.mark.slow
+
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
 NASTY = "\x1b[31m\x07\x9b2J\r\u202e[bold]x[/bold]"

@@ -15,6 +15,8 @@ from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.documents import read_json
 from matchmaker.glue.v2 import link as glue20
 
+pytestmark = pytest.mark.slow
+
 # In the shape of ARC's document: a tree, with associations between what is beside each other.
 XML = """\
 <?xml version="1.0" encoding="UTF-8"?>

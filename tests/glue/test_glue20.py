@@ -10,6 +10,8 @@ from matchmaker.glue.access import both
 from matchmaker.glue.v2 import link as glue20
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
 
+pytestmark = pytest.mark.slow
+
 
 def read(text: str) -> glue.Glue:
     return glue.read_ldif(text.split("\n"))

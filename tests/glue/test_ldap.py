@@ -24,6 +24,8 @@ from tests.glue.ldap_server import (
     server,
 )
 
+pytestmark = pytest.mark.slow
+
 QUICK = Bounds(timeout=2, total=4)
 
 

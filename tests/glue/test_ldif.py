@@ -18,6 +18,8 @@ from matchmaker.glue.readers import blocks, ldif, sound
 from matchmaker.glue.readers.blocks import Blocks
 from matchmaker.glue.readers.ldif import Attributes, Entry, Source, read_entries
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "site.ldif"
 
 

@@ -13,6 +13,8 @@ from matchmaker import glue
 from matchmaker.classad import UNDEFINED
 from matchmaker.glue import issues
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "site.ldif"
 

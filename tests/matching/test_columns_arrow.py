@@ -18,6 +18,8 @@ from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.column import Coded, Numeric
 from matchmaker.matching.columns.texts import Texts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["as it comes", "not coded"], autouse=True)
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:

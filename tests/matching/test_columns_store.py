@@ -15,6 +15,8 @@ from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.texts import Texts
 
+pytestmark = pytest.mark.slow
+
 
 def held(pool: Pool) -> dict[str, Column]:
     return pool._store._columns

@@ -20,6 +20,8 @@ from matchmaker.matching.explanation.conflicts import LARGEST, minimal_conflicts
 from matchmaker.matching.explanation.counts import Counts
 from tests.property.test_columns import jobs, pools
 
+pytestmark = pytest.mark.slow
+
 
 def explained(job: str, ads: str) -> Explanation:
     return Pool(parse_ads(ads)).explain(parse_ad(job))

@@ -16,6 +16,8 @@ from matchmaker.matching.columns import saved as format_
 from matchmaker.matching.columns.arrow_types import KEY
 from matchmaker.matching.columns.saved import PoolFileError
 
+pytestmark = pytest.mark.slow
+
 ADS = """
 [ Name = "a"; Cpus = 2; Load = 0.5; Tags = { "x", 1 }; START = TARGET.Owner != "eve" ]
 [ name = "b"; Cpus = 8; Load = real("NaN"); Since = absTime("2026-01-02T03:04:05+01:00") ]

@@ -11,6 +11,8 @@ import pytest
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_expr
 
+pytestmark = pytest.mark.slow
+
 SIZE = 1500
 
 

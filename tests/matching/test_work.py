@@ -15,6 +15,8 @@ from matchmaker.matching.idle import Outcome
 from matchmaker.matching.limits import LIMITS
 from tests.limits import fields
 
+pytestmark = pytest.mark.slow
+
 
 def hostile(number: int, attribute: str = "Memory", seed: str = "0123456789") -> ClassAd:
     """An ad whose attribute takes more steps than an evaluation may."""

@@ -10,6 +10,8 @@ import pytest
 from matchmaker import ClassAd, ParseError, parse_ads, read_ads
 from matchmaker.classad.formats import FORMATS
 
+pytestmark = pytest.mark.slow
+
 
 class Trickle(io.StringIO):
     """A file that gives one character at a time, whatever is asked for."""

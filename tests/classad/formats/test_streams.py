@@ -15,6 +15,8 @@ from matchmaker.classad.formats import FORMATS
 from matchmaker.classad.limits import LIMITS
 from tests.limits import fields
 
+pytestmark = pytest.mark.slow
+
 SIZE = 12_000_000
 LITTLE = 8_000_000
 
@@ -63,9 +65,17 @@ def ad_text(format_: str) -> str:
     return text
 
 
-@pytest.fixture
-def _traced() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def _settled() -> Iterator[None]:
+    """Takes what other tests left out of the garbage collector's sight: looking takes long."""
     gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def _traced(_settled: None) -> Iterator[None]:
     tracemalloc.start()
     yield
     tracemalloc.stop()

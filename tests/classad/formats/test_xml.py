@@ -10,6 +10,8 @@ from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.limits import LIMITS
 from tests.limits import fields
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
