@@ -21,7 +21,7 @@ from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.kept import Cache, Kept, Stamps
-from matchmaker.matching.columns.step_budget import OverworkError, Spent, Work, allowance
+from matchmaker.matching.columns.step_budget import OverworkError, Spent, Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
@@ -93,7 +93,7 @@ class Masks:
         def by_columns() -> Mask:
             return self._content(self._mine, content, Side.JOB)
 
-        return self._together(self._mine, by_columns, self.view.rows())
+        return self._together(self._mine, by_columns, None)
 
     def theirs(self, among: Mask | None = None) -> Mask:
         """Where the requirements of the rows are true of the job, and those without any.
@@ -103,8 +103,8 @@ class Masks:
         column = self.view.columns.get(FOLDED_REQUIREMENTS)
         if column is None:
             return self._all(True)
-        rows = self.view.rows() if among is None else np.flatnonzero(among)
         if not isinstance(column, Coded) or len(column.table) > MOST_GROUPS:
+            rows = self._rows(among)
             mask = np.zeros(self.view.size, np.bool_)
             mask[rows] = self._accepting(column, rows)
             return mask
@@ -112,10 +112,15 @@ class Masks:
         def by_columns() -> Mask:
             return self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True))
 
-        return self._together(self._theirs, by_columns, rows)
+        return self._together(self._theirs, by_columns, among)
 
-    def _together(self, evaluator: Evaluator, by_columns: Callable[[], Mask], rows: Rows) -> Mask:
-        """The mask of requirements, of some rows at least.
+    def _rows(self, among: Mask | None) -> Rows:
+        return self.view.rows() if among is None else np.flatnonzero(among)
+
+    def _together(
+        self, evaluator: Evaluator, by_columns: Callable[[], Mask], among: Mask | None
+    ) -> Mask:
+        """The mask of requirements; entries outside of `among` are unspecified.
 
         Clause by clause, but for the rows for which all clauses together take too much: these are
         evaluated one by one, and so are all rows where columns take too much.
@@ -125,9 +130,11 @@ class Masks:
             mask = by_columns()
         except OverworkError:
             mask = np.zeros(self.view.size, np.bool_)
+            rows = self._rows(among)
         else:
             if not self._spent.much:
                 return mask
+            rows = self._rows(among)
             rows = rows[mask[rows]]
             rows = rows[self._spent.beyond(rows)]
             mask = mask.copy()
@@ -232,7 +239,7 @@ class Masks:
         rows = np.flatnonzero(some[2]) if some is not None else None
         if reach.opaque or reach.volatile:
             return self._evaluated(evaluator, node, side, rows)
-        key, stamps = _key(self.view, self.job, node, side, reach)
+        key, stamps = _key(evaluator, node, side, reach)
         if some is not None:
             key, stamps = (some[0], key), ((some[0], some[1].version), *stamps)
         kept = self._cache.get(key, stamps, self.view.size)
@@ -293,19 +300,15 @@ def _combined(connective: np.ufunc, masks: list[Mask]) -> Mask:
     return joined
 
 
-def _key(view: View, job: ClassAd, node: Expr, side: Side, reach: Reach) -> tuple[Hashable, Stamps]:
+def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Hashable, Stamps]:
     """What the value of an expression for all rows rests on: the job's part, and the columns'.
 
     The allowance of a row too, since a row beyond it is an error.
     """
-    said = [(name, job.content.get(name)) for name in sorted(reach.job)]
-    key = (
-        node,
-        side,
-        allowance(len(view)),
-        tuple((name, c.__class__, identity(c)) for name, c in said),
-    )
-    columns = view.columns
+    said = [(name, evaluator.job.content.get(name)) for name in sorted(reach.job)]
+    held = tuple((name, c.__class__, identity(c)) for name, c in said)
+    key = node, side, evaluator.work.each, held
+    columns = evaluator.view.columns
     stamps = tuple(
         (name, columns[name].version if name in columns else 0) for name in sorted(reach.columns)
     )
@@ -335,7 +338,7 @@ def ranks(
 
     if reach.volatile:
         return found(rows), reason(evaluator.problem)
-    key, stamps = _key(view, job, content, Side.JOB, reach)
+    key, stamps = _key(evaluator, content, Side.JOB, reach)
     key = FOLDED_RANK, key
     kept = cache.get(key, stamps, view.size)
     if kept is None and _SHARE * len(rows) < view.size:
