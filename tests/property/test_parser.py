@@ -164,6 +164,11 @@ def test_a_caller_deep_in_the_stack_reads_the_same() -> None:
     assert deep(800) is parse_expr(text)
 
 
+def test_what_is_kept_of_a_duplicate_is_not_its_spelling() -> None:
+    assert list(parse_ad("[ Twice = 1; TWICE = x && y ]")) == ["Twice"]
+    assert list(parse_ad("[ TWICE = x && y ]")) == ["TWICE"]
+
+
 def test_spellings_of_names_are_kept() -> None:
     first, second = parse_ad('[ Spelled = 1; Also = "x" ]'), parse_ad("[ SPELLED = 2; spelled=3]")
     assert list(first) == ["Spelled", "Also"]

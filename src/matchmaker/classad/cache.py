@@ -11,7 +11,7 @@ and knows no way to empty all caches at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
@@ -73,19 +73,22 @@ class Cache(dict[_K, _V | None]):
 
     def put(self, key: _K, value: _V, size: int = 0) -> _V:
         """Keeps a value, if it is not too large; gives it back. `size` is known to the caller."""
-        size = ENTRY + (size or size_of(key) + size_of(value))
+        self.put_all({key: value}, ENTRY + (size or size_of(key) + size_of(value)))
+        return value
+
+    def put_all(self, entries: Mapping[_K, _V], size: int) -> None:
+        """Keeps values that take so many bytes together, if these are not too many."""
         if size * LARGEST <= self.most:
             with _lock:
                 full = 2 * (self._taken + size) > self.most
                 if full:
                     self._older, self._taken_older = dict(self), self._taken
                     self._empty()
-                self[key] = value
+                self.update(entries)
                 # What is put again counts twice until its half is dropped: never too little.
                 self._taken += size
             if full:
                 self.dropped()
-        return value
 
     def forget(self) -> None:
         """Drops all entries."""

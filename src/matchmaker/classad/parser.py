@@ -16,7 +16,7 @@ from sys import intern
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, is_unusual
-from matchmaker.classad.cache import Cache
+from matchmaker.classad.cache import ENTRY, Cache
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.footprint import NODE
 from matchmaker.classad.forms import NAMED, ad_expression, call
@@ -365,10 +365,13 @@ _names: Final[Cache[str, str]] = Cache("names as ads spell them", 1 << 22)
 """The folded names of those that are spelled as they were first."""
 
 _assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 1 << 24)
-"""Folded names and what ads hold, of what comes again: expressions, zeros and ones.
+"""Folded names and what ads hold, of what comes again: expressions, and values of few characters.
 
 Not of texts with backslashes, which each format reads in its own way.
 """
+
+_FEW: Final = {str: 14, int: 4, float: 4, bool: 5}
+"""The most characters of a plain value that is kept."""
 
 
 def ad_of(assignments: Iterable[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
@@ -379,6 +382,8 @@ def ad_of(assignments: Iterable[str], convert: Callable[[str], Any] = value_of) 
     """
     content: dict[str, Any] = {}
     unusual: dict[str, str] = {}
+    fresh: dict[str, tuple[str, Any]] = {}
+    size = 0
     known = _assignments.get
     for assignment in assignments:
         found = known(assignment)
@@ -407,12 +412,13 @@ def ad_of(assignments: Iterable[str], convert: Callable[[str], Any] = value_of) 
             value = convert(text)
             if value is None:
                 return None
-            again = "\\" not in assignment
-        else:
-            again = not value or value == 1
-        if again and folded not in unusual:
-            _assignments.put(assignment, (folded, value), NODE // 4 * len(text))
+            end = 0
+        if end <= _FEW.get(type(value), 0) and "\\" not in assignment and name in _names:
+            fresh[assignment] = folded, value
+            size += ENTRY + 4 * len(assignment) + (0 if end else NODE // 4 * len(text))
         content[folded] = value
+    if fresh:
+        _assignments.put_all(fresh, size)
     return ClassAd.of(content, unusual or None)
 
 
