@@ -80,6 +80,7 @@ def test_bounds_of_more_alternatives_take_no_more_than_their_steps() -> None:
     assert large < 1.5 * small
 
 
+@pytest.mark.slow
 def test_a_trace_of_doublings_is_bounded_and_says_so() -> None:
     few, many = (parse_ad(f"[ {doublings(size)}; a{size} = 1 ]") for size in (17, 60))
     found = trace("a0", few)

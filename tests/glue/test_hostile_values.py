@@ -113,7 +113,7 @@ def test_what_looks_like_a_lost_line_is_read_back_as_it_was_written() -> None:
     queue = parse_ad("""[ CEid = "h:1/a-pbs-q"; GlueCEAccessControlBaseRule = { "VO:cms" };
         GlueCEName = "qGlueCEAccessControlBaseRule: VO:evil" ]""")
     file = io.StringIO()
-    glue.write_ldif(glue.describe([queue], []), file, version="1.3")
+    glue.write_ldif(glue.describe_site([queue], []), file, version="1.3")
     file.seek(0)
     (read,) = glue.read_ldif(file).computing_elements()
     assert read.eval("GlueCEAccessControlBaseRule") == ["VO:cms"]
