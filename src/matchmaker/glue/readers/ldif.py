@@ -318,6 +318,8 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
             rest, text = rest[:split].rstrip(), rest[split:]
         value = _value(rest, name, line.number, dn, report)
         yield name, value if sound or not decides_access(name) else None
+        if not sound and attribute(name) is None:
+            yield "", None  # its name may be damaged too
         dn = value if value and count == 0 and name.lower() == "dn" else dn
 
 

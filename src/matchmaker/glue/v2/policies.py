@@ -141,7 +141,9 @@ class Policies:
         """The rules of one side; None where it publishes none, and leaves it to the other."""
         known = [policy for policy in policies if POLICY_RULE in policy.values]
         if known:
-            return [rule for policy in known for rule in policy.texts(POLICY_RULE)]
+            rules = [rule for policy in known for rule in policy.texts(POLICY_RULE)]
+            # One without a rule beside others that have some may have lost a denial.
+            return rules if len(known) == len(policies) else [*rules, CLOSED]
         side = self._sides[kind]
         if any(self._covers(policy, service) for policy in side.lost):
             self._tell(target, ", and a policy of its service is of nothing")
