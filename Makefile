@@ -64,6 +64,7 @@ SEED ?=
 nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor's own library, and attack
 	$(BIN)/python -m tests.oracle.nightly --cases $(CASES) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.attack.run $(if $(SEED),--seed $(SEED))
+	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Check style and likely bugs, workflows, forms and CITATION.cff

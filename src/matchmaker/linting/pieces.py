@@ -11,12 +11,12 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new, stream
 from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
 from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
-from matchmaker.classad.parser import ad_in
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.scanner import assignments_of
 from matchmaker.classad.spans import Name, Place, place_ad, place_expr

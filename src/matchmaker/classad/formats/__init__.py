@@ -15,6 +15,7 @@ from typing import IO, Final, Literal
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import json, new, old, xml
 from matchmaker.classad.formats.files import replacing
@@ -31,7 +32,6 @@ from matchmaker.classad.formats.stream import (
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
 from matchmaker.classad.nodes import Literal as Constant
-from matchmaker.classad.parser import ad_in
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
 Target = str | os.PathLike[str] | IO[str]

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Part, Report, Syntax, check_text, cut, placed, strict
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.parser import ad_in, parse_ad_expr
+from matchmaker.classad.parser import parse_ad_expr
 from matchmaker.classad.unparse import unparse
 
 SYNTAX: Final = Syntax(

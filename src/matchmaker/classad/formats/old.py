@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.assignments import ad_of, parse_value, value_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.parser import ad_of, parse_value, value_of
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
 
