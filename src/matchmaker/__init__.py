@@ -1,4 +1,4 @@
-"""Which resource may run this job, which is best, and how is the batch system told?
+"""Which resource may run this job, which is best, and how is the batch system asked for it?
 
 The language and the matchmaker are at hand at once; ``glue``, ``broker``, ``nodes`` and ``batch``
 are loaded when they are first used.

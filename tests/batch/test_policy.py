@@ -197,17 +197,17 @@ def test_a_command_that_says_too_much_is_an_error(
 
 @pytest.mark.parametrize("job", ["", "-x", "7; id", "7 8", "7\n", "$(id)"])
 def test_a_job_of_a_strange_name_is_not_asked_for(job: str) -> None:
-    with pytest.raises(ValueError, match="no name of a job"):
+    with pytest.raises(ValueError, match="not the name of a job"):
         of_queued("slurm", job)
 
 
 @pytest.mark.parametrize("lrms", ["slurm", "pbspro", "lsf", "sge"])
 def test_the_name_that_an_owner_gives_a_job_is_not_its_own(lrms: str) -> None:
-    with pytest.raises(ValueError, match="no name of a job"):
+    with pytest.raises(ValueError, match="not the name of a job"):
         of_queued(lrms, "simulation")
 
 
 @pytest.mark.parametrize("job", ["ada", "7.x", "7.0.1", "-7"])
 def test_to_condor_q_a_word_is_an_owner_and_no_job(job: str) -> None:
-    with pytest.raises(ValueError, match="no name of a job"):
+    with pytest.raises(ValueError, match="not the name of a job"):
         of_queued("htcondor", job)

@@ -101,9 +101,9 @@ def test_the_exit_status_says_whether_a_job_got_a_slot(classad: Run, files: list
     [
         (["--share", "ana"], "--share ana: not like physics=2"),
         (["--share", "=1"], "--share =1: not like physics=2"),
-        (["--share", "ana=x"], "--share ana=x: x is no number"),
+        (["--share", "ana=x"], "--share ana=x: x is not a number"),
         (["--share", "ana=1", "--share", "ana=2"], "--share ana=2: ana was given before"),
-        (["--usage", "ana="], "--usage ana=: nothing is no number"),
+        (["--usage", "ana="], "--usage ana=: nothing is not a number"),
         (["--usage", "ana=-1"], "ana cannot have a share or usage of -1.0"),
         (["--resources", "Cpus"], "--resources Cpus: not like Cpus=MY.RequestCpus"),
         (["--resources", "Cpus=1 +"], "--resources Cpus=1 +: line 1, column 4: the text ends"),

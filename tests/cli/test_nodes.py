@@ -87,7 +87,7 @@ def test_what_tells_of_nothing_is_said(classad: Run, tmp_path: Path) -> None:
     for lrms in ("slurm", "torque", "lsf"):
         done = classad("nodes", "--lrms", lrms, "--saved", empty)
         assert (done.status, done.out) == (2, "")
-        assert "an empty output is no description" in done.err
+        assert "the output is empty" in done.err
     empty.write_text("JOBID PARTITION NAME\n")
     done = classad("nodes", "--lrms", "slurm", "--saved", empty)
     assert "squeue --noheader --array '--format=Job=%i Partition=%P State=%T'" in done.err

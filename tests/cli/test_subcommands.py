@@ -331,7 +331,7 @@ def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: P
     told = ("--ce", examples / "atlfarm006.ad", "--nodes", examples / "nodes.ad", "--split")
     homeless = classad("publish", *told, "-o", path)
     assert (homeless.status, homeless.out) == (1, "")
-    assert "no site is told" in homeless.err
+    assert "has no site; name one with --site" in homeless.err
     done = classad("publish", *told, "--site", "INFN-MILANO", "-o", path)
     assert (done.status, done.out, done.err) == (0, "", "")
     [row] = json.loads(classad("ces", "--ldif", path, "--json", "--attrs", "QueueName").out)
@@ -405,7 +405,7 @@ def test_publish_says_what_it_needs(
         (TORQUE, 2, "--lrms needs --endpoint HOST:PORT/INTERFACE"),
         ((*TORQUE, "--endpoint", "ce"), 2, "'ce' is no endpoint"),
         ((*TORQUE, *OFFER, "--vo", "ab\n"), 0, ""),
-        ((*TORQUE, *OFFER, "--vo", "cms,atlas"), 2, "give several one by one"),
+        ((*TORQUE, *OFFER, "--vo", "cms,atlas"), 2, "give each name separately"),
         ((*TORQUE, *OFFER, "--vo", "\u00e9"), 2, "names no virtual organisation"),
         ((*TORQUE, *OFFER, "--nodes", "examples/nodes.ad"), 2, "--nodes needs --ce"),
         ((*TORQUE[:4], *OFFER), 1, "nothing is published: torque described no queues"),
@@ -562,3 +562,23 @@ def test_standard_input_may_be_the_queues_too(classad: Run, examples: Path) -> N
     done = classad("ces", "--ce", "-", "--json", stdin=talk)
     assert len(json.loads(done.out)) == 1
     assert parse_ad(talk).eval("id") == json.loads(done.out)[0]["name"]
+
+
+def test_an_unknown_subcommand_is_refused_with_the_way_to_the_list(classad: Run) -> None:
+    done = classad("evl", "1")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "classad: no subcommand 'evl'; classad --help lists them\n"
+
+
+def test_options_of_help_name_what_they_take(classad: Run) -> None:
+    """A placeholder is a word of the reader, never an expression of the code."""
+    for name in SUBCOMMANDS:
+        assert "LIMITS." not in classad(name, "--help").out
+
+
+def test_without_queues_ces_says_that_there_are_none(classad: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    done = classad("ces", "--ce", tmp_path / "empty")
+    assert (done.status, done.err) == (
+        1, "classad: none of 0 queues is left: no source describes one\n",
+    )  # fmt: skip

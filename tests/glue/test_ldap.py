@@ -248,7 +248,7 @@ def test_what_is_no_server(text: str) -> None:
 
 
 def test_a_file_of_certificates_without_tls_is_refused() -> None:
-    with pytest.raises(ValueError, match="of no use without TLS"):
+    with pytest.raises(ValueError, match="is used only with TLS"):
         glue.read_ldap("ldap://127.0.0.1:1", ca_file="ca.pem")
 
 

@@ -384,7 +384,7 @@ def test_each_queue_has_the_hosts_that_it_may_use(tmp_path: Path) -> None:
         ('[ CEid = "q" ]', None, " ", [], "a site needs a name"),
         ('[ CEid = "q" ]', None, "S", [""], "no virtual organisation"),
         ('[ CEid = "q" ]', None, "S", ["a\nb"], "no virtual organisation"),
-        ('[ CEid = "q" ]', None, "S", ["cms atlas"], "give several one by one"),
+        ('[ CEid = "q" ]', None, "S", ["cms atlas"], "give each name separately"),
         ('[ CEid = "q" ]', None, "S", ["VOMS:cms"], "begins with a slash"),
     ],
 )

@@ -198,5 +198,5 @@ def test_the_policy_is_read_back_from_a_queued_job(pool: Pool) -> None:
         pool.run("condor_rm", number)
     # The owner of the job is no job, nor is a number that nobody has.
     owner = classad(pool, "policy", "htcondor", "nobody")
-    assert (owner.returncode, "no name of a job" in owner.stderr) == (2, True)
+    assert (owner.returncode, "not the name of a job" in owner.stderr) == (2, True)
     assert classad(pool, "policy", "htcondor", "99999").returncode == 1

@@ -147,8 +147,14 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     if site is None:
         return mapping
     name = os.fspath(site)
+    data = Path(site).read_bytes()
     try:
-        table = tomllib.loads(Path(site).read_bytes().decode("utf-8"))
+        table = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise MappingError(
+            f"{name}: not TOML: byte {data[error.start]:#04x} in line {line} is not UTF-8 text"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise MappingError(f"{name}: not TOML: {error}") from None
     return _merged(mapping, table, name)
@@ -157,7 +163,7 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
 @cache
 def _packaged(lrms: str) -> Mapping:
     if lrms not in known_lrms():
-        raise ValueError(f"unknown batch system {lrms!r}; there is {', '.join(known_lrms())}")
+        raise ValueError(f"unknown batch system {lrms!r}; known: {', '.join(known_lrms())}")
     text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
     return _merged(None, tomllib.loads(text), lrms)
 

@@ -223,7 +223,7 @@ def of_queued(lrms: str, job: str) -> Expr:
     if not query:
         raise ValueError(f"{lrms} has no command that shows a queued job")
     if not re.fullmatch(table.job_name, job):
-        raise ValueError(f"{job!r} is no name of a job")
+        raise ValueError(f"{job!r} is not the name of a job")
     argv = [word.replace("{job}", job) for word in query]
     try:
         ended = run(argv, seconds=LIMITS.query_seconds, most=LIMITS.query_output)

@@ -49,7 +49,7 @@ _T = TypeVar("_T")
     help="What a job takes of a partitionable slot's attribute NAME. May be given again; then only"
     " those given are taken. [default: Cpus=MY.RequestCpus ?: 1, Memory, Disk, GPUs]",
 )
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     job_files: tuple[str, ...],
@@ -107,7 +107,7 @@ def _number(where: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise click.UsageError(f"{where}: {text or 'nothing'} is no number") from None
+        raise click.UsageError(f"{where}: {text or 'nothing'} is not a number") from None
 
 
 def _expression(where: str, text: str) -> Expr:

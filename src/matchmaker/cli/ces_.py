@@ -44,7 +44,7 @@ ATTRIBUTES = (
 @click.option("--list-attrs", is_flag=True, help="Show the short names, what they mean, and units.")
 @click.option("--check", is_flag=True, help="Show what was mended or doubted in the data instead.")
 @click.option("--nagios", is_flag=True, help="With --check: one line and a status for Nagios.")
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     places: queues.Sources,
@@ -122,8 +122,9 @@ def command(
             ]
         )
     elif not rows:
-        kept = (f"{text} leaves {sum(map(test, known.ads))}" for text, test in tests.items())
-        said = f"none of {count(len(known.all), 'queue')} is left: {', '.join(kept)}"
+        kept = [f"{text} leaves {sum(map(test, known.ads))}" for text, test in tests.items()]
+        said = f"none of {count(len(known.all), 'queue')} is left: "
+        said += ", ".join(kept) or "no source describes one"
         print(printable(f"classad: {said}"), file=sys.stderr)
     else:
         shown = [[name, *map(describe, values)] for name, values in rows]

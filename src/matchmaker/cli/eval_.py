@@ -35,7 +35,7 @@ class _Command(click.Command):
 @click.option("--my", "texts", multiple=True, metavar="TEXT", help="An ad to evaluate in, as text.")
 @click.option("--target", metavar="FILE|TEXT", help="The other ad: TARGET. Text begins with [.")
 @click.option("--trace", "traced", is_flag=True, help="Show the value of each part, as a tree.")
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     expressions: tuple[str, ...],

@@ -22,7 +22,7 @@ BAR = 20
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @pools.options
 @click.option("--with", "name", metavar="KEY", help="Explain one ad of the pool, with values.")
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
 def command(
     *,

@@ -35,7 +35,7 @@ from matchmaker.cli.output import count, print_json, printable
     help="Write the job's requirement on queue policy into its flags.",
 )
 @click.option("--submit", "script", metavar="SCRIPT", help="Submit SCRIPT with these flags.")
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     job_file: str | None,

@@ -30,9 +30,9 @@ class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUBCOMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in SUBCOMMANDS:
-            return None
+            ctx.fail(f"no subcommand {cmd_name!r}; classad --help lists them")
         command: click.Command = import_module(
             f"matchmaker.cli.{cmd_name.replace('-', '_')}_"
         ).command
@@ -51,7 +51,7 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="classad")
 @click.pass_context
 def classad(ctx: click.Context) -> None:
-    """Which resource may run this job, which is best, and how is the batch system told?
+    """Which resource may run this job, which is best, and how is the batch system asked for it?
 
     Files are ads in any format; - is standard input. Exit status: 0 yes, 1 no match, 2 bad input.
     """

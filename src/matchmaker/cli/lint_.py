@@ -30,8 +30,8 @@ SCHEMAS = {"glue": lambda: [known.name for known in attributes().values()]}
 @click.option(
     "--format", "format_", type=click.Choice(("auto", *FORMATS)), default="auto", show_default=True
 )
-@click.option("--json", "as_json", is_flag=True, help="As data.")
-@click.option("--sarif", "as_sarif", is_flag=True, help="As SARIF 2.1.0, for code review tools.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for code review tools.")
 def command(
     *, files: tuple[str, ...], expressions: tuple[str, ...], target_files: tuple[str, ...],
     schema: str | None, format_: str, as_json: bool, as_sarif: bool,

@@ -24,7 +24,7 @@ SHOWN = 20
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option("--top", type=click.IntRange(min=0), metavar="N", help="Show the best N only.")
 @pools.options
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, job_file: str, pool_files: tuple[str, ...], top: int | None, key: str | None, as_json: bool
 ) -> int:
@@ -109,7 +109,7 @@ def _data(
     *,
     error: str | None,
 ) -> dict[str, Any]:
-    """As data. ``refused`` is null if no reasons were asked for, ``error`` if all was evaluated."""
+    """The data of --json. ``refused`` is None without reasons, ``error`` if all was evaluated."""
     return {
         "chosen": chosen,
         "ranked": ranked,

@@ -23,9 +23,9 @@ from matchmaker.cli.output import count, print_json
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
 @click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
-@click.option("--watch", "every", metavar="LIMITS.seconds", type=click.FloatRange(min=0.1),
+@click.option("--watch", "every", metavar="SECONDS", type=click.FloatRange(min=0.1),
               help="Ask again after so long, and print what changed.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     job_file: str | None,

@@ -11,7 +11,7 @@ from matchmaker.cli.output import print_json, printable
 @click.command()
 @click.argument("lrms")
 @click.argument("job_id", metavar="JOBID")
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, lrms: str, job_id: str, as_json: bool) -> int:
     """Print the requirement on queue policy that a queued job carries, put there by classad flags.
 

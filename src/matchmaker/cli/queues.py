@@ -115,7 +115,7 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
             help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
         ),
         click.option(
-            "--timeout", metavar="LIMITS.seconds", type=click.FloatRange(min=0, min_open=True),
+            "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
             default=30.0, show_default=True,
             help="How long to wait for a server of --ldap, and for each piece of its answer.",
         ),

@@ -14,7 +14,7 @@ from matchmaker.cli.output import print_json, printable
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @click.option("--explain", is_flag=True, help="Show every step.")
-@click.option("--json", "as_json", is_flag=True, help="As data.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
     job_file: str,

@@ -126,7 +126,9 @@ def rule(vo: str) -> str:
     if not (text.isascii() and text.isprintable()):
         raise ValueError(refused)
     if kind.upper() == "VO" and name and not _VO.fullmatch(name):
-        raise ValueError(f"{vo!r} is no name of a virtual organisation; give several one by one")
+        raise ValueError(
+            f"{vo!r} is not the name of a virtual organisation; give each name separately"
+        )
     if not is_rule(text):
         raise ValueError(refused)
     if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):

@@ -295,9 +295,9 @@ def test_describe_asks_the_commands_it_names() -> None:
 
 @pytest.mark.parametrize("lrms", ["slurm", "torque", "sge", "htcondor"])
 def test_an_empty_output_is_no_description(lrms: str) -> None:
-    with pytest.raises(DescriptionError, match="nothing at all"):
+    with pytest.raises(DescriptionError, match="the output is empty"):
         read_description(lrms, [("first", ""), ("second", " \n")])
-    with pytest.raises(DescriptionError, match="nothing at all"):
+    with pytest.raises(DescriptionError, match="the output is empty"):
         description.describe(lrms, lambda _: "")
 
 

@@ -105,15 +105,14 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
     if texts and not any(text.content.strip() for text in texts):
         sources = ", ".join(text.source for text in texts)
         raise DescriptionError(
-            f"{sources}: nothing at all; an empty output is no description, these print one:"
-            f" {spoken(lrms)}"
+            f"{sources}: the output is empty; expected is the output of: {spoken(lrms)}"
         )
     nodes, queues = system.read(texts)
     if texts and not (nodes or queues):
         for text in texts:
             if text.skipped:
                 raise text.wrong(
-                    f"nothing in it is of {lrms}; expected is what these print: {spoken(lrms)}"
+                    f"no line is an output of {lrms}; expected is the output of: {spoken(lrms)}"
                 )
     return Description(
         lrms,
@@ -140,7 +139,7 @@ def _named(lrms: str, kind: str, ads: list[ClassAd]) -> tuple[ClassAd, ...]:
 def _system(lrms: str) -> _Reader:
     if lrms not in _SYSTEMS:
         known = ", ".join(describable())
-        raise ValueError(f"unknown batch system {lrms!r}; descriptions are read of {known}")
+        raise ValueError(f"unknown batch system {lrms!r}; known: {known}")
     return _SYSTEMS[lrms]
 
 

@@ -135,10 +135,10 @@ class _Check:
                 yield record if same else attrs.evolve(record, **{by: ident})  # type: ignore[misc]
 
     def homeless(self, kind: str, ident: str) -> None:
-        """Tells of what belongs to no site."""
+        """Reports a record that belongs to no site."""
         said = (
-            f"no site is told for this {kind}, by --site or its ad; it is published apart,"
-            f" as {NOWHERE!r}"
+            f"this {kind} has no site; name one with --site or in its ad. It is published"
+            f" outside all sites, under {NOWHERE!r}"
         )
         self.report(issue("publish.no-site", said, raw=excerpt(ident)))
 

@@ -187,7 +187,9 @@ def search(
     bounds = bounds if bounds is not None else Bounds()
     secured = [start_tls or server.tls for server in found]
     if ca_file is not None and not any(secured):
-        raise ValueError(f"{ca_file} is of no use without TLS: ask for it by ldaps:// or start_tls")
+        raise ValueError(
+            f"{ca_file} is used only with TLS: write ldaps://, or set start_tls (--start-tls)"
+        )
     trust = Trust.of(ca_file) if any(secured) else None
     failures: list[str] = []
     seen: set[str] = set()
