@@ -174,3 +174,20 @@ def test_both_forms_count_the_same_steps(text: str) -> None:
     module.REFERENCE[type(node)](node, slow, ad)
     run(ad, None, fast)
     assert slow.steps == fast.steps > 0
+
+
+def test_expressions_of_one_shape_share_their_code() -> None:
+    ad = parse_ad("[ Memory = 5; Disk = 7 ]")
+    codes = []
+    for text, expected in (
+        ("Memory >= 5", True),
+        ("Disk >= 6", True),
+        ("Disk >= 8", False),
+        ("Disk < 8", True),
+    ):
+        run = compile_expression(parse_expr(text), module._AROUND)
+        assert run is not None
+        assert run(ad, None) is expected
+        codes.append(getattr(run, "__code__", None))
+    assert codes[0] is codes[1] is codes[2]
+    assert codes[0] is not codes[3]

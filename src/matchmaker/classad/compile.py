@@ -2,8 +2,9 @@
 
 A function is made of an expression when it pays, and kept on the interned node. What is generated
 is the shape of the expression only: names and constants are arguments, so that no text of an ad is
-ever part of generated source. Plain operands take a fast path (``fastpaths``); the rest goes to the
-total operators of ``operators`` and, for the rarer kinds of nodes, to the reference evaluation.
+ever part of generated source, and expressions of one shape share their code. Plain operands take a
+fast path (``fastpaths``); the rest goes to the total operators of ``operators`` and, for the rarer
+kinds of nodes, to the reference evaluation.
 
 A function has the arguments ``ad``, ``other``, ``state`` and ``inside``: the ad in which the
 expression stands, which is nested in no other, the ad that it is matched with or None, the state of
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
@@ -60,6 +62,23 @@ class Surroundings:
     follow: Callable[..., Value]
     reference: Mapping[type, Callable[..., Value]]
     special: frozenset[str]
+    common: dict[str, Any] = attrs.field(init=False)
+    """What all generated code has in common."""
+
+    @common.default
+    def _common(self) -> dict[str, Any]:
+        return {
+            "SLOW": frozenset(self.reference) | {type(None)},
+            "LIST": ListExpr,
+            "BEGIN": self.begin,
+            "FOLLOW": self.follow,
+            "U": UNDEFINED,
+            "TRUTH": truth,
+            "FOLD": ascii_fold,
+            "EMPTY": {},
+            "INF": math.inf,
+            "BULK": bulk,
+        }
 
 
 def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value] | None:
@@ -69,6 +88,12 @@ def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value]
     if weight(node) > MAX_NODES:
         return None
     return _Coder(around, node).function()
+
+
+BYTES: Final = 5
+"""Bytes of compiled code and its source, for each character of the source."""
+
+_SHAPES: Final[Cache[str, Callable[..., Callable[..., Value]]]] = Cache("compiled shapes", 4 << 20)
 
 
 class _Coder:
@@ -82,19 +107,7 @@ class _Coder:
         self._indent = 1
         self._count = 0
         self._counting = False
-        self._names: dict[str, Any] = {
-            "SLOW": frozenset(around.reference) | {type(None)},
-            "LIST": ListExpr,
-            "BEGIN": around.begin,
-            "NODE": node,
-            "FOLLOW": around.follow,
-            "U": UNDEFINED,
-            "TRUTH": truth,
-            "FOLD": ascii_fold,
-            "EMPTY": {},
-            "INF": math.inf,
-            "BULK": bulk,
-        }
+        self._names: dict[str, Any] = {"NODE": node}
         self._known: dict[tuple[type, Any], str] = {}
         self._words: set[str] = set()
 
@@ -110,11 +123,18 @@ class _Coder:
         if self._counting:
             head.append(" steps = 0")
             self._line("if state is not None: state.spend(steps)")
-        source = "\n".join([*head, *self._lines, f" return {result}"])
+        body = [f" {line}" for line in (*head, *self._lines, f" return {result}")]
+        source = "\n".join([f"def made({', '.join(self._names)}):", *body, " return run"])
+        # Expressions of one shape differ in these arguments alone.
+        made = _SHAPES[source] or _SHAPES.put(source, self._made(source), BYTES * len(source))
+        return made(*self._names.values())
+
+    def _made(self, source: str) -> Callable[..., Callable[..., Value]]:
+        names: dict[str, Any] = {}
         # Made of the fixed words in this module and of numbered names, never of an ad's text.
-        exec(compile(source, "<expression>", "exec"), self._names)  # noqa: S102
-        run: Callable[..., Value] = self._names.pop("run")
-        return run
+        exec(compile(source, "<expression>", "exec"), self._around.common, names)  # noqa: S102
+        made: Callable[..., Callable[..., Value]] = names["made"]
+        return made
 
     # --- the text of the function -----------------------------------------------------------------
 
