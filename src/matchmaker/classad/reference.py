@@ -55,7 +55,9 @@ def admit(node: Expr, state: State) -> None:
     """Counts an expression that is about to be evaluated; OutOfBoundsError for one too large."""
     if node.depth > LIMITS.depth:
         raise OutOfBoundsError(f"the expression nests more than {LIMITS.depth} levels deep")
-    state.spend(weight(node))
+    state.steps += node.weight or weight(node)
+    if state.steps > state.limit:
+        state.spend(0)
 
 
 def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:

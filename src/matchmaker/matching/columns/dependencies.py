@@ -60,6 +60,9 @@ class Reach:
     volatile: bool = False
 
 
+OPAQUE: Final = Reach(opaque=True, volatile=True)
+
+
 class Reaches:
     """Finds what expressions reach, for one job and one set of columns; remembers what it found."""
 
@@ -79,7 +82,7 @@ class Reaches:
     def of(self, node: Expr, side: Side) -> Reach:
         """What an expression reaches that stands on a side."""
         if self._hidden:
-            return Reach(opaque=True, volatile=True)
+            return OPAQUE
         key = (side, node)
         if key not in self._known:
             self._known[key] = self._of(node, side, {self._root: node.depth})
@@ -116,17 +119,17 @@ class Reaches:
         """As ``of``; `wide` where it is not known which ad stands on which side."""
         names = names_of(node)
         if names.opaque or (self._clock and CLOCK in names.attributes):
-            return Reach(opaque=True, volatile=True)
-        reached = Reach(volatile=names.volatile)
+            return OPAQUE
         wide = wide or Trait.GANG in names.traits
         edges = self._edges(names, side)
         if wide:
             edges = {(one, name) for name in names.attributes for one in Side}
+        reached = [Reach(volatile=names.volatile)]
         for edge in edges:
-            reached = _joined(reached, self._attribute(edge, path, wide))
-            if reached.opaque:
-                return reached
-        return reached
+            reached.append(self._attribute(edge, path, wide))
+            if reached[-1].opaque:
+                return OPAQUE
+        return _joined(reached)
 
     def _edges(self, names: Names, side: Side) -> set[tuple[Side, str]]:
         edges = {(side, name) for name in names.my}
@@ -145,7 +148,7 @@ class Reaches:
         self, edge: tuple[Side, str], path: dict[tuple[Side, str], int], wide: bool
     ) -> Reach:
         if edge in path:
-            return Reach(opaque=True, volatile=True)
+            return OPAQUE
         known = self._attributes.get((*edge, wide))
         if known is not None:
             return known
@@ -163,21 +166,23 @@ class Reaches:
             leading = column.leading() if column is not None else []
         depth = sum(path.values()) + max((node.depth for node in held), default=0)
         if 2 * depth > LIMITS.depth or len(leading) > MANY_EXPRESSIONS:
-            return Reach(opaque=True, volatile=True)
+            return OPAQUE
+        all_reached = [reached]
         for node in leading:
-            reached = _joined(reached, self._of(node, side, {**path, edge: node.depth}, wide))
-            if reached.opaque:
-                break
-        # What is part of a circle is not remembered: outside of it the circle may not matter.
-        if not reached.opaque:
-            self._attributes[*edge, wide] = reached
-        return reached
+            all_reached.append(self._of(node, side, {**path, edge: node.depth}, wide))
+            if all_reached[-1].opaque:
+                # What is part of a circle is not remembered: outside of it it may not matter.
+                return OPAQUE
+        self._attributes[*edge, wide] = joined = _joined(all_reached)
+        return joined
 
 
-def _joined(one: Reach, other: Reach) -> Reach:
+def _joined(reached: list[Reach]) -> Reach:
+    """What several expressions reach, none of which is opaque."""
+    if len(reached) == 1:
+        return reached[0]
     return Reach(
-        one.columns | other.columns,
-        one.job | other.job,
-        one.opaque or other.opaque,
-        one.volatile or other.volatile,
+        frozenset().union(*(one.columns for one in reached)),
+        frozenset().union(*(one.job for one in reached)),
+        volatile=any(one.volatile for one in reached),
     )

@@ -166,7 +166,7 @@ class Evaluator(Scalar):
         if reach.opaque:
             return "by row", size, self._by_row(node, side, rows, None)
         if not names:
-            value, steps = self._value(node, side, ClassAd(), lambda: self._sharing(rows))
+            value, steps = self._value(node, side, ClassAd(), rows)
             self._spend(rows, steps, steps)
             return "once", 1, Same(value)
         if size <= FEW_ROWS:

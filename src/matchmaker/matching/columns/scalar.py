@@ -7,7 +7,6 @@ chooses the strategy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -111,14 +110,15 @@ class Scalar:
         """The columns that are reached and there, in a fixed order."""
         return tuple(sorted(name for name in reach.columns if name in self.view.columns))
 
-    def _value(
-        self, node: Expr, side: Side, ad: ClassAd, rows: Callable[[], int]
-    ) -> tuple[Value, int]:
-        """The value with an ad, of which `rows` tells how many rows share it, and its steps."""
+    def _value(self, node: Expr, side: Side, ad: ClassAd, *shared: Any) -> tuple[Value, int]:
+        """The value with an ad and its steps; `shared` tells ``_sharing`` which rows share it."""
         value, budget = self._applied(node, side, ad)
-        if exhausted(value) and budget.limit < Budget.limit and (shared := rows()) > 1:
+        if not is_error(value) or not exhausted(value):
             self.work.count(self.work.note(budget))
-            value, budget = self._applied(node, side, ad, shared)
+            return value, budget.steps
+        if budget.limit < Budget.limit and (rows := self._sharing(*shared)) > 1:
+            self.work.count(self.work.note(budget))
+            value, budget = self._applied(node, side, ad, rows)
         self.work.count(self.work.note(budget))
         return value, Budget.limit + 1 if exhausted(value) else budget.steps
 
@@ -139,9 +139,6 @@ class Scalar:
         if codes is not None:
             return int(np.count_nonzero(codes == code))
         return self.view.size if rows is None else len(rows)
-
-    def _share(self, row: int) -> int:
-        return 1 if self._shares is None else int(self._shares()[row])
 
     def _spend(self, rows: Rows | None, steps: Any, most: int) -> None:
         self.spent.at(slice(None) if rows is None else rows, steps, most)
@@ -164,9 +161,7 @@ class Scalar:
         for code in used.tolist():
             content = table[code]
             held = {} if content is MISSING else {name: content}
-            found[code], steps[code] = self._value(
-                node, side, ClassAd.of(held), partial(self._sharing, rows, codes, code)
-            )
+            found[code], steps[code] = self._value(node, side, ClassAd.of(held), rows, codes, code)
         self._spend_by_code(rows, codes, steps)
         return "by value", len(used), Chosen(codes, table_by_code(found, len(table)))
 
@@ -195,10 +190,7 @@ class Scalar:
                 if code:
                     content[name] = table[code]
             found[place], steps[place] = self._value(
-                node,
-                side,
-                ClassAd.of(content),
-                partial(self._sharing, rows, codes, place),
+                node, side, ClassAd.of(content), rows, codes, place
             )
         self._spend_by_code(rows, codes, steps)
         length = combinations if codes is key else len(used)
@@ -211,9 +203,9 @@ class Scalar:
         living = self.view.rows() if rows is None else rows
         found: list[Value] = []
         steps: list[int] = []
-        for row in living.tolist():
+        for place, row in enumerate(living.tolist()):
             ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
-            value, used = self._value(node, side, ad, partial(self._share, row))
+            value, used = self._value(node, side, ad, living[place : place + 1])
             found.append(value)
             steps.append(used)
         self.spent.at(living, steps, max(steps, default=0))
@@ -244,7 +236,9 @@ class Scalar:
                     node,
                     side,
                     ClassAd.of(column.content(search.column, code)),
-                    partial(self._sharing, rows, codes, code),
+                    rows,
+                    codes,
+                    code,
                 )
                 for code in others
             }

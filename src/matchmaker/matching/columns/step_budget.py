@@ -47,7 +47,7 @@ def allowance(size: int) -> int:
 class Work:
     """What one question about so many rows may take. ``each`` is the allowance of a row."""
 
-    __slots__ = ("each", "left", "most", "seconds", "size")
+    __slots__ = ("_row", "each", "left", "most", "seconds", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -59,9 +59,17 @@ class Work:
         """Begins anew, for another question about the same job."""
         self.left = self.most
         self.seconds = LIMITS.seconds
+        self._row: Budget | None = None
 
     def within(self, rows: int) -> Budget:
         """What an evaluation may take whose value so many rows share."""
+        if rows == 1:
+            # The same for nearly all evaluations, until patterns take time.
+            self._row = self._row or self._of(1)
+            return self._row
+        return self._of(rows)
+
+    def _of(self, rows: int) -> Budget:
         budget = Budget()
         budget.limit = min(Budget.limit, self.each * rows)
         budget.seconds = max(LIMITS.least, min(Budget.seconds, self.seconds / 4))
@@ -72,6 +80,7 @@ class Work:
         if budget.searched <= LIMITS.least:
             return CALL + budget.steps
         self.seconds -= budget.searched
+        self._row = None
         return CALL + budget.steps + int(budget.searched * LIMITS.second)
 
     def count(self, steps: int) -> None:
