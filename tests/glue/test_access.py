@@ -177,3 +177,37 @@ def test_what_is_read_is_bounded(name: str, packed: bool) -> None:
         glue.read(file, max_size=200_000)
     assert packed or file.taken < 600_000
     glue.read(io.BytesIO(data), max_size=20_000_000)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("dn: GLUE2ServiceID=other,", "dn: GLUE2ServiceID=lost,"),
+        ("\nobjectClass: GLUE2ComputingService\n", "\nobjectClass;x: GLUE2ComputingService\n"),
+        ("e0,GLUE2ServiceID=other,", "e0,"),
+        ("e0,GLUE2ServiceID=other,", "e0,GLUE2ServiceID=lost,"),
+    ],
+)
+def test_a_policy_of_a_service_that_is_lost_joins_no_other(was: str, becomes: str) -> None:
+    first = arc(endpoints=1, shares=1)
+    second = first.replace("=arc,", "=other,").replace("VO:cms", "VO:zulu")
+    assert was in second
+    [kept, *_] = ldif(first + second.replace(was, becomes)).computing_elements()
+    rules = str(kept.eval(RULES))
+    assert "VO:cms" in rules
+    assert "VO:zulu" not in rules
+
+
+@pytest.mark.parametrize(
+    "classes",
+    ["objectClass: GLUE2Share\n", "objectClass: GLUE2Share\nobjectClass;x: GLUE2ComputingShare\n"],
+)
+def test_a_share_that_lost_its_class_opens_no_other(classes: str) -> None:
+    text = arc(endpoints=1, shares=2)
+    policy = "dn: GLUE2PolicyID=p,GLUE2ShareID=s0,GLUE2ServiceID=arc,o=glue\n"
+    policy += "objectClass: GLUE2MappingPolicy\nGLUE2PolicyRule: VO:cms\n"
+    assert admitted(ldif(text + policy)) == 1
+    dn = "dn: GLUE2ShareID=s0,GLUE2ServiceID=arc,o=glue\n"
+    whole = f"{dn}objectClass: GLUE2ComputingShare\n"
+    assert whole in text
+    assert admitted(ldif(text.replace(whole, dn + classes) + policy)) == 0

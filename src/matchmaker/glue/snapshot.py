@@ -64,7 +64,7 @@ def build(
     check_rules(rules)
     kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
     seen: dict[str, tuple[str, int]] = {}
-    others: set[str] = set()
+    others: set[tuple[str, str]] = set()
     now = now or datetime.now(UTC)
     for entry, kind in map(_classed, entries):
         if kind is None:
@@ -116,10 +116,13 @@ def _record(
     return record
 
 
-def _other(entry: Entry) -> set[str]:
-    """The ids of a share or an endpoint that is of no class that is linked."""
+def _other(entry: Entry) -> set[tuple[str, str]]:
+    """The service and id of a share or an endpoint that is of no class that is linked."""
     first = entry.dn.partition("=")[0].strip().lower()
-    return {rdns(entry.dn)[first]} if first in ("glue2endpointid", "glue2shareid") else set()
+    if first not in ("glue2endpointid", "glue2shareid"):
+        return set()
+    placed = rdns(entry.dn)
+    return {(placed.get("glue2serviceid", "").lower(), placed[first].lower())}
 
 
 def joined(

@@ -8,6 +8,7 @@ nothing that the source has, its denials count all the same. What the rules mean
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -70,7 +71,7 @@ class Policies:
     def of(
         cls,
         kinds: Mapping[str, list[Record]],
-        others: Iterable[str],
+        others: Iterable[tuple[str, str]],
         report: Report,
         *,
         broken_off: bool = False,
@@ -80,7 +81,7 @@ class Policies:
 
         Args:
             kinds: the records, as `link` takes them.
-            others: ids of shares and endpoints that are of none of these classes.
+            others: shares and endpoints of none of these classes: service and id in lower case.
             report: called with an `Issue` for each contradiction.
             broken_off: whether the source ended too early.
             open_: whether what has no policy is open to all.
@@ -88,13 +89,16 @@ class Policies:
         services = frozenset(
             r.id.lower() for n in ("computing", "storage") for r in kinds[f"glue2{n}service"]
         )
-        elsewhere = {ident.lower() for ident in others}
+        computing = {r.id.lower() for r in kinds["glue2computingservice"]}
+        # In a service of computing it may be a share or an endpoint that lost its class.
+        elsewhere = [(service, ident) for service, ident in others if service not in computing]
         shares = kinds["glue2computingshare"]
         endpoints = [e for e in kinds["glue2computingendpoint"] if takes_jobs(e)]
         idle = [e for e in kinds["glue2computingendpoint"] if not takes_jobs(e)]
-        apart = {r.id.lower() for r in (*kinds["glue2storageshare"], *idle)} | elsewhere
+        aside = map(_placed, (*kinds["glue2storageshare"], *idle))
+        apart = [*chain.from_iterable(aside), *elsewhere]
         sides = {
-            name: _side(kinds[_KINDS[name][0]], name, _Known.of(targets, apart, services), report)
+            name: _side(kinds[_KINDS[name][0]], name, _Known.of(targets, apart), report)
             for name, targets in (("Mapping", shares), ("Access", endpoints))
         }
         return cls(report, open_, broken_off, sides, services)
@@ -173,40 +177,43 @@ class Policies:
 
 @attrs.frozen(slots=True)
 class _Known:
-    """The shares or endpoints of a source.
+    """The shares or endpoints of a source, as the services that have one, by id in lower case.
 
     Attributes:
-        targets: those of computing, by service and id in lower case.
-        apart: ids of others.
-        services: the ids of all services.
+        targets: those of computing.
+        apart: others.
     """
 
-    targets: frozenset[tuple[str, str]]
-    ids: frozenset[str]
-    apart: frozenset[str]
-    services: frozenset[str]
+    targets: Mapping[str, frozenset[str]]
+    apart: Mapping[str, frozenset[str]]
 
     @classmethod
-    def of(
-        cls, targets: Iterable[Record], apart: Iterable[str], services: frozenset[str]
-    ) -> _Known:
-        found = frozenset(
-            (service, record.id.lower())
-            for record in targets
-            for service in keys_of(record, SERVICES, "GLUE2ServiceID") or [""]
-        )
-        return cls(found, frozenset(ident for _, ident in found), frozenset(apart), services)
-
-    def place(self, policy: Record) -> str:
-        """The service that a policy stands in; empty where it is none that is known."""
-        found = home(policy)
-        return found if found in self.services else ""
+    def of(cls, targets: Iterable[Record], apart: Iterable[tuple[str, str]]) -> _Known:
+        return cls(_by_id(chain.from_iterable(map(_placed, targets))), _by_id(apart))
 
     def has(self, service: str, ident: str) -> bool:
-        """Whether a policy in a service, or in none, is of anything by an id."""
-        if ident in self.apart or (service, ident) in self.targets:
-            return True
-        return not service and ident in self.ids
+        """Whether a policy in a service, or in none, is of one thing by an id.
+
+        A policy that stands in no service must not join those of two: ids repeat in services.
+        """
+        found = self.targets.get(ident, _NOWHERE) | self.apart.get(ident, _NOWHERE)
+        return service in found if service else len(found) == 1
+
+
+_NOWHERE: Final = frozenset[str]()
+
+
+def _placed(record: Record) -> Iterator[tuple[str, str]]:
+    """The services that a record is of, each with its id."""
+    for service in keys_of(record, SERVICES, "GLUE2ServiceID") or [""]:
+        yield service, record.id.lower()
+
+
+def _by_id(placed: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for service, ident in placed:
+        found.setdefault(ident, set()).add(service)
+    return {ident: frozenset(services) for ident, services in found.items()}
 
 
 def _side(policies: Iterable[Record], name: str, known: _Known, report: Report) -> _Side:
@@ -222,16 +229,20 @@ def _side(policies: Iterable[Record], name: str, known: _Known, report: Report) 
             report(finding(policy, "access.conflict", said, "; ".join(named)))
             policy = closed(policy, POLICY_RULE)
         of_what = dict.fromkeys([*named, *([placed] if placed else [])])
-        service = known.place(policy)
-        if not any(known.has(service, ident) for ident in of_what):
+        service = home(policy)
+        found = [ident for ident in of_what if known.has(service, ident)]
+        if not found:
             lost.append(policy)
-        for ident in of_what:
+        for ident in found:
             # Where two of one id are of one thing and differ, what they agree on stays.
             at = ident, service, policy.id.lower()
             first = of.get(at)
             of[at] = policy if first is None else agreeing(first, policy, kind, report)
     children = Children((ident, service, policy) for (ident, service, _), policy in of.items())
     publishing = frozenset(
-        service for service, ident in known.targets if children.at(service, ident)
+        service
+        for ident, services in known.targets.items()
+        for service in services
+        if children.at(service, ident)
     )
     return _Side(children, lost, publishing)
