@@ -211,3 +211,11 @@ def test_a_share_that_lost_its_class_opens_no_other(classes: str) -> None:
     whole = f"{dn}objectClass: GLUE2ComputingShare\n"
     assert whole in text
     assert admitted(ldif(text.replace(whole, dn + classes) + policy)) == 0
+
+
+def test_lines_between_an_empty_line_and_a_name_damage_both_entries() -> None:
+    first = f"{CE}GlueCEAccessControlBaseRule: VO:cms\n"
+    second = first.replace("c:1/", "d:1/")
+    lost = "\nGlueCEAccessControlBaseRule: DENY:VO:cms\nGlueCEStateStatus: Production\n"
+    assert admitted(ldif(f"{first}\n{second}")) == 2
+    assert admitted(ldif(first + lost + second)) == 0

@@ -213,6 +213,9 @@ def _entries(lines: Iterator[_Line], report: Report) -> Iterator[Entry]:
                 report(_issue("ldif.missing-blank", said, line.number, value, ""))
                 yield from group.finish()
                 group.unparted = True
+            elif group.pairs or group.damaged:
+                yield from group.finish()  # lines that the entry before has lost
+                group.damaged = True
             group.begin(line.number, value)
     yield from group.finish()
 
