@@ -7,7 +7,7 @@ that leads to some, denies everybody. What the rules mean is in `access`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -176,11 +176,3 @@ def restricted(ce: ComputingElement, rules: Sequence[str]) -> ComputingElement:
         for view in ce.views
     )
     return attrs.evolve(ce, values=narrow(ce.values), views=views)
-
-
-def with_denials(ce: ComputingElement, rules: Iterable[str]) -> ComputingElement:
-    """A queue that denies also whom other rules deny; its views deny whom it denies."""
-    values = Facts()
-    values.take(ce.values)
-    values[RULES] = list[Value](dict.fromkeys([*texts(ce.values.get(RULES)), *rules]))
-    return attrs.evolve(ce, values=values)
