@@ -219,3 +219,12 @@ def test_lines_between_an_empty_line_and_a_name_damage_both_entries() -> None:
     lost = "\nGlueCEAccessControlBaseRule: DENY:VO:cms\nGlueCEStateStatus: Production\n"
     assert admitted(ldif(f"{first}\n{second}")) == 2
     assert admitted(ldif(first + lost + second)) == 0
+
+
+def test_ldif_that_ends_within_a_name_closes_its_shares() -> None:
+    whole = arc(endpoints=1, shares=1)
+    cut = whole[: whole.rindex("dn: GLUE2PolicyID") + len("dn: GLUE2Pol")]
+    found = ldif(cut)
+    assert "ldif.partial" in {issue.rule for issue in found.issues}
+    assert admitted(found) == 0
+    assert "ldif.partial" not in {issue.rule for issue in ldif(whole).issues}

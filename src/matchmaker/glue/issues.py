@@ -16,7 +16,7 @@ from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
 ERRORS: Final = frozenset(
     f"{kind}.{name}"
     for kind, names in {
-        "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit url",
+        "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit partial url",
         "ldap": "partial value-limit",
         "document": "partial empty",
         "osg": "no-catalog entry",

@@ -97,16 +97,17 @@ def read_all(source: Source, report: Report, max_size: int | None = None) -> Ite
     room = Room(max_size if max_size is not None else MAX_SIZE)
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            yield from _whole(_read(Blocks(Bounded(Unpacked(file), room).read), room, report))
+            blocks = Blocks(Bounded(Unpacked(file), room).read)
+            yield from _whole(_read(blocks, room, report), report)
     elif not isinstance(source, Iterable) or hasattr(source, "read"):
         file_read = Bounded(Unpacked(cast("Readable", source)), room).read
-        yield from _whole(_read(Blocks(file_read), room, report))
+        yield from _whole(_read(Blocks(file_read), room, report), report)
     else:
         lines = room.objects(lines_of(source, room))
-        yield from _whole(_entries(_unfolded(enumerate(lines, 1), report), report))
+        yield from _whole(_entries(_unfolded(enumerate(lines, 1), report), report), report)
 
 
-def _whole(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _whole(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
     """Entries; one is damaged where lines without a name follow, which may have been its own."""
     before: Entry | None = None
     for entry in entries:
@@ -117,6 +118,10 @@ def _whole(entries: Iterable[Entry]) -> Iterator[Entry]:
                 yield before
             before = entry
     if before is not None:
+        # An entry of GLUE has at least its class.
+        if not before.attributes and before.dn[:4].lower() == "glue"[: len(before.dn)]:
+            said = "the source ends within an entry, of which only the name is there"
+            report(issue("ldif.partial", said, before.line, before.dn))
         yield before
 
 
