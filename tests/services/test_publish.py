@@ -263,7 +263,7 @@ def test_queues_with_hosts_of_their_own_are_taken(
     monkeypatch.chdir(EXAMPLES)
     path = tmp_path / "site.ldif"
     saved = ("--saved", "torque-nodes.xml", "--saved", "torque-queues.txt")
-    where = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S")
+    where = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S", "--vo", "cms")
     for split in ((), ("--split",)):
         done = classad("publish", "--lrms", "torque", *saved, *where, *split, "-o", path)
         assert (done.status, done.err) == (0, "")
