@@ -190,6 +190,19 @@ def test_masks_and_ranks_are_those_of_each_match_where_steps_run_out(
             assert answers(job, shuffled) == answers(job, numbered)
 
 
+@pytest.mark.usefixtures("few_steps")
+@pytest.mark.parametrize("flat", range(20, 100, 10))
+def test_what_goes_wrong_by_columns_alone_is_not_told(form: str, flat: int) -> None:
+    asking = "[ a = 0; b = 0; c = 0; Cpus = 0; Requirements = a == a ]"
+    ads = [ClassAd() for _ in range(6)] + list(map(parse_ad, ["[ a = a == a ]", asking]))
+    numbered = list(enumerate(ads))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(fields(LIMITS), "flat", flat)
+        patched.setitem(fields(LIMITS), "each", 0)
+        expected = answers(ClassAd(), numbered)
+        assert answers(ClassAd(), [numbered[n] for n in (6, 7, 3, 0, 2, 5, 1, 4)]) == expected
+
+
 def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
     """What a pool of numbered ads gives for a job, whatever their order."""
     store = Store()

@@ -75,11 +75,13 @@ class Masks:
         evaluator = Evaluator(self.view, self.job, (Side.JOB, ""), self.work)
         self._spent = Spent(self.view.size)
         rows = self.view.rows()
+        before = dict(self._problems)
         try:
             mask = self._mask(evaluator, node, Side.JOB)
             rows = rows[self._spent.beyond(rows)] if self._spent.much else rows[:0]
             mask = mask.copy() if len(rows) else mask
         except OverworkError:
+            self._problems, evaluator.problem = before, None
             mask = np.zeros(self.view.size, np.bool_)
         if len(rows):
             mask[rows] = is_true(Objects(evaluator.alone(node, Side.JOB, rows)), len(rows))
@@ -126,9 +128,12 @@ class Masks:
         evaluated one by one, and so are all rows where columns take too much.
         """
         self._spent = Spent(self.view.size)
+        before = dict(self._problems)
         try:
             mask = by_columns()
         except OverworkError:
+            # What went wrong by columns need not go wrong for a row by itself.
+            self._problems, evaluator.problem = before, None
             mask = np.zeros(self.view.size, np.bool_)
             rows = self._rows(among)
         else:
@@ -169,7 +174,7 @@ class Masks:
         try:
             found = evaluator.follow(column, True, rows)
         except OverworkError:
-            found = None
+            evaluator.problem, found = None, None
         if found is None:
             # Too many distinct requirements to group, or too much work: each row by itself.
             accepting = evaluator.whole(rows, narrow=True)

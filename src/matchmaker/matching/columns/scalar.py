@@ -112,12 +112,14 @@ class Scalar:
 
     def _value(self, node: Expr, side: Side, ad: ClassAd, *shared: Any) -> tuple[Value, int]:
         """The value with an ad and its steps; `shared` tells ``_sharing`` which rows share it."""
+        before = self.problem
         value, budget = self._applied(node, side, ad)
         if not is_error(value) or not exhausted(value):
             self.work.count(self.work.note(budget))
             return value, budget.steps
         if budget.limit < Budget.limit and (rows := self._sharing(*shared)) > 1:
             self.work.count(self.work.note(budget))
+            self.problem = before
             value, budget = self._applied(node, side, ad, rows)
         self.work.count(self.work.note(budget))
         return value, Budget.limit + 1 if exhausted(value) else budget.steps
