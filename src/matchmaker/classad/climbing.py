@@ -37,9 +37,6 @@ class MissError(Exception):
     """Ends the reading of what only the grammar may take."""
 
 
-_MISS: Final = MissError()
-
-
 def expression_of(text: str) -> Expr:
     """The expression of a text. Raises MissError, and RecursionError for one that nests too deep.
 
@@ -62,7 +59,7 @@ class _Reader:
         """The expression of all tokens."""
         node = self.expression(_TERNARY)
         if self.at != len(self.tokens) - 1:
-            raise _MISS
+            raise MissError
         return node
 
     def expression(self, loosest: int) -> Expr:
@@ -77,7 +74,7 @@ class _Reader:
             elif (read := _PRIMARIES.get(symbol[:1])) is not None:
                 left = read(self, symbol)
             else:
-                raise _MISS
+                raise MissError
         while True:
             symbol = tokens[self.at]
             level = _LEVELS.get(symbol)
@@ -139,12 +136,12 @@ class _Reader:
 
     def number(self, symbol: str) -> Expr:
         if symbol == "-":
-            raise _MISS
+            raise MissError
         if not symbol.lstrip("-").isdecimal():
             return Literal(float(symbol))
         # Over 20 digits cannot fit; int() on millions of them would take its time.
         if len(symbol) > 20 or not MIN_INT <= (number := int(symbol)) <= MAX_INT:
-            raise _MISS
+            raise MissError
         return Literal(number)
 
     def string(self, symbol: str) -> Expr:
@@ -176,9 +173,9 @@ class _Reader:
             self.take("=")
             assignments.append((name, self.expression(_TERNARY)))
             if tokens[self.at] not in _AFTER_ASSIGNMENT:
-                raise _MISS
+                raise MissError
         if self.at > begin and not assignments:
-            raise _MISS
+            raise MissError
         self.at += 1
         return ad_expression(assignments)
 
@@ -186,7 +183,7 @@ class _Reader:
 
     def take(self, symbol: str) -> None:
         if self.tokens[self.at] != symbol:
-            raise _MISS
+            raise MissError
         self.at += 1
 
     def items(self, closing: str) -> tuple[Expr, ...]:
@@ -204,7 +201,7 @@ class _Reader:
         if symbol[:1] == "'":
             return _unescaped(symbol)
         if symbol[:1] not in _LETTERS or "." in symbol or symbol.lower() in RESERVED:
-            raise _MISS
+            raise MissError
         return symbol
 
 
@@ -212,7 +209,7 @@ def _unescaped(symbol: str) -> str:
     try:
         return unescape(symbol[1:-1])
     except ValueError:
-        raise _MISS from None
+        raise MissError from None
 
 
 def _spellings(word: str) -> Iterable[str]:
