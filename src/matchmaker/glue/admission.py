@@ -100,7 +100,8 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
         for name, values in published.items()
         if (plain.get(name)) or not decides_access(name)
     )
-    text = "\n".join(chain.from_iterable(others))
+    # The name too may have taken up the line behind it.
+    text = "\n".join((entry.dn, *chain.from_iterable(others)))
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
     return ""

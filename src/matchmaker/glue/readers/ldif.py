@@ -47,6 +47,7 @@ Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
 _IDENTIFYING = {"objectclass", "gluevoviewlocalid", "glueceuniqueid", "glue2policyid"}
+_CHANGES = {"delete", "modify", "modrdn", "moddn"}
 _MARK = b"\xef\xbb\xbf"
 _PAIRS_LIMIT = 64  # on one line: a whole entry that lost its newlines has some forty
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
@@ -262,7 +263,9 @@ class _Group:
             if not decides_access(name) and name.lower() not in _IDENTIFYING:
                 return
         if name.lower() == "changetype":
-            self.changes = value.strip().lower() != "add"
+            change = value.strip().lower()
+            self.changes = change in _CHANGES
+            self.damaged = self.damaged or not (self.changes or change == "add")
             return
         self.size += len(name) + len(value)
         if self.size <= ENTRY_LIMIT and len(self.pairs) < VALUES_LIMIT:
