@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from matchmaker import glue
@@ -70,6 +70,8 @@ def test_a_damaged_dump_never_raises(data: st.DataObject) -> None:
         place = data.draw(st.integers(0, len(part)))
         length = data.draw(st.integers(0, 40))
         part[place : place + length] = data.draw(st.binary(max_size=8))
+    # What begins like gzip and is not whole is refused: see the tests of packed files.
+    assume(not part.startswith(b"\x1f\x8b"))
     found = glue.read_ldif(io.BytesIO(bytes(part)))
     for ad in found.computing_elements():
         assert isinstance(ad.eval("CEid"), str)
