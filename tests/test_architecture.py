@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "linting": {"reduction", "classad"},
     "glue": {"classad"},
     "batch": {"reduction", "classad"},
+    "delegation": {"batch", "classad"},
     "broker": {"batch", "nodes", "reduction", "matching", "glue", "classad"},
     "nodes": {"matching", "classad"},
     "testing": {"matching", "classad"},

@@ -1,0 +1,157 @@
+"""What delegation asks of the outside: a batch system, and the records of starts and ends.
+
+Here are the two protocols and the names of jobs; a table of real batch systems and a shared
+directory implement them, and so does the faulty twin of the tests. No method raises for what the
+other side does: whatever is not a reliable answer is a :class:`Silence`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import attrs
+
+from matchmaker.delegation.observation import Answer, Silence
+
+PREFIX: Final = "mm-"
+"""How the name of every job begins that was handed over here."""
+
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def check_key(key: str) -> str:
+    """The key, if it may name a job; it becomes part of the job's name and of file names.
+
+    Raises ValueError for anything but 1 to 64 letters, digits, ``_``, ``.`` and ``-`` of ASCII, a
+    letter or digit first.
+    """
+    if not _KEY.fullmatch(key):
+        raise ValueError(
+            f"a key has 1 to 64 letters, digits, '_', '.' or '-', a letter or digit first; "
+            f"not {key[:80]!r}"
+        )
+    return key
+
+
+def job_name(key: str, attempt: int) -> str:
+    """The name under which an attempt is submitted.
+
+    >>> job_name("k7", 2)
+    'mm-k7-2'
+    """
+    return f"{PREFIX}{key}-{attempt}"
+
+
+def key_of(name: str) -> tuple[str, int] | None:
+    """The key and the attempt in a job's name; None if the name is not one of ours.
+
+    >>> key_of("mm-run-3.b-12"), key_of("mm-x"), key_of("other-1")
+    (('run-3.b', 12), None, None)
+    """
+    key, dash, attempt = name.removeprefix(PREFIX).rpartition("-")
+    ours = name.startswith(PREFIX) and dash and _KEY.fullmatch(key)
+    if not ours or not re.fullmatch(r"[1-9][0-9]{0,5}", attempt):
+        return None
+    return key, int(attempt)
+
+
+class BatchSystem(Protocol):
+    """A batch system that jobs are handed to. Every method returns."""
+
+    name: str
+
+    def park(
+        self,
+        name: str,
+        script: Path,
+        words: Sequence[str],
+        *,
+        metadata: Mapping[str, str],
+        seconds: float,
+    ) -> str | Silence:
+        """Submits a job so that it cannot start for `seconds`, or until it is released.
+
+        Returns the batch system's id, or Silence for every other outcome: an error, a lost reply.
+        """
+        ...
+
+    def look(self) -> Answer:
+        """All jobs with names that begin ``mm-``, in one call of the batch system's command."""
+        ...
+
+    def recall(self, names: Collection[str], since: float) -> Answer:
+        """The named jobs in the batch system's accounting, from a time on (seconds since 1970).
+
+        A job that is absent there may still be in the queue. ``Listing(())`` where a batch system
+        keeps no accounting.
+        """
+        ...
+
+    def release(self, remote_id: str, name: str) -> Silence | None:
+        """Lets a parked job start, if the id has that name. None once it had effect."""
+        ...
+
+    def cancel(self, remote_id: str, name: str) -> Silence | None:
+        """Ends a job, if the id has that name. None once the batch system took the request."""
+        ...
+
+
+@attrs.frozen(slots=True)
+class Marks:
+    """What is on record of an attempt.
+
+    Attributes:
+        committed: the job may start.
+        started: a job took the exclusive record of the start.
+        forbidden: the exclusive record was taken so that no job can take it any more.
+        exit: the exit status in the record of the end; None if there is no such record.
+    """
+
+    committed: bool = False
+    started: bool = False
+    forbidden: bool = False
+    exit: int | None = None
+
+
+class Spool(Protocol):
+    """Records of commits, starts, leases and ends, which the job's start script shares.
+
+    Each record is written atomically and survives a crash once the method returned None.
+    """
+
+    def prepare(self, key: str, attempt: int, payload: Path) -> Path | Silence:
+        """Makes room for an attempt; returns the script to submit, which fences the payload."""
+        ...
+
+    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
+        """Lets the attempt's payload start, with a lease of `seconds` from now; again: no change.
+
+        Lengths of time, not moments, so that the clocks of two machines need not agree.
+        """
+        ...
+
+    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
+        """Makes the lease end `seconds` from now; at 0 or less at once."""
+        ...
+
+    def forbid(self, key: str, attempt: int) -> Silence | None:
+        """Takes the exclusive record of the start if it is free, so that no payload can start.
+
+        None whether it was free or not; :meth:`marks` then says who has it.
+        """
+        ...
+
+    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks] | Silence:
+        """The records of attempts (key, attempt), each in the answer; all of them or Silence."""
+        ...
+
+    def attempts(self) -> Collection[tuple[str, int]] | Silence:
+        """Every attempt (key, attempt) that there is room for."""
+        ...
+
+    def forget(self, key: str) -> Silence | None:
+        """Removes what is on record of a key; its owner has taken the result."""
+        ...
