@@ -1,0 +1,272 @@
+"""Runs a batch system's commands as its table declares, and reads their answers.
+
+This is the only module of delegation that starts programs. No method raises for what a command
+does: an error, a time-out, an output that is cut short or that cannot be read is a
+:class:`~matchmaker.delegation.observation.Silence` with the reason in words.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import pwd
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import attrs
+
+from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
+from matchmaker.delegation.contact import PREFIX
+from matchmaker.delegation.control import Call, Control, filled
+from matchmaker.delegation.observation import Answer, Listing, Sight, Silence
+from matchmaker.delegation.readers.reading import UnreadableError
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_PATH: Final = re.compile(r"/[A-Za-z0-9_.,:+@=/-]*")
+_SHORT: Final = 15
+"""What every version of PBS and Torque takes as a job's name."""
+
+_Read: TypeAlias = Callable[[str], Sequence[Sight]]
+
+
+@attrs.frozen(slots=True)
+class Commands:
+    """A batch system that is asked by its own commands.
+
+    Attributes:
+        control: its table, of :func:`~matchmaker.delegation.control.load_control`.
+        fenced: whether the jobs' start script shares records with us. Without them a job that
+            nobody releases must be held, because nothing else keeps it from starting.
+        seconds: how long one command may take.
+        environment: the variables that commands run with; this process's if None.
+    """
+
+    control: Control
+    fenced: bool = True
+    seconds: float = 30.0
+    environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the batch system, such as ``slurm``."""
+        return self.control.lrms
+
+    def park(
+        self,
+        name: str,
+        script: Path,
+        words: Sequence[str],
+        *,
+        metadata: Mapping[str, str],
+        seconds: float,
+    ) -> str | Silence:
+        """Submits a job that cannot start for ``seconds``, or until it is released.
+
+        Args:
+            name: the name of the job, ``mm-KEY-N``.
+            script: the script, an absolute path of plain signs.
+            words: options, as of ``Submission.argv``.
+            metadata: names and values that the job carries where the batch system has room; the
+                longest are left out first. ``key`` is short.
+            seconds: how long it must not start.
+
+        Returns:
+            The batch system's id, or Silence for every other outcome; the job may then be there.
+        """
+        if not _PATH.fullmatch(str(script)):
+            return Silence(f"{str(script)!r} is no plain absolute path, as batch systems need")
+        values = self._values() | {"name": name, "short": name[:_SHORT], "script": str(script)}
+        values["seconds"] = str(max(1, round(seconds)))
+        template = self.control.park if self.fenced else self.control.hold or self.control.park
+        carried, rest = entries(metadata, words, self.control, values)
+        if self.control.description:
+            values["metadata"] = "\n".join(carried)
+            path = script.with_name(f"{script.name}.sub")
+            try:
+                path.write_text(filled(self.control.description, values))
+            except OSError as error:
+                return Silence(f"{path}: {error.strerror}")
+            values["description"] = str(path)
+            carried = []
+        argv: list[str] = []
+        for word in template:
+            several = {"{words}": rest, "{metadata}": carried}.get(word)
+            argv += [filled(word, values)] if several is None else several
+        ended = self._run(argv)
+        if isinstance(ended, Silence):
+            return ended
+        found = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
+        if ended.status != 0 or found is None:
+            return Silence(_complaint(argv, ended))
+        return found
+
+    def look(self) -> Answer:
+        """All jobs in the queue with names that begin ``mm-``; others are absent."""
+        return self._list(self.control.look, self._values(), self.control.reader.queue)
+
+    def recall(self, names: Collection[str], since: float) -> Answer:
+        """The named jobs in the accounting, from ``since`` on (seconds since 1970)."""
+        if self.control.recall is None:
+            return Listing(())
+        begin = max(0, int(since))
+        form = self.control.since
+        at = datetime.fromtimestamp(begin, UTC).strftime(form) if form else str(begin)
+        values = self._values() | {"since": at}
+        answer = self._list(self.control.recall, values, self.control.reader.accounts)
+        if isinstance(answer, Silence):
+            return answer
+        wanted = set(names)
+        return Listing(tuple(sight for sight in answer.sights if sight.name in wanted))
+
+    def release(self, remote_id: str, name: str) -> Silence | None:
+        """Lets a parked job start, if the id has that name."""
+        call = self.control.release
+        if call.held and not self.fenced:
+            call = attrs.evolve(call, argv=call.held)
+        return self._act(call, remote_id, name)
+
+    def cancel(self, remote_id: str, name: str) -> Silence | None:
+        """Ends a job, if the id has that name. A job that is not there is ended."""
+        return self._act(self.control.cancel, remote_id, name)
+
+    def _act(self, call: Call, remote_id: str, name: str) -> Silence | None:
+        if not _ID.fullmatch(remote_id):
+            return Silence(f"{remote_id[:100]!r} is no id of a job")
+        if call.check:
+            answer = self.look()
+            if isinstance(answer, Silence):
+                return answer
+            if all((s.remote_id, s.name) != (remote_id, name) for s in answer.sights):
+                return Silence(f"{self.name} has no job {remote_id} with the name {name}")
+        values = self._values() | {"id": remote_id, "name": name}
+        argv = [filled(word, values) for word in call.argv]
+        ended = self._run(argv)
+        if isinstance(ended, Silence) or ended.status == 0:
+            return ended if isinstance(ended, Silence) else None
+        harmless = {n: re.escape(v) for n, v in values.items()}
+        if call.done and _all_match(filled(call.done, harmless), ended):
+            return None
+        return Silence(_complaint(argv, ended))
+
+    def _list(self, call: Call, values: Mapping[str, str], read: _Read) -> Answer:
+        argv = [filled(word, values) for word in call.argv]
+        ended = self._run(argv)
+        if isinstance(ended, Silence):
+            return ended
+        if call.none and not ended.output.strip() and _all_match(call.none, ended):
+            return Listing(())
+        if ended.status != 0:
+            return Silence(_complaint(argv, ended))
+        try:
+            found = read(ended.output.decode("utf-8", "replace"))
+        except UnreadableError as error:
+            return Silence(f"{argv[0]}: {error}")
+        if not found and call.count:
+            return self._none([filled(word, values) for word in call.count])
+        return Listing(tuple(sight for sight in found if sight.name.startswith(PREFIX)))
+
+    def _none(self, argv: Sequence[str]) -> Answer:
+        """An empty listing, if the number of jobs is 0 as well."""
+        ended = self._run(argv)
+        if isinstance(ended, Silence):
+            return ended
+        if ended.status != 0:
+            return Silence(_complaint(argv, ended))
+        try:
+            number = self.control.reader.count(ended.output.decode("utf-8", "replace"))
+        except UnreadableError as error:
+            return Silence(f"{argv[0]}: {error}")
+        if number:
+            return Silence(f"{argv[0]} counts {number} jobs, and the listing was empty")
+        return Listing(())
+
+    def _run(self, argv: Sequence[str]) -> Ended | Silence:
+        kept = os.environ if self.environment is None else self.environment
+        env = {n: v for n, v in kept.items() if not n.startswith(self.control.without or ("\0",))}
+        env |= {"LC_ALL": "C", **self.control.environment}
+        try:
+            return run(argv, seconds=self.seconds, most=LIMITS.describe_output, env=env)
+        except NoProgramError:
+            return Silence(f"{argv[0]}: no such command here")
+        except ProgramError as error:
+            return Silence(f"{argv[0]}: {error}")
+
+    def _values(self) -> dict[str, str]:
+        return {"uid": str(os.getuid()), "user": pwd.getpwuid(os.getuid()).pw_name}
+
+
+def entries(
+    metadata: Mapping[str, str], words: Sequence[str], control: Control, values: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """The words, or lines, that carry metadata, and the other words.
+
+    What the words already put in the same place, such as ``--comment=classad1:…``, is carried
+    along. Values that are not plain are written as ``base64:…``, by the alphabet for URLs.
+
+    >>> from matchmaker.delegation.control import load_control
+    >>> entries({"key": "k7"}, ["--mem=5M", "--comment=classad1:AA"], load_control("slurm"), {})
+    (['--comment=classad1:AA key=k7'], ['--mem=5M'])
+    """
+    carrier = control.metadata
+    earlier, rest = _taken(words, carrier.argv)
+    room = carrier.room - sum(len(text) + len(carrier.join) for text in earlier)
+    made: list[tuple[str, str]] = []
+    for name, value in sorted(metadata.items(), key=lambda item: len(item[1])):
+        slots = {"name": name, "NAME": name.upper(), "value": _word(value)}
+        text = filled(carrier.entry or carrier.line, slots)
+        room -= len(text) + len(carrier.join)
+        if room < 0:
+            break
+        made.append((name, text))
+    texts = [*earlier, *(text for _, text in sorted(made))]
+    if carrier.line:
+        return texts, rest
+    if not texts:
+        return [], rest
+    slots = {**values, "entries": carrier.join.join(texts)}
+    return [filled(word, slots) for word in carrier.argv], rest
+
+
+def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What the words already give to an option, and the words without it."""
+    earlier: list[str] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if len(option) == 2 and word == option[0] and left:
+            earlier.append(left.pop(0))
+        elif len(option) == 1 and word.startswith(option[0].partition("{")[0]):
+            earlier.append(word.removeprefix(option[0].partition("{")[0]))
+        else:
+            rest.append(word)
+    return earlier, rest
+
+
+def _word(value: str) -> str:
+    if _PLAIN.fullmatch(value):
+        return value
+    return "base64:" + base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
+
+
+def _all_match(pattern: str, ended: Ended) -> bool:
+    """Whether a complaint is nothing but what the pattern allows: as a whole, or line by line."""
+    said = (ended.complaint or ended.output).decode("utf-8", "replace").strip()
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return bool(lines) and (
+        re.fullmatch(pattern, said) is not None
+        or all(re.fullmatch(pattern, line) for line in lines)
+    )
+
+
+def _complaint(argv: Sequence[str], ended: Ended) -> str:
+    said = (ended.complaint or ended.output).decode("utf-8", "replace")
+    lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+    shown = f": {lines[: LIMITS.complaint]}" if lines else ""
+    return f"{shlex.join(argv[:2])}: status {ended.status}{shown}"

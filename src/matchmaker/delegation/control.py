@@ -1,0 +1,146 @@
+"""What each batch system is asked about a job's life: one table a system, in ``systems``.
+
+A table is TOML beside the tables of flags in ``matchmaker.batch``: the command that parks a job,
+the one that lists the queue, the accounting, the ones that release and end a job, and the options
+that carry metadata. A word with a slot, such as ``{name}``, stays one word whatever fills it;
+``{words}`` and ``{metadata}`` stand for any number of words.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.batch import known_lrms
+from matchmaker.delegation.readers import READERS
+from matchmaker.delegation.readers.reading import Reader
+
+_SLOT: Final = re.compile(r"\{([A-Za-z]+)\}")
+
+
+@attrs.frozen(slots=True)
+class Call:
+    """A command, and what its complaints mean.
+
+    Attributes:
+        argv: its words, with slots.
+        held: its words for a job that is held rather than parked by a begin time, if they differ.
+        count: the command for the number of jobs, asked where the answer is empty.
+        none: a pattern for the whole complaint of a command that says that there are no such jobs.
+        done: a pattern for each line of a complaint that does no harm, with slots.
+        check: whether the command knows ids alone, so that the name is looked up before.
+    """
+
+    argv: tuple[str, ...]
+    held: tuple[str, ...] = ()
+    count: tuple[str, ...] = ()
+    none: str = ""
+    done: str = ""
+    check: bool = False
+
+
+@attrs.frozen(slots=True)
+class Carrier:
+    """Where a batch system keeps metadata of a job.
+
+    Attributes:
+        argv: the option, with ``{entries}``; empty where each entry is a line.
+        entry: one entry, with ``{name}`` or ``{NAME}``, and ``{value}``.
+        join: what stands between entries.
+        line: one entry as a line of the submit description.
+        room: how many characters there are for all entries.
+    """
+
+    room: int
+    argv: tuple[str, ...] = ()
+    entry: str = ""
+    join: str = ""
+    line: str = ""
+
+
+@attrs.frozen(slots=True)
+class Control:
+    """The table of one batch system.
+
+    Attributes:
+        lrms: the name of the batch system.
+        reader: how its answers are read.
+        park: the submission of a job that cannot start yet.
+        hold: the submission of a job that is held, where ``park`` is by a begin time; or empty.
+        description: the text of a submit description, where the command takes one.
+        look, recall, release, cancel: the commands; ``recall`` is None without accounting.
+        metadata: where metadata go.
+        since: the form of a moment in ``recall``, in UTC, as ``strftime`` takes it; seconds
+            since 1970 if empty.
+        environment: variables that its commands run with.
+        without: how names of variables begin that they run without.
+    """
+
+    lrms: str
+    reader: Reader
+    park: tuple[str, ...]
+    look: Call
+    release: Call
+    cancel: Call
+    metadata: Carrier
+    recall: Call | None = None
+    hold: tuple[str, ...] = ()
+    description: str = ""
+    since: str = ""
+    environment: Mapping[str, str] = attrs.Factory(dict)
+    without: tuple[str, ...] = ()
+
+
+@cache
+def load_control(lrms: str) -> Control:
+    """The table of a batch system, by a name that ``matchmaker.batch.flags`` knows.
+
+    Raises ValueError for a batch system that has none.
+
+    >>> load_control("slurm").release.argv[:2]
+    ('scontrol', 'update')
+    """
+    folder = files("matchmaker.delegation").joinpath("systems")
+    place = folder.joinpath(f"{lrms}.toml")
+    if lrms not in known_lrms() or not place.is_file():
+        known = sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".toml"))
+        raise ValueError(f"jobs cannot be handed over to {lrms!r}; known are {', '.join(known)}")
+    table = tomllib.loads(place.read_text("utf-8"))
+    return Control(
+        lrms=table["lrms"],
+        reader=READERS[table["reader"]],
+        park=tuple(table["park"]),
+        look=_call(table["look"]),
+        release=_call(table["release"]),
+        cancel=_call(table["cancel"]),
+        metadata=Carrier(**_tuples(table["metadata"])),
+        recall=_call(table["recall"]) if "recall" in table else None,
+        hold=tuple(table.get("hold", ())),
+        description=table.get("description", ""),
+        since=table.get("since", ""),
+        environment=table.get("with", {}),
+        without=tuple(table.get("without", ())),
+    )
+
+
+def _call(table: Mapping[str, Any]) -> Call:
+    return Call(**_tuples(table))
+
+
+def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: tuple(v) if isinstance(v, list) else v for n, v in table.items()}
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """A template with its slots filled; braces that are no slot stay.
+
+    >>> filled("JobName={name}", {"name": "mm-{x}-1"})
+    'JobName=mm-{x}-1'
+    """
+    return _SLOT.sub(lambda slot: values.get(slot[1], slot[0]), template)

@@ -1,0 +1,18 @@
+"""Reads what the commands of batch systems answer, by the name that their tables give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from matchmaker.delegation.readers import gridengine, htcondor, lsf, pbs, slurm
+from matchmaker.delegation.readers.reading import Reader
+
+READERS: Final[Mapping[str, Reader]] = {
+    "slurm": slurm.READER,
+    "gridengine": gridengine.READER,
+    "htcondor": htcondor.READER,
+    "pbs": pbs.PBSPRO,
+    "torque": pbs.TORQUE,
+    "lsf": lsf.READER,
+}

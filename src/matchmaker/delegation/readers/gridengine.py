@@ -1,0 +1,77 @@
+"""Reads the answers of Grid Engine's commands: XML of ``qstat``, records of ``qacct``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.readers.reading import Reader, UnreadableError, moment, no_count
+
+
+def _queue(text: str) -> list[Sight]:
+    # Entities of a document type could grow without bound; qstat writes none.
+    from xml.etree.ElementTree import ParseError, fromstring
+
+    if "<!" in text:
+        raise UnreadableError("XML with a document type")
+    try:
+        root = fromstring(text)  # noqa: S314 - no document type
+    except ParseError as error:
+        raise UnreadableError(f"not XML, or cut short: {error}") from None
+    found = []
+    for job in root.iter("job_list"):
+        fact = {part.tag: (part.text or "").strip() for part in job}
+        name, number, state = (fact.get(n, "") for n in ("JB_name", "JB_job_number", "state"))
+        if not (name and number and state):
+            raise UnreadableError("a job without its name, number or state")
+        submitted = moment(fact.get("JB_submission_time", ""))
+        found.append(Sight(name, number, submitted, _phase(state), None, _why(state)))
+    return found
+
+
+def _phase(state: str) -> Phase:
+    """The phase for letters such as ``hqw``, ``Eqw``, ``r``, ``dr``, ``t``, ``Rr``, ``z``."""
+    if "z" in state:
+        return Phase.CANCELLED
+    if "q" in state:
+        return Phase.PARKED if "h" in state else Phase.WAITING
+    return Phase.RUNNING
+
+
+def _why(state: str) -> str:
+    return f"in error, state {state}" if "E" in state else ""
+
+
+_SEPARATOR: Final = re.compile(r"^={20,}$", re.MULTILINE)
+
+
+def _accounts(text: str) -> list[Sight]:
+    found = []
+    if not text.endswith("\n"):
+        raise UnreadableError("cut short: a line without its end")
+    for record in _SEPARATOR.split(text)[1:]:
+        fact = dict(re.findall(r"^(\w+) +(.*?) *$", record, re.MULTILINE))
+        # The last line of a record is arid or pe_taskid by version; exit_status stands before.
+        if (
+            not {"jobname", "jobnumber", "exit_status", "failed"} <= fact.keys()
+            or "cpu" not in fact
+        ):
+            raise UnreadableError("cut short: a record without its end")
+        submitted = moment(fact.get("qsub_time", ""), "%a %b %d %H:%M:%S %Y")
+        code = re.match(r"[0-9]+", fact["exit_status"])
+        failed = fact["failed"].split(" ")[0] not in ("0", "")
+        why = fact["failed"] if failed else ""
+        found.append(
+            Sight(fact["jobname"], fact["jobnumber"], submitted,
+                  Phase.CANCELLED if failed else Phase.ENDED, int(code[0]) if code else None, why)
+        )  # fmt: skip
+    return found
+
+
+def _new_id(text: str) -> str | None:
+    match = re.fullmatch(r"([0-9]+)\n", text)
+    return match[1] if match else None
+
+
+READER: Final = Reader(_new_id, _queue, _accounts, no_count)

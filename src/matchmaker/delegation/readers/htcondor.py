@@ -1,0 +1,56 @@
+"""Reads the answers of HTCondor's commands, JSON but for the totals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json
+
+_PHASES: Final = {
+    1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.CANCELLED, 4: Phase.ENDED, 5: Phase.PARKED,
+    6: Phase.RUNNING, 7: Phase.RUNNING,
+}  # fmt: skip
+"""JobStatus: idle, running, removed, completed, held, transferring output, suspended."""
+
+
+def _jobs(text: str) -> list[Sight]:
+    if not text.strip():
+        return []
+    found = as_json(text)
+    if not isinstance(found, list) or not all(isinstance(ad, dict) for ad in found):
+        raise UnreadableError("a list of ads was expected")
+    return [_sight(ad) for ad in found]
+
+
+def _sight(ad: Mapping[str, Any]) -> Sight:
+    try:
+        number, status, name = ad["ClusterId"], ad["JobStatus"], ad["JobBatchName"]
+        phase = _PHASES[status]
+    except KeyError as error:
+        raise UnreadableError(f"an ad without {error}, or with an unknown value of it") from None
+    why = ad.get("HoldReason") or ad.get("RemoveReason") or ""
+    exit_ = ad.get("ExitCode")
+    if ad.get("ExitBySignal") and ad.get("ExitSignal") is not None:
+        exit_ = 128 + int(ad["ExitSignal"])
+    done = phase is Phase.ENDED
+    return Sight(
+        str(name), str(number), ad.get("QDate"), phase, exit_ if done else None, str(why)
+    )  # fmt: skip
+
+
+def _count(text: str) -> int:
+    match = re.search(r"^Total for query: ([0-9]+) jobs;.*\n", text, re.MULTILINE)
+    if match is None:
+        raise UnreadableError("the totals lack their line")
+    return int(match[1])
+
+
+def _new_id(text: str) -> str | None:
+    match = re.fullmatch(r"([0-9]+)\.0 - \1\.0\n", text)
+    return match[1] if match else None
+
+
+READER: Final = Reader(_new_id, _jobs, _jobs, _count)

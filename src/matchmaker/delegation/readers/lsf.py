@@ -1,0 +1,44 @@
+"""Reads the answers of LSF's commands: JSON of ``bjobs``, which has its own number of jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json, no_count
+
+_PHASES: Final = {
+    "PSUSP": Phase.PARKED, "PEND": Phase.WAITING, "FWD_PEND": Phase.WAITING, "WAIT": Phase.WAITING,
+    "DONE": Phase.ENDED, "EXIT": Phase.ENDED,
+}  # fmt: skip
+
+
+def _queue(text: str) -> list[Sight]:
+    found = as_json(text)
+    records = found.get("RECORDS") if isinstance(found, dict) else None
+    if not isinstance(records, list) or found.get("JOBS") != len(records):
+        raise UnreadableError("the number of jobs is not that of the records")
+    return [_sight(record) for record in records]
+
+
+def _sight(record: object) -> Sight:
+    if not isinstance(record, dict) or not record.get("JOBID") or not record.get("STAT"):
+        raise UnreadableError("a job without its number or its state")
+    state = str(record["STAT"])
+    # ZOMBI, UNKWN, RUN, USUSP, SSUSP: it has started, and no one knows that it has ended.
+    phase = _PHASES.get(state, Phase.RUNNING)
+    code = str(record.get("EXIT_CODE") or "")
+    exit_ = int(code) if state == "EXIT" and code.isdigit() else 0 if state == "DONE" else None
+    if state == "EXIT" and exit_ is None:
+        phase = Phase.CANCELLED
+    why = str(record.get("PEND_REASON") or "") if phase in (Phase.PARKED, Phase.WAITING) else ""
+    return Sight(str(record.get("JOB_NAME", "")), str(record["JOBID"]), None, phase, exit_, why)
+
+
+def _new_id(text: str) -> str | None:
+    match = re.search(r"^Job <([0-9]+)> is submitted to ", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+READER: Final = Reader(_new_id, _queue, _queue, no_count)

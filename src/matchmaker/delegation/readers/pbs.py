@@ -1,0 +1,100 @@
+"""Reads the answers of PBS Pro (JSON) and of Torque (XML).
+
+Both number states by the same letters, and keep our name among the variables of a job, because the
+names of jobs themselves are cut to 15 characters by some versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.readers.reading import (
+    Reader,
+    UnreadableError,
+    as_json,
+    moment,
+    no_count,
+)
+
+_PHASES: Final = {
+    "H": Phase.PARKED, "W": Phase.PARKED, "Q": Phase.WAITING, "T": Phase.WAITING,
+    "M": Phase.WAITING, "C": Phase.ENDED, "F": Phase.ENDED, "X": Phase.ENDED,
+}  # fmt: skip
+"""Letters of states; the others are of jobs that have started and not ended: R, E, S, U, B."""
+
+_SIGNAL: Final = 256
+"""An exit status is this and a signal's number, where a signal ended the job."""
+
+
+def _sight(number: str, fact: Mapping[str, str], variables: Mapping[str, str]) -> Sight:
+    state = fact.get("job_state", "")
+    if not number or not state:
+        raise UnreadableError("a job without its number or its state")
+    phase = _PHASES.get(state, Phase.RUNNING)
+    code = fact.get("Exit_status", fact.get("exit_status", ""))
+    exit_ = None
+    if phase is Phase.ENDED and re.fullmatch(r"-?[0-9]+", code):
+        value = int(code)
+        exit_ = value if value < _SIGNAL else 128 + value - _SIGNAL
+        # Negative: PBS itself ended it, or never started it.
+        if value < 0 or value in (_SIGNAL + 9, _SIGNAL + 15):
+            phase, exit_ = Phase.CANCELLED, None if value < 0 else exit_
+    created = fact.get("ctime", "")
+    since = float(created) if created.isdigit() else moment(created, "%a %b %d %H:%M:%S %Y")
+    name = variables.get("CLASSAD_JOB", fact.get("Job_Name", ""))
+    return Sight(name, number, since, phase, exit_, fact.get("comment", ""))
+
+
+def _queue_json(text: str) -> list[Sight]:
+    found = as_json(text)
+    jobs = found.get("Jobs", {}) if isinstance(found, dict) else None
+    if not isinstance(jobs, dict) or "pbs_server" not in found:
+        raise UnreadableError("an object with pbs_server and Jobs was expected")
+    return [_of_json(number, fact) for number, fact in jobs.items()]
+
+
+def _of_json(number: str, fact: Any) -> Sight:
+    if not isinstance(fact, dict):
+        raise UnreadableError(f"job {number} is no object")
+    variables = fact.get("Variable_List", {})
+    variables = variables if isinstance(variables, dict) else {}
+    plain = {name: str(value) for name, value in fact.items()}
+    return _sight(number, plain, {name: str(value) for name, value in variables.items()})
+
+
+def _queue_xml(text: str) -> list[Sight]:
+    if not text.strip():
+        return []
+    from xml.etree.ElementTree import ParseError, fromstring
+
+    if "<!" in text:
+        raise UnreadableError("XML with a document type")
+    try:
+        root = fromstring(text)  # noqa: S314 - no document type
+    except ParseError as error:
+        raise UnreadableError(f"not XML, or cut short: {error}") from None
+    found = []
+    for job in root.iter("Job"):
+        fact = {part.tag: (part.text or "").strip() for part in job}
+        listed = (word.partition("=") for word in fact.get("Variable_List", "").split(","))
+        found.append(_sight(fact.get("Job_Id", ""), fact, {n: v for n, _, v in listed}))
+    return found
+
+
+def _count(text: str) -> int:
+    match = re.search(r"^ *total_jobs = ([0-9]+)\n", text, re.MULTILINE)
+    if match is None:
+        raise UnreadableError("the server's status lacks total_jobs")
+    return int(match[1])
+
+
+def _new_id(text: str) -> str | None:
+    match = re.fullmatch(r"([0-9]+\.[A-Za-z0-9._-]+|[0-9]+)\n", text)
+    return match[1] if match else None
+
+
+PBSPRO: Final = Reader(_new_id, _queue_json, _queue_json, no_count)
+TORQUE: Final = Reader(_new_id, _queue_xml, _queue_xml, _count)

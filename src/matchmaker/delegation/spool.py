@@ -1,0 +1,230 @@
+"""Records of commits, starts, leases and ends: files in a directory shared with the nodes.
+
+An attempt has a directory, ``KEY/N``, with the payload, the script that starts it, and the records
+that :mod:`matchmaker.delegation.start` describes. Every record is written under another name, made
+durable, and put in its place at once; the record of the start by a link, which only one can make.
+The end of a lease is the file's time of change, so that the storage's clock alone counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+import attrs
+
+from matchmaker.delegation.contact import PREFIX, Marks, check_key, job_name, key_of
+from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.start import render
+
+_MARKER: Final = ".matchmaker-spool"
+_RECORD: Final = 4096
+_T = TypeVar("_T")
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    return Path(path).absolute()
+
+
+@attrs.frozen(slots=True)
+class SharedSpool:
+    """A spool in a directory that the nodes see by the same path.
+
+    Attributes:
+        root: the directory; it is made, and marked as a spool, on first use.
+        grace: seconds that a payload has between TERM and KILL when its lease is over.
+    """
+
+    root: Path = attrs.field(converter=_absolute)
+    grace: int = 10
+
+    def prepare(self, key: str, attempt: int, payload: Path) -> Path | Silence:
+        """Makes the directory of an attempt; returns the script to submit, which fences it."""
+
+        def make() -> Path:
+            _mark(self.root)
+            room = self._room(key, attempt)
+            room.mkdir(parents=True, exist_ok=True, mode=0o700)
+            content = payload.read_bytes()
+            _write(room / "payload", content, mode=0o700)
+            _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
+            for folder in (room, room.parent, self.root):
+                _sync(folder)
+            return room / "start.sh"
+
+        return _quiet(make)
+
+    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
+        """Lets the payload start, with a lease of ``seconds`` from now; again: no change."""
+
+        def do() -> None:
+            room = self._there(key, attempt)
+            if (room / "commit").exists():
+                return
+            _lease(room, seconds)
+            _link(room / "commit", f"commit {job_name(key, attempt)}\n")
+
+        return _quiet(do)
+
+    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
+        """Makes the lease end ``seconds`` from now; at 0 or less at once."""
+        return _quiet(lambda: _lease(self._there(key, attempt), seconds))
+
+    def forbid(self, key: str, attempt: int) -> Silence | None:
+        """Takes the record of the start if it is free, so that no payload can start."""
+        return _quiet(
+            lambda: _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
+        )
+
+    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks] | Silence:
+        """The records of attempts (key, attempt), each in the answer; all of them or Silence."""
+
+        def read() -> dict[tuple[str, int], Marks]:
+            self._check()
+            return {name: _marks(self._room(*name)) for name in names}
+
+        return _quiet(read)
+
+    def attempts(self) -> Collection[tuple[str, int]] | Silence:
+        """Every attempt (key, attempt) that there is a directory for."""
+        return _quiet(lambda: list(self._attempts()))
+
+    def forget(self, key: str) -> Silence | None:
+        """Removes what is on record of a key; its owner has taken the result."""
+
+        def remove() -> None:
+            self._check()
+            gone = self.root / f".gone.{secrets.token_hex(8)}"
+            with contextlib.suppress(FileNotFoundError):
+                (self.root / check_key(key)).rename(gone)
+            _sync(self.root)
+            shutil.rmtree(gone, ignore_errors=True)
+
+        return _quiet(remove)
+
+    def _room(self, key: str, attempt: int) -> Path:
+        return self.root / check_key(key) / str(int(attempt))
+
+    def _there(self, key: str, attempt: int) -> Path:
+        """The directory of an attempt that was prepared.
+
+        Where it is not there, the shared directory is not mounted, or is another one.
+        """
+        room = self._room(key, attempt)
+        if not room.is_dir():
+            raise FileNotFoundError(0, "no such attempt: is the shared directory mounted?", room)
+        return room
+
+    def _check(self) -> None:
+        if not (self.root / _MARKER).is_file():
+            raise FileNotFoundError(0, "no spool: is the shared directory mounted?", self.root)
+
+    def _attempts(self) -> Iterator[tuple[str, int]]:
+        self._check()
+        for key in self.root.iterdir():
+            if not key.name.startswith("."):
+                names = (key_of(f"{PREFIX}{key.name}-{room.name}") for room in key.iterdir())
+                yield from (name for name in names if name is not None and name[0] == key.name)
+
+
+def _quiet(work: Callable[[], _T]) -> _T | Silence:
+    """What some work on files returns; Silence for an error of the system."""
+    try:
+        return work()
+    except OSError as error:
+        return Silence(f"{error.filename or 'the spool'}: {error.strerror or error}")
+
+
+def _mark(root: Path) -> None:
+    """Makes a spool of a directory that is empty or not there."""
+    if (root / _MARKER).is_file():
+        return
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if any(root.iterdir()):
+        raise FileExistsError(0, "it is not empty and no spool: name another directory", root)
+    _write(root / _MARKER, b"matchmaker 1\n")
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def _marks(room: Path) -> Marks:
+    try:
+        with os.scandir(room) as entries:
+            there = {entry.name for entry in entries}
+    except FileNotFoundError:
+        return Marks()
+    by = _first_word(room / "start") if "start" in there else ""
+    end = _first_word(room / "end") if "end" in there else ""
+    return Marks(
+        committed="commit" in there,
+        started=bool(by) and by != "forbidden",
+        forbidden=by == "forbidden",
+        exit=int(end) if re.fullmatch(r"[0-9]{1,3}", end) else None,
+    )
+
+
+def _first_word(path: Path) -> str:
+    """The first word of a record; of a damaged one ``?``, since it is there."""
+    with path.open("rb") as file:
+        text = file.read(_RECORD).decode("utf-8", "replace")
+    return text.split(" ", 1)[0] if text.endswith("\n") else "?"
+
+
+def _lease(room: Path, seconds: float) -> None:
+    """A lease of ``seconds`` from now by the clock of the storage, which gives a new file its time.
+
+    The text is for how long at most a job goes on while the storage is silent.
+    """
+    with _beside(room / "lease", f"{max(0, round(seconds))}\n".encode()) as made:
+        now = made.stat().st_mtime
+        until = now + seconds if seconds > 0 else now - 1
+        os.utime(made, (until, until))
+        made.replace(room / "lease")
+    _sync(room)
+
+
+def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    with _beside(path, content, mode) as made:
+        made.replace(path)
+    _sync(path.parent)
+
+
+def _link(path: Path, text: str) -> None:
+    """Makes a record that only one can make; no error if another has."""
+    with _beside(path, text.encode()) as made, contextlib.suppress(FileExistsError):
+        os.link(made, path)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(0, "a record is no file", path)
+    _sync(path.parent)
+
+
+@contextlib.contextmanager
+def _beside(path: Path, content: bytes, mode: int = 0o600) -> Iterator[Path]:
+    """A durable file of another name in the same directory; at the end it is removed."""
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield made
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            made.unlink()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,122 @@
+#!/bin/sh
+# Starts one job at most once, while its lease lasts; POSIX sh. Records are in the directory $room:
+#   commit   the job may start       start  exclusive: "started" or "forbidden", and by whom
+#   lease    its time of change is the end of the lease    end  the exit status; by a rename
+# Exit statuses besides the payload's: 75 it may not start, 78 the records cannot be used.
+set -u
+room=@ROOM@
+payload=''
+got=''
+
+say() { printf 'matchmaker: %s\n' "$1" >&2; }
+
+[ -d "$room" ] || { say "$room is not there on $(uname -n): is the spool shared with the nodes?"; exit 78; }
+me="$(uname -n).$$.$(date +%s)"
+
+# Makes the exclusive record of the start; fails if another has it. A link is atomic on NFS too, but
+# its reply may be lost, so that what counts is whose record is there.
+take() {
+	printf '%s %s\n' "$1" "$me" >"$room/.start.$me" && sync "$room/.start.$me" 2>/dev/null
+	ln "$room/.start.$me" "$room/start" 2>/dev/null
+	cmp -s "$room/.start.$me" "$room/start"
+	won=$?
+	rm -f "$room/.start.$me"
+	[ -e "$room/start" ] || { say "no record can be made in $room"; exit 78; }
+	return "$won"
+}
+
+# Whether the lease lasts, by the clock of the storage: 0 yes, 1 no, 2 the storage does not answer.
+lasts() {
+	touch "$room/beat" 2>/dev/null || return 2
+	read -r granted 2>/dev/null <"$room/lease" || return 2
+	[ -n "$(find "$room/lease" -newer "$room/beat" 2>/dev/null)" ]
+}
+
+# Without leave it never starts: the record says so to whoever would commit it now.
+granted=0
+[ -e "$room/commit" ] || { take forbidden; say "$room: not committed, it does not start"; exit 75; }
+lasts || { take forbidden; say "$room: its lease is over, it does not start"; exit 75; }
+take started || { say "$room: another start has the record"; exit 75; }
+
+# The processes of the job but for this shell and $1: what descends from it and, where it leads its
+# process group, as the batch system has started it, the group.
+family() {
+	{ ps -A -o pid= -o ppid= -o pgid= 2>/dev/null || ps -o pid,ppid,pgid; } | awk -v main="$$" -v self="$1" '
+		function under(p, root, n) {
+			for (n = 0; p > 1 && n < 999; n++) { if (p == root) return 1; p = up[p] }
+			return 0
+		}
+		$1 > 0 { up[$1] = $2; group[$1] = $3 }
+		END {
+			for (p in up) {
+				if (p == main || under(p, self)) continue
+				if (under(p, main) || (group[main] == main && group[p] == main)) print p
+			}
+		}'
+}
+
+# Ends the job once its lease is over, or once the storage has been silent for as long.
+watch() {
+	# Signals to the whole job must not end the watch: the payload may go on after them.
+	trap '' HUP INT QUIT TERM USR1 USR2
+	nap=''
+	trap '[ -z "$nap" ] || kill -s KILL "$nap" 2>/dev/null; exit' ALRM
+	self=$(exec sh -c 'echo "$PPID"')
+	every=$((granted / 4))
+	[ "$every" -le 30 ] || every=30
+	[ "$every" -ge 1 ] || every=1
+	silent=0
+	while :; do
+		sleep "$every" & nap=$!
+		wait "$nap"
+		lasts
+		case $? in
+		0) silent=0 ;;
+		1) break ;;
+		*) silent=$((silent + every)); [ "$silent" -lt "$granted" ] || break ;;
+		esac
+	done
+	trap '' ALRM
+	for signal in TERM KILL; do
+		processes=$(family "$self")
+		# shellcheck disable=SC2086 # a list of numbers
+		kill -s "$signal" ${processes:-"$1"} 2>/dev/null
+		[ "$signal" = KILL ] || sleep @GRACE@
+	done
+}
+
+# A shell without job control starts its payload deaf to INT and QUIT.
+pass() {
+	got=$1
+	[ -z "$payload" ] || kill -s "$1" "$payload" 2>/dev/null
+}
+for signal in HUP TERM USR1 USR2; do
+	# shellcheck disable=SC2064 # the name is meant as it is now
+	trap "pass $signal" "$signal"
+done
+trap 'pass TERM' INT QUIT
+
+exec 3<&0
+"$room/payload" <&3 3<&- & payload=$!
+exec 3<&-
+[ -z "$got" ] || pass "$got"
+watch "$payload" </dev/null >/dev/null 2>&1 & watcher=$!
+
+# A signal ends the wait, not the payload.
+while :; do
+	wait "$payload"
+	status=$?
+	kill -0 "$payload" 2>/dev/null || break
+done
+# A watch that is ending the rest of the family does not listen.
+kill -s ALRM "$watcher" 2>/dev/null
+wait "$watcher" 2>/dev/null
+
+left=5
+until { printf '%s %s\n' "$status" "$me" >"$room/.end.$me" &&
+	{ sync "$room/.end.$me" 2>/dev/null; mv -f "$room/.end.$me" "$room/end"; }; } 2>/dev/null; do
+	left=$((left - 1))
+	[ "$left" -gt 0 ] || { say "the record of the end cannot be written in $room"; break; }
+	sleep 1
+done
+exit "$status"

@@ -1,0 +1,256 @@
+"""What commands are run, and what their failures mean: silence, and never an absence."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import attrs
+import pytest
+
+from matchmaker.batch import known_lrms
+from matchmaker.delegation.commands import Commands, entries
+from matchmaker.delegation.control import load_control
+from matchmaker.delegation.observation import Listing, Phase, Silence
+from tests.delegation.test_readers import QUEUES
+
+SYSTEMS = ("slurm", "sge", "htcondor", "pbspro", "torque", "lsf")
+SCRIPT = Path("/spool/k/1/start.sh")
+
+
+@attrs.frozen
+class Site:
+    """Commands that write down their words and answer what is laid down for them."""
+
+    folder: Path
+
+    def answer(self, name: str, output: str = "", complaint: str = "", status: int = 0) -> None:
+        path = self.folder / name
+        path.write_text(
+            f'#!/bin/sh\nprintf \'%s\\n\' "${{0##*/}}" "$@" =end= >>{self.folder}/asked\n'
+            f"printf '%s' {shlex.quote(output)}\nprintf '%s' {shlex.quote(complaint)} >&2\n"
+            f"exit {status}\n"
+        )
+        path.chmod(0o755)
+
+    def asked(self) -> list[list[str]]:
+        text = (self.folder / "asked").read_text()
+        return [words.split("\n") for words in text.removesuffix("\n=end=\n").split("\n=end=\n")]
+
+    def commands(self, lrms: str, *, fenced: bool = True, seconds: float = 10.0) -> Commands:
+        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        environment = {"PATH": path, "SBATCH_ARRAY_INX": "1-9", "SQUEUE_PARTITION": "other"}
+        return Commands(load_control(lrms), fenced, seconds, environment)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_every_system_that_takes_flags_takes_jobs() -> None:
+    assert [name for name in known_lrms() if name != "blah"] == sorted(SYSTEMS)
+    for lrms in SYSTEMS:
+        assert load_control(lrms).lrms == lrms
+    with pytest.raises(ValueError, match="known are htcondor, lsf"):
+        load_control("blah")
+    with pytest.raises(ValueError, match="cannot be handed over"):
+        load_control("../batch/slurm")
+
+
+@pytest.mark.parametrize(
+    ("lrms", "submit", "reply", "number"),
+    [
+        ("slurm", "sbatch", "17\n", "17"), ("sge", "qsub", "17\n", "17"),
+        ("htcondor", "condor_submit", "17.0 - 17.0\n", "17"), ("pbspro", "qsub", "17.h\n", "17.h"),
+        ("torque", "qsub", "17.h\n", "17.h"),
+        ("lsf", "bsub", "Job <17> is submitted to queue <normal>.\n", "17"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_job_is_parked(
+    site: Site, lrms: str, submit: str, reply: str, number: str, *, fenced: bool
+) -> None:
+    site.answer(submit, reply)
+    script = site.folder / "start.sh"
+    found = site.commands(lrms, fenced=fenced).park(
+        "mm-k7-1", script, ["--x", "a b"], metadata={"key": "k7", "ad": "[ A = 1 ]"}, seconds=900
+    )
+    assert found == number
+    (words,) = site.asked()
+    text = "\n".join(words)
+    assert words[1:3] == ["--x", "a b"]
+    if lrms == "htcondor":
+        text += (site.folder / "start.sh.sub").read_text()
+    assert "mm-k7-1" in text
+    assert str(script) in text
+    assert "base64:WyBBID0gMSBd" in text
+    held = {"slurm": "--hold", "lsf": "-H", "htcondor": "hold = true"}.get(lrms, "-h")
+    assert (held in text.split("\n")) is not (lrms == "slurm" and fenced)
+    assert ("--begin=now+900" in words) is (lrms == "slurm" and fenced)
+
+
+@pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize("reply", ["", "17", "sbatch: error: 17\n", "17\n18\n"])
+def test_any_other_reply_is_silence(site: Site, reply: str, status: int) -> None:
+    site.answer("sbatch", reply, "sbatch: error: Socket timed out", status)
+    found = site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=1)
+    assert isinstance(found, Silence)
+    assert "Socket timed out" in found.reason
+
+
+def test_a_command_that_hangs_is_silence(site: Site) -> None:
+    (site.folder / "squeue").write_text("#!/bin/sh\nsleep 60\n")
+    (site.folder / "squeue").chmod(0o755)
+    found = site.commands("slurm", seconds=0.2).look()
+    assert found == Silence("squeue: it did not end within 0.2 seconds")
+
+
+def test_a_command_that_is_not_there_is_silence(tmp_path: Path) -> None:
+    commands = Commands(load_control("lsf"), environment={"PATH": str(tmp_path)})
+    assert commands.look() == Silence("bjobs: no such command here")
+
+
+@pytest.mark.parametrize("script", ["/a b/start.sh", "/a$(id)/s", "relative", "/a\nqueue 9", "/é"])
+def test_a_path_that_a_command_may_take_otherwise_is_refused(site: Site, script: str) -> None:
+    site.answer("condor_submit", "17.0 - 17.0\n")
+    found = site.commands("htcondor").park("mm-k-1", Path(script), [], metadata={}, seconds=1)
+    assert isinstance(found, Silence)
+    assert not (site.folder / "asked").exists()
+
+
+def test_options_of_the_environment_are_left_out(site: Site) -> None:
+    (site.folder / "squeue").write_text("#!/bin/sh\nenv >&2\nexit 1\n")
+    (site.folder / "squeue").chmod(0o755)
+    found = site.commands("slurm").look()
+    assert isinstance(found, Silence)
+    assert "SQUEUE_" not in found.reason
+    assert "SBATCH_" not in found.reason
+
+
+LOOKS = [
+    ("slurm", "squeue", "slurm"), ("sge", "qstat", "gridengine"),
+    ("htcondor", "condor_q", "htcondor"), ("pbspro", "qstat", "pbs"),
+    ("torque", "qstat", "torque"), ("lsf", "bjobs", "lsf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lrms", "command", "reader"), LOOKS)
+def test_a_look_shows_our_jobs_alone(site: Site, lrms: str, command: str, reader: str) -> None:
+    text, sights = QUEUES[reader]
+    site.answer(command, text)
+    ours = tuple(sight for sight in sights if sight.name.startswith("mm-"))
+    assert site.commands(lrms).look() == Listing(ours)
+
+
+@pytest.mark.parametrize(("lrms", "command", "reader"), LOOKS)
+def test_a_look_that_fails_or_is_cut_is_silence(
+    site: Site, lrms: str, command: str, reader: str
+) -> None:
+    text, _ = QUEUES[reader]
+    site.answer(command, text, "cannot contact the master", 1)
+    assert isinstance(site.commands(lrms).look(), Silence)
+    for part in ("", text[: len(text) // 2]):
+        site.answer(command, part)
+        assert isinstance(site.commands(lrms).look(), Silence)
+
+
+def test_an_empty_queue_is_believed_where_the_count_is_0(site: Site) -> None:
+    condor = (
+        '#!/bin/sh\ncase "$1" in -totals) echo "Total for query: %d jobs; 0 completed";; esac\n'
+    )
+    for number, expected in ((0, Listing), (2, Silence)):
+        (site.folder / "condor_q").write_text(condor % number)
+        (site.folder / "condor_q").chmod(0o755)
+        assert isinstance(site.commands("htcondor").look(), expected)
+
+
+@pytest.mark.parametrize(
+    ("complaint", "status", "expected"),
+    [("No job found\n", 255, Listing), ("Job <mm-*> is not found\n", 255, Listing),
+     ("LSF is down. Please wait ...\n", 255, Silence),
+     ("No job found\nFailed in an LSF library call\n", 255, Silence)],
+)  # fmt: skip
+def test_only_the_words_for_no_jobs_mean_that_there_are_none(
+    site: Site, complaint: str, status: int, expected: type
+) -> None:
+    site.answer("bjobs", "", complaint, status)
+    assert isinstance(site.commands("lsf").look(), expected)
+
+
+def test_no_accounting_has_no_jobs_and_an_error_has_no_answer(site: Site) -> None:
+    site.answer("sacct", "", "Slurm accounting storage is disabled\n", 1)
+    assert site.commands("slurm").recall(["mm-a-1"], 0) == Listing(())
+    site.answer("sacct", "", "sacct: error: slurm_persist_conn_open_without_init\n", 1)
+    assert isinstance(site.commands("slurm").recall(["mm-a-1"], 0), Silence)
+    site.answer("sacct", "7|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n8|FAILED|x|1:0|mm-b-1\n")
+    answer = site.commands("slurm").recall(["mm-a-1"], 1795366166.0)
+    assert isinstance(answer, Listing)
+    assert [(s.name, s.phase, s.exit) for s in answer.sights] == [("mm-a-1", Phase.ENDED, 0)]
+    assert "2026-11-22T16:49:26" in site.asked()[-1]
+    assert site.commands("lsf").recall(["mm-a-1"], 0) == Listing(())
+
+
+@pytest.mark.parametrize(
+    ("action", "complaint", "good"),
+    [
+        ("release", "Job has already finished for job 1\n", True),
+        ("release", "Job has already finished for job 2\n", False),
+        ("release", "Job has already finished for job 21\n", True),
+        ("release", "scontrol: error: No jobs with name\n", False),
+        ("release", "", False),
+        ("cancel", "scancel: error: Kill job error on job id 2: Invalid job id specified\n", True),
+        ("cancel", "scancel: error: Unable to contact slurm controller\n", False),
+    ],
+)  # fmt: skip
+def test_a_complaint_counts_unless_it_is_known_to_do_no_harm(
+    site: Site, action: str, complaint: str, *, good: bool
+) -> None:
+    site.answer("scontrol" if action == "release" else "scancel", "", complaint, 1)
+    commands = site.commands("slurm")
+    act = commands.release if action == "release" else commands.cancel
+    assert (act("2", "mm-a-1") is None) is good
+
+
+@pytest.mark.parametrize("lrms", ["pbspro", "torque"])
+def test_an_id_that_another_job_has_by_now_is_left_alone(site: Site, lrms: str) -> None:
+    site.answer("qstat", QUEUES["pbs" if lrms == "pbspro" else "torque"][0])
+    site.answer("qdel")
+    commands = site.commands(lrms)
+    assert isinstance(commands.cancel("7.head", "mm-other-1"), Silence)
+    assert [words[0] for words in site.asked()] == ["qstat"]
+    assert commands.cancel("7.head", "mm-a-1") is None
+    assert site.asked()[-1] == ["qdel", "7.head"]
+
+
+@pytest.mark.parametrize("number", ["", "1 2", "-1", "1;id", "all\n", "*", "x" * 200])
+def test_a_hostile_id_is_asked_of_nobody(site: Site, number: str) -> None:
+    site.answer("scancel")
+    assert isinstance(site.commands("slurm").cancel(number, "mm-a-1"), Silence)
+    assert not (site.folder / "asked").exists()
+
+
+@pytest.mark.parametrize("lrms", SYSTEMS)
+def test_metadata_is_quoted_and_has_an_end(lrms: str) -> None:
+    control = load_control(lrms)
+    evil = '"; $(id)\nqueue 9,\\ é\0'
+    many = {"key": "k", "ad": evil, "policy": "classad1:AA-_"}
+    carried, _ = entries(many, [], control, {"name": "mm-k-1"})
+    text = "\n".join(carried)
+    assert not set(text) & set("$()\\;\0")
+    for value in ("k", "classad1:AA-_"):
+        assert value in text
+    long = many | {"ad": "x y" * 10_000}
+    carried, _ = entries(long, [], control, {"name": "mm-k-1"})
+    text = "\n".join(carried)
+    assert "classad1:AA-_" in text
+    assert len(text) < control.metadata.room + 50
+    assert "eCB5" not in text
+
+
+def test_what_the_words_already_carry_stays() -> None:
+    words = ["-l", "mem=5M", "-ac", "classad_policy=classad1:AA", "-x"]
+    assert entries({"key": "k"}, words, load_control("sge"), {}) == (
+        ["-ac", "classad_policy=classad1:AA,classad_key=k"], ["-l", "mem=5M", "-x"],
+    )  # fmt: skip

@@ -1,0 +1,256 @@
+"""Answers of batch systems: read right, and never read where they are cut short."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.readers import READERS
+from matchmaker.delegation.readers.reading import UnreadableError
+
+SQUEUE = """\
+-----------------------------
+states      = all
+users       = 1000
+-----------------------------
+
+
+last_update_time=1795366170 records=6
+17|CANCELLED|2026-11-22T16:49:26|0|4294901759|BeginTime|mm-a-1|
+18|PENDING|2026-11-22T16:49:26|0|4294901758|BeginTime|b
+c||
+19|PENDING|2026-11-22T16:49:27|0|0|None|mm-c-1|
+20|RUNNING|2026-11-22T16:49:28|0|4294901757|None|mm-d-1|
+21|FAILED|2026-11-22T16:49:29|768|4294901756|NonZeroExitCode|mm-e-12|
+22|TIMEOUT|Unknown|15|4294901755|TimeLimit|mm-f-1|
+"""
+SQUEUE_SIGHTS = [
+    Sight("mm-a-1", "17", 1795366166.0, Phase.CANCELLED, None, "CANCELLED BeginTime"),
+    Sight("mm-c-1", "19", 1795366167.0, Phase.PARKED),
+    Sight("mm-d-1", "20", 1795366168.0, Phase.RUNNING, None, "RUNNING"),
+    Sight("mm-e-12", "21", 1795366169.0, Phase.ENDED, 3, "NonZeroExitCode"),
+    Sight("mm-f-1", "22", None, Phase.CANCELLED, 143, "TIMEOUT TimeLimit"),
+]
+
+QSTAT = """\
+<?xml version='1.0'?>
+<job_info  xmlns:xsd="http://example.org/qstat.xsd">
+  <queue_info>
+    <job_list state="running">
+      <JB_job_number>1</JB_job_number>
+      <JB_name>mm-a-1</JB_name>
+      <state>r</state>
+      <JAT_start_time>2026-11-22T16:50:25</JAT_start_time>
+    </job_list>
+  </queue_info>
+  <job_info>
+    <job_list state="pending">
+      <JB_job_number>2</JB_job_number>
+      <JB_name>mm-b-1</JB_name>
+      <state>hqw</state>
+      <JB_submission_time>2026-11-22T16:50:24</JB_submission_time>
+    </job_list>
+    <job_list state="pending">
+      <JB_job_number>3</JB_job_number>
+      <JB_name>mm-c-1</JB_name>
+      <state>Eqw</state>
+      <JB_submission_time>2026-11-22T16:50:24</JB_submission_time>
+    </job_list>
+  </job_info>
+</job_info>
+"""
+QSTAT_SIGHTS = [
+    Sight("mm-a-1", "1", None, Phase.RUNNING),
+    Sight("mm-b-1", "2", 1795366224.0, Phase.PARKED),
+    Sight("mm-c-1", "3", 1795366224.0, Phase.WAITING, None, "in error, state Eqw"),
+]
+
+CONDOR_Q = """\
+[
+{
+  "ClusterId": 1,
+  "HoldReason": "submitted on hold at user's request",
+  "JobBatchName": "mm-a-1",
+  "JobStatus": 5,
+  "QDate": 1795366233
+}
+,
+{
+  "ClusterId": 2,
+  "ExitBySignal": true,
+  "ExitSignal": 9,
+  "JobBatchName": "mm-b-1",
+  "JobStatus": 4,
+  "QDate": 1795366233
+}
+]
+"""
+CONDOR_SIGHTS = [
+    Sight("mm-a-1", "1", 1795366233, Phase.PARKED, None, "submitted on hold at user's request"),
+    Sight("mm-b-1", "2", 1795366233, Phase.ENDED, 137),
+]
+
+PBS = json.dumps(
+    {
+        "timestamp": 1795366233,
+        "pbs_server": "head",
+        "Jobs": {
+            "7.head": {
+                "Job_Name": "mm-a-1", "job_state": "H", "Hold_Types": "u",
+                "ctime": "Sun Nov 22 16:50:24 2026", "Variable_List": {"CLASSAD_JOB": "mm-a-1"},
+            },
+            "8.head": {
+                "Job_Name": "mm-long-name-wh", "job_state": "F", "Exit_status": 271,
+                "ctime": "Sun Nov 22 16:50:24 2026",
+                "Variable_List": {"CLASSAD_JOB": "mm-long-name-which-is-cut-1"},
+            },
+            "9.head": {"Job_Name": "other", "job_state": "R"},
+        },
+    }
+)  # fmt: skip
+PBS_SIGHTS = [
+    Sight("mm-a-1", "7.head", 1795366224.0, Phase.PARKED),
+    Sight("mm-long-name-which-is-cut-1", "8.head", 1795366224.0, Phase.CANCELLED, 143),
+    Sight("other", "9.head", None, Phase.RUNNING),
+]
+
+TORQUE = (
+    "<Data><Job><Job_Id>7.head</Job_Id><Job_Name>mm-a-1</Job_Name><job_state>C</job_state>"
+    "<exit_status>3</exit_status><ctime>1795366224</ctime>"
+    "<Variable_List>PBS_O_LANG=C,CLASSAD_JOB=mm-a-1</Variable_List></Job></Data>\n"
+)
+TORQUE_SIGHTS = [Sight("mm-a-1", "7.head", 1795366224.0, Phase.ENDED, 3)]
+
+BJOBS = json.dumps(
+    {
+        "COMMAND": "bjobs",
+        "JOBS": 3,
+        "RECORDS": [
+            {"JOBID": "7", "STAT": "PSUSP", "EXIT_CODE": "", "JOB_NAME": "mm-a-1",
+             "PEND_REASON": "Job was suspended by the user while pending;"},
+            {"JOBID": "8", "STAT": "EXIT", "EXIT_CODE": "3", "JOB_NAME": "mm-b-1"},
+            {"JOBID": "9", "STAT": "DONE", "EXIT_CODE": "", "JOB_NAME": "mm-c-1"},
+        ],
+    }
+)  # fmt: skip
+BJOBS_SIGHTS = [
+    Sight("mm-a-1", "7", None, Phase.PARKED, None, "Job was suspended by the user while pending;"),
+    Sight("mm-b-1", "8", None, Phase.ENDED, 3),
+    Sight("mm-c-1", "9", None, Phase.ENDED, 0),
+]
+
+QUEUES = {
+    "slurm": (SQUEUE, SQUEUE_SIGHTS),
+    "gridengine": (QSTAT, QSTAT_SIGHTS),
+    "htcondor": (CONDOR_Q, CONDOR_SIGHTS),
+    "pbs": (PBS, PBS_SIGHTS),
+    "torque": (TORQUE, TORQUE_SIGHTS),
+    "lsf": (BJOBS, BJOBS_SIGHTS),
+}
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_queue_is_read(name: str) -> None:
+    text, sights = QUEUES[name]
+    assert [s for s in READERS[name].queue(text) if s.name != "b\nc|"] == sights
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_queue_that_is_cut_anywhere_is_not_read(name: str) -> None:
+    """Nothing is absent from a part; where nothing is left at all, the number of jobs is asked."""
+    text, _ = QUEUES[name]
+    whole = len(text.rstrip())
+    for end in range(whole):
+        part = text[:end]
+        if not part.strip() and name in ("htcondor", "torque"):
+            assert READERS[name].queue(part) == []
+            continue
+        with pytest.raises(UnreadableError):
+            READERS[name].queue(part)
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_line_lost_within_a_queue_is_noticed_or_changes_no_job(name: str) -> None:
+    text, sights = QUEUES[name]
+    lines = text.splitlines(keepends=True)
+    names = {sight.name for sight in sights}
+    for number in range(len(lines)):
+        part = "".join(lines[:number] + lines[number + 1 :])
+        if not part:
+            continue
+        try:
+            found = {sight.name for sight in READERS[name].queue(part)}
+        except UnreadableError:
+            continue
+        assert names <= found | {""}, part
+
+
+def test_an_empty_queue_is_no_cut_one() -> None:
+    assert READERS["slurm"].queue("\nlast_update_time=1 records=0\n") == []
+    assert READERS["pbs"].queue('{"pbs_server": "head"}') == []
+    assert READERS["lsf"].queue('{"JOBS": 0, "RECORDS": []}') == []
+
+
+@pytest.mark.parametrize("name", QUEUES)
+@pytest.mark.parametrize("text", ["[", "[" * 100_000, "\0", "<!DOCTYPE x><a/>", "[1]", '{"a": 1}'])
+def test_anything_else_is_not_read(name: str, text: str) -> None:
+    with pytest.raises(UnreadableError):
+        READERS[name].queue(text)
+
+
+def test_the_accounting_of_slurm_is_read() -> None:
+    text = (
+        "17|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n"
+        "18|CANCELLED by 1000|2026-11-22T16:49:26|0:15|mm-b-1\n"
+        "19|FAILED|Unknown|3:0|a|b\n"
+    )
+    assert READERS["slurm"].accounts(text) == [
+        Sight("mm-a-1", "17", 1795366166.0, Phase.ENDED, 0),
+        Sight("mm-b-1", "18", 1795366166.0, Phase.CANCELLED, 143, "CANCELLED by 1000"),
+        Sight("a|b", "19", None, Phase.ENDED, 3),
+    ]
+    with pytest.raises(UnreadableError):
+        READERS["slurm"].accounts(text[:-1])
+
+
+def test_the_accounting_of_grid_engine_is_read() -> None:
+    record = (
+        "==============================================================\n"
+        "qname        q                   \njobname      mm-a-1              \n"
+        "jobnumber    1                   \nqsub_time    Sun Nov 22 16:50:24 2026\n"
+        "failed       {}    \nexit_status  {}                   \ncpu          0.0\n"
+    )
+    text = record.format("0", "3") + record.format("100 : assumedly after job", "137 (Killed)")
+    assert READERS["gridengine"].accounts(text) == [
+        Sight("mm-a-1", "1", 1795366224.0, Phase.ENDED, 3),
+        Sight("mm-a-1", "1", 1795366224.0, Phase.CANCELLED, 137, "100 : assumedly after job"),
+    ]
+    with pytest.raises(UnreadableError):
+        READERS["gridengine"].accounts(text[:-10])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("slurm", "17\n", "17"), ("slurm", "17;main\n", "17"), ("slurm", "17", None),
+        ("slurm", "", None), ("gridengine", "17\n", "17"), ("gridengine", "17", None),
+        ("gridengine", "17.1-4:1\n", None), ("htcondor", "17.0 - 17.0\n", "17"),
+        ("htcondor", "17.0 - 17.3\n", None), ("htcondor", "17.0 - 1", None),
+        ("pbs", "17.head.example.org\n", "17.head.example.org"), ("pbs", "17.he", None),
+        ("torque", "17[].head\n", None),
+        ("lsf", "Job <17> is submitted to queue <normal>.\n", "17"), ("lsf", "Job <17", None),
+    ],
+)  # fmt: skip
+def test_an_id_is_read_whole_or_not(name: str, text: str, found: str | None) -> None:
+    assert READERS[name].new_id(text) == found
+
+
+def test_numbers_of_jobs_are_read() -> None:
+    totals = "\n\nTotal for query: 12 jobs; 0 completed, 0 removed\nTotal for all users: 30 jobs\n"
+    assert READERS["htcondor"].count(totals) == 12
+    assert READERS["torque"].count("Server: head\n    total_jobs = 3\n") == 3
+    for name in QUEUES:
+        with pytest.raises(UnreadableError):
+            READERS[name].count("")

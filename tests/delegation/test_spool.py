@@ -1,0 +1,152 @@
+"""Records in a shared directory: atomic, exclusive where they must be, and never a wrong answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.spool import SharedSpool
+
+
+@pytest.fixture
+def payload(tmp_path: Path) -> Path:
+    path = tmp_path / "job.bin"
+    path.write_bytes(b"\x7fELF\0\xff")
+    return path
+
+
+@pytest.fixture
+def spool(tmp_path: Path, payload: Path) -> SharedSpool:
+    made = SharedSpool(tmp_path / "spool")
+    assert isinstance(made.prepare("k", 1, payload), Path)
+    return made
+
+
+def test_a_payload_is_kept_as_it_is(spool: SharedSpool, payload: Path) -> None:
+    payload.write_text("changed later")
+    kept = spool.root / "k" / "1" / "payload"
+    assert kept.read_bytes() == b"\x7fELF\0\xff"
+    assert os.access(kept, os.X_OK)
+
+
+def test_records_are_private(spool: SharedSpool) -> None:
+    assert spool.commit("k", 1, 60) is None
+    for path in (spool.root, *spool.root.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0 or path.name == "k", path
+
+
+def test_a_commit_is_made_once(spool: SharedSpool) -> None:
+    lease = spool.root / "k" / "1" / "lease"
+    assert spool.commit("k", 1, 60) is None
+    first = lease.stat().st_mtime
+    assert spool.commit("k", 1, 6000) is None
+    assert lease.stat().st_mtime == first
+
+
+def test_a_lease_is_by_the_clock_of_the_storage(
+    spool: SharedSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of this machine does not count."""
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    lease = spool.root / "k" / "1" / "lease"
+    assert spool.renew("k", 1, 60) is None
+    now = (spool.root / "k" / "1" / "payload").stat().st_mtime
+    assert 0 <= lease.stat().st_mtime - now - 60 < 30
+    assert spool.renew("k", 1, 0) is None
+    assert lease.stat().st_mtime < now + 30
+
+
+def test_of_many_who_forbid_a_start_or_take_it_one_wins(spool: SharedSpool) -> None:
+    start = spool.root / "k" / "1" / "start"
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: spool.forbid("k", 1), range(16))) == [None] * 16
+    assert start.read_text() == "forbidden by its owner\n"
+    assert spool.marks([("k", 1)]) == {("k", 1): Marks(forbidden=True)}
+
+
+def test_a_start_that_was_taken_cannot_be_forbidden(spool: SharedSpool) -> None:
+    (spool.root / "k" / "1" / "start").write_text("started n1.7.1\n")
+    assert spool.forbid("k", 1) is None
+    assert spool.marks([("k", 1)]) == {("k", 1): Marks(started=True)}
+
+
+@pytest.mark.parametrize("damage", ["", "forbid", "\0" * 9, "started n1"])
+def test_a_damaged_record_of_a_start_is_a_start(spool: SharedSpool, damage: str) -> None:
+    (spool.root / "k" / "1" / "start").write_text(damage)
+    assert spool.marks([("k", 1)]) == {("k", 1): Marks(started=True)}
+
+
+@pytest.mark.parametrize("damage", ["", "3", "three x\n", "-1 x\n", "99999 x\n"])
+def test_a_damaged_record_of_an_end_says_nothing(spool: SharedSpool, damage: str) -> None:
+    (spool.root / "k" / "1" / "end").write_text(damage)
+    assert spool.marks([("k", 1)]) == {("k", 1): Marks()}
+
+
+def test_a_spool_that_is_not_mounted_is_silent(spool: SharedSpool, payload: Path) -> None:
+    """An empty directory in its place must not look like attempts that never started."""
+    assert spool.commit("k", 1, 60) is None
+    shutil.rmtree(spool.root)
+    for answer in (spool.marks([("k", 1)]), spool.attempts(), spool.forget("k")):
+        assert isinstance(answer, Silence)
+        assert "is the shared directory mounted?" in answer.reason
+    spool.root.mkdir()
+    assert isinstance(spool.marks([("k", 1)]), Silence)
+    for done in (spool.commit("k", 1, 1), spool.renew("k", 1, 1), spool.forbid("k", 1)):
+        assert isinstance(done, Silence)
+    # Another job may begin there, and the first has still no record that could be forbidden.
+    assert isinstance(spool.prepare("other", 1, payload), Path)
+    assert isinstance(spool.forbid("k", 1), Silence)
+
+
+def test_a_directory_of_others_is_no_spool(tmp_path: Path, payload: Path) -> None:
+    answer = SharedSpool(tmp_path).prepare("k", 1, payload)
+    assert isinstance(answer, Silence)
+    assert "name another directory" in answer.reason
+    assert sorted(path.name for path in tmp_path.iterdir()) == [payload.name]
+
+
+def test_a_payload_that_is_not_there_is_silence(spool: SharedSpool, tmp_path: Path) -> None:
+    answer = spool.prepare("k", 2, tmp_path / "missing.sh")
+    assert isinstance(answer, Silence)
+    assert "missing.sh: No such file" in answer.reason
+
+
+def test_attempts_are_found_again_and_forgotten(spool: SharedSpool, payload: Path) -> None:
+    spool.prepare("k", 2, payload)
+    spool.prepare("a-1.b", 1, payload)
+    found = spool.attempts()
+    assert not isinstance(found, Silence)
+    assert sorted(found) == [("a-1.b", 1), ("k", 1), ("k", 2)]
+    assert spool.forget("k") is None
+    assert spool.forget("k") is None
+    assert spool.attempts() == [("a-1.b", 1)]
+
+
+@pytest.mark.parametrize("key", ["..", "../k", "/etc", "", "a b", "k\n", "-k", "é"])
+def test_a_hostile_key_is_no_directory(spool: SharedSpool, payload: Path, key: str) -> None:
+    with pytest.raises(ValueError, match="a key has"):
+        spool.prepare(key, 1, payload)
+
+
+def test_a_full_disk_leaves_the_old_record(
+    spool: SharedSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = spool.root / "k" / "1" / "lease"
+    assert spool.renew("k", 1, 60) is None
+    before = lease.stat().st_mtime
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    answer = spool.renew("k", 1, 600)
+    assert isinstance(answer, Silence)
+    assert "No space left" in answer.reason
+    assert lease.stat().st_mtime == before
+    assert [path for path in lease.parent.iterdir() if path.name.startswith(".")] == []

@@ -1,0 +1,255 @@
+"""The script that fences a job's start, in every shell at hand: once, with leave, while leased."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.spool import SharedSpool
+from matchmaker.delegation.start import NO_SPOOL, REFUSED, render
+
+SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"], "bash": ["bash", "--posix"]}
+PATIENCE = 30.0
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    words = SHELLS[request.param]
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]} here (`make test` installs it where it may)")
+    return words
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> SharedSpool:
+    return SharedSpool(tmp_path / "spool", grace=1)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    made: list[subprocess.Popen[bytes]] = []
+    yield made
+    for process in made:
+        with process:
+            process.kill()
+
+
+@pytest.fixture
+def job(
+    spool: SharedSpool, tmp_path: Path, shell: list[str], started: list[subprocess.Popen[bytes]]
+) -> Callable[[], subprocess.Popen[bytes]]:
+    """Starts attempt 1 of key k, once more at each call, as a batch system does: in a session."""
+
+    def start() -> subprocess.Popen[bytes]:
+        script = spool.root / "k" / "1" / "start.sh"
+        process = subprocess.Popen(
+            [*shell, str(script)], cwd=tmp_path, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    return start
+
+
+def prepare(spool: SharedSpool, text: str, tmp_path: Path) -> None:
+    payload = tmp_path / "job.sh"
+    payload.write_text(text)
+    assert spool.prepare("k", 1, payload) == spool.root / "k" / "1" / "start.sh"
+
+
+def marks(spool: SharedSpool) -> Marks:
+    found = spool.marks([("k", 1)])
+    assert not isinstance(found, Silence)
+    return found["k", 1]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+Start = Callable[[], "subprocess.Popen[bytes]"]
+
+
+def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, '#!/bin/sh\necho "it runs in $PWD"\nexit 3\n', tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    process = job()
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert output.decode() == f"it runs in {tmp_path}\n"
+    assert process.returncode == 3
+    assert marks(spool) == Marks(committed=True, started=True, exit=3)
+
+
+def test_a_job_without_a_commit_does_not_start_and_never_will(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\ntouch ran\n", tmp_path)
+    assert job().wait(PATIENCE) == REFUSED
+    assert spool.commit("k", 1, 60) is None
+    assert job().wait(PATIENCE) == REFUSED
+    assert marks(spool) == Marks(committed=True, forbidden=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_forbidden_job_does_not_start(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
+    prepare(spool, "#!/bin/sh\ntouch ran\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    assert spool.forbid("k", 1) is None
+    assert job().wait(PATIENCE) == REFUSED
+    assert not (tmp_path / "ran").exists()
+
+
+def test_of_many_starts_one_runs(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
+    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    ends = [process.wait(PATIENCE) for process in [job() for _ in range(8)]]
+    assert sorted(ends) == [0] + [REFUSED] * 7
+    assert (tmp_path / "ran").read_text() == "once\n"
+
+
+def test_a_start_and_its_prohibition_exclude_each_other(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    process = job()
+    assert spool.forbid("k", 1) is None
+    process.wait(PATIENCE)
+    seen = marks(spool)
+    assert seen.started != seen.forbidden
+    assert (tmp_path / "ran").exists() is seen.started
+
+
+def test_a_job_whose_lease_is_over_does_not_start(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\ntouch ran\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    assert spool.renew("k", 1, 0) is None
+    assert job().wait(PATIENCE) == REFUSED
+    assert marks(spool).forbidden
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_a_job_ends_with_its_family_when_its_lease_is_over(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    deaf = "trap '' TERM; echo $$ >child; while :; do sleep 1; done"
+    prepare(spool, f'#!/bin/sh\nsh -c "{deaf}" &\necho up >ran\nwait\n', tmp_path)
+    assert spool.commit("k", 1, 2) is None
+    process = job()
+    until((tmp_path / "child").exists)
+    assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+    assert marks(spool) == Marks(committed=True, started=True, exit=143)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "child").read_text()), 0)
+
+
+@pytest.mark.slow
+def test_a_renewed_lease_keeps_a_job(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
+    prepare(spool, "#!/bin/sh\nwhile ! [ -e go ]; do sleep 0.1; done\n", tmp_path)
+    assert spool.commit("k", 1, 2) is None
+    process = job()
+    until(lambda: marks(spool).started)
+    assert spool.renew("k", 1, 60) is None
+    time.sleep(2.5)
+    (tmp_path / "go").touch()
+    assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.slow
+def test_a_job_ends_when_the_storage_is_silent_for_as_long_as_its_lease(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\ntouch ran\nexec sleep 60\n", tmp_path)
+    assert spool.commit("k", 1, 2) is None
+    process = job()
+    until((tmp_path / "ran").exists)
+    spool.root.rename(tmp_path / "gone")
+    process.wait(PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert process.stdout is not None
+    assert b"the record of the end cannot be written" in process.stdout.read()
+
+
+@pytest.mark.parametrize("name", ["TERM", "USR1", "HUP", "USR2"])
+def test_signals_are_passed_on(spool: SharedSpool, tmp_path: Path, job: Start, name: str) -> None:
+    trap = f'trap "echo {name} >got; exit 9" {name}'
+    text = f"#!/bin/sh\n{trap}\ntouch up\nwhile :; do sleep 0.1; done\n"
+    prepare(spool, text, tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    process = job()
+    until((tmp_path / "up").exists)
+    process.send_signal(signal.Signals[f"SIG{name}"])
+    assert process.wait(PATIENCE) == 9
+    assert (tmp_path / "got").read_text() == f"{name}\n"
+    assert marks(spool).exit == 9
+
+
+def test_a_payload_goes_on_after_a_signal_that_it_ignores(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\ntrap '' USR1\ntouch up\nsleep 1\nexit 4\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    process = job()
+    until((tmp_path / "up").exists)
+    for _ in range(3):
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.05)
+    assert process.wait(PATIENCE) == 4
+
+
+def test_nothing_is_left_behind(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
+    prepare(spool, '#!/bin/sh\nread line; echo "[$line]"\n', tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    process = job()
+    # The pipe ends only when the last process that holds it has ended.
+    assert process.communicate(timeout=PATIENCE)[0] == b"[]\n"
+    left = {path.name for path in (spool.root / "k" / "1").iterdir()}
+    assert left == {"payload", "start.sh", "commit", "start", "lease", "beat", "end"}
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+def test_a_node_without_the_spool_says_so(tmp_path: Path, shell: list[str]) -> None:
+    script = tmp_path / "start.sh"
+    script.write_text(render(tmp_path / "not here" / "it's"))
+    done = subprocess.run([*shell, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == NO_SPOOL
+    assert "is the spool shared with the nodes?" in done.stderr
+
+
+def test_a_payload_that_cannot_run_is_an_end(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/no/such/shell\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    assert job().wait(PATIENCE) in (126, 127)
+    assert marks(spool).exit in (126, 127)
+
+
+def test_the_script_is_clean_by_shellcheck(tmp_path: Path) -> None:
+    checker = shutil.which("shellcheck")
+    if checker is None:
+        pytest.skip("no shellcheck here (`make test` installs it where it may)")
+    script = tmp_path / "start.sh"
+    script.write_text(render(Path("/shared/it's/k 7/1")))
+    done = subprocess.run([checker, "-s", "sh", str(script)], capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.stdout == ""
