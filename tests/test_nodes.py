@@ -51,6 +51,20 @@ def test_a_rank_of_queues_says_nothing_of_hosts() -> None:
     assert chosen(job) == ["wn1", "wn2", "wn4"]
 
 
+def test_a_node_that_takes_no_jobs_now_is_refused() -> None:
+    states = '[ Name = "up"; Available = true ] [ Name = "old" ] [ Available = false ]'
+    for requirements in (None, parse_expr("true")):
+        found = nodes.choose(ClassAd(), parse_ads(states), requirements)
+        assert sorted(candidate.name for candidate in found.ranked) == ["old", "up"]
+        [refusal] = found.refused
+        assert (refusal.by, str(refusal.clause.expression)) == ("job", nodes.AVAILABLE)  # type: ignore[union-attr]
+
+
+def test_a_job_that_is_no_ad_is_refused() -> None:
+    with pytest.raises(TypeError, match="an ad was expected, not str"):
+        nodes.choose("[]", [])  # type: ignore[arg-type]
+
+
 def test_best_first() -> None:
     assert chosen('[ Owner = "ana"; Rank = other.Cpus ]') == ["wn4", "wn2", "wn3", "wn1"]
 

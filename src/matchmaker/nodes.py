@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from typing import Final
 
-from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
+from matchmaker.classad.nodes import TRUE, Binary
 from matchmaker.matching.names import REQUIREMENTS
+from matchmaker.matching.pair import an_ad
 from matchmaker.matching.selection import Selection, select
+
+AVAILABLE: Final = "TARGET.Available isnt false"
+"""The node takes jobs, or does not say whether it does."""
 
 
 def choose(
@@ -23,18 +29,19 @@ def choose(
 ) -> Selection:
     """Chooses worker nodes: those that match the job both ways, best rank first.
 
-    ``requirements`` stands in the place of the job's own: the residual of a reduction. A rank that
-    is not a number counts as 0, as in HTCondor: a rank of queues says nothing of hosts. Nodes of
-    equal rank go by name, or by chance where ``tie`` is given.
+    ``requirements`` replaces the job's own: the residual of a reduction. A node whose ``Available``
+    is false takes no jobs now and is refused. A rank that is not a number counts as 0, as in
+    HTCondor: a rank of queues says nothing of hosts. Nodes of equal rank go by name, or by chance
+    where ``tie`` is given.
 
     >>> from matchmaker import parse_ad, parse_ads, parse_expr
     >>> nodes = parse_ads('[ Name = "wn1"; SI00 = 400 ] [ Name = "wn2"; SI00 = 620 ]')
     >>> [n.name for n in choose(parse_ad("[]"), nodes, parse_expr("other.SI00 > 500")).ranked]
     ['wn2']
     """
-    if requirements is not None:
-        job = job.copy()
-        job[REQUIREMENTS] = requirements
+    wanted = requirements if requirements is not None else an_ad(job).get(REQUIREMENTS, TRUE)
+    job = job.copy()
+    job[REQUIREMENTS] = Binary("&&", wanted, parse_expr(AVAILABLE))
     return select(job, named(worker_nodes), default_rank=0.0, tie=tie)
 
 

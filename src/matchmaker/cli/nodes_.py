@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from matchmaker import ClassAd, Expr, nodes, parse_expr, write_ads
-from matchmaker.classad.nodes import Binary
+from matchmaker import ClassAd, Expr, nodes, write_ads
 from matchmaker.cli import described, queues, reports, sources
 from matchmaker.cli.output import count, print_json
 
@@ -103,7 +102,7 @@ def _choose(
     as_json: bool,
 ) -> int:
     job = sources.one_ad(job_file)
-    requirements: Expr = job.get("Requirements", parse_expr("true"))
+    requirements: Expr | None = None
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if places.any:
@@ -116,8 +115,7 @@ def _choose(
         raise click.UsageError(
             "--queue and --at need descriptions of queues: --ldif, --ce or --ldap"
         )
-    available = parse_expr("TARGET.Available isnt false")
-    found = nodes.choose(job, inventory, Binary("&&", requirements, available))
+    found = nodes.choose(job, inventory, requirements)
     if as_json:
         print_json({**data, **reports.selection_data(found)})
     else:
