@@ -7,10 +7,11 @@ import math
 import pickle
 import threading
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from matchmaker import ERROR, UNDEFINED, Expr, parse_ad, parse_expr
+from matchmaker import ERROR, UNDEFINED, ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import (
     FALSE,
@@ -68,6 +69,20 @@ def test_literals_of_other_types_are_other_nodes() -> None:
     ]  # fmt: skip
     assert len({Literal(value) for value in values}) == len(values)
     assert Literal(math.nan) is Literal(float("nan"))
+
+
+def test_a_time_of_a_named_zone_is_the_time_of_its_offset() -> None:
+    named = datetime(2024, 3, 30, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    fixed = named.replace(tzinfo=timezone(timedelta(hours=1)))
+    for time in (named, fixed):
+        ad = ClassAd(Start=time, Later=parse_expr('Start + relTime("1+00:00:00")'))
+        held = ad.eval("Start")
+        assert isinstance(held, datetime)
+        assert (held, held.tzinfo) == (fixed, fixed.tzinfo)
+        # The clocks go forward in the night between.
+        assert ad.eval("Later") == fixed + timedelta(days=1)
+    earliest = datetime(1, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
+    assert literal(earliest) is literal(earliest.replace(tzinfo=timezone(earliest.utcoffset())))  # type: ignore[arg-type]
 
 
 def test_interning_in_many_threads() -> None:

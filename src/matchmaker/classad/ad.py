@@ -6,7 +6,7 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from sys import intern
 from typing import Any, Final, TypeAlias
 
@@ -317,8 +317,12 @@ def literal(value: object) -> Expr:
     """
     if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
         raise ValueError(f"{value} does not fit the 64 bits of a ClassAd integer")
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise ValueError(f"{value} has no time zone; a ClassAd time has one")
+    if isinstance(value, datetime):
+        offset = value.utcoffset()
+        if offset is None:
+            raise ValueError(f"{value} has no time zone; a ClassAd time has one")
+        # An ad keeps the offset, not the rules of a zone, by which sums would differ.
+        value = value.replace(tzinfo=timezone(offset), fold=0)
     if isinstance(value, (bool, int, float, str, datetime, timedelta, UndefinedType)):
         return Literal(value)
     if is_error(value):
