@@ -243,6 +243,14 @@ def test_a_route_is_the_answers_of_the_parts() -> None:
     assert [node.name for node in found.nodes.ranked] == ["n2"]  # type: ignore[union-attr]
 
 
+def test_a_route_leaves_out_nodes_that_take_no_jobs_now() -> None:
+    down = ClassAd(NODES[1], Available=False)
+    found = broker.route(ROUTED, ROUTES, broker.Hosts(nodes=[*NODES[:1], down]), queue="a")
+    assert found.nodes is not None
+    assert found.nodes.chosen is None
+    assert "Available = false" in found.nodes.refused[1].reason
+
+
 def test_a_route_takes_the_best_queue() -> None:
     selection = broker.choose(OPEN, ROUTES)
     for queues in (ROUTES, broker.pool(ROUTES)):
@@ -298,6 +306,8 @@ def test_queues_of_several_sources_are_merged() -> None:
     assert found.whole
     with pytest.raises(ValueError, match="empty: no entry of a GLUE information system"):
         broker.merged([("empty", glue.read(BytesIO(b"dn: o=grid\n")))])
+    with pytest.raises(ValueError, match="empty: no ad of a queue"):
+        broker.merged([("empty", [])])
 
 
 def test_the_talks_ce_refuses_another_organisation() -> None:

@@ -183,6 +183,8 @@ def test_convert_to_where_nothing_can_be_written(classad: Run, files: Path, targ
         (["flags", "job", "--ce", "pool", "--lrms", "slurm", "--mapping", "weird"], "directive"),
         (["broker", "job", "--ldif", "missing"], "missing: No such file"),
         (["broker", "job", "--ldif", "folder"], "folder: Is a directory"),
+        (["broker", "job", "--ldif", "empty"], "empty: no entry of a GLUE information system"),
+        (["broker", "job", "--ce", "empty"], "empty: no ad of a queue was found"),
         (["explain", "job", "two"], "no Name"),
         (["nodes", "job"], "--nodes"),
     ],

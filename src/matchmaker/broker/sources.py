@@ -62,7 +62,7 @@ def merged(
         open_without_rules: whether a catalog without rules of access admits everybody.
 
     Raises:
-        ValueError: a description has no entry of GLUE.
+        ValueError: a description has no entry of GLUE, or a source has no ad.
 
     >>> from matchmaker import parse_ad
     >>> one, two = parse_ad('[ CEid = "a"; Cpus = 2 ]'), parse_ad('[ CEid = "a"; Cpus = 4 ]')
@@ -82,6 +82,8 @@ def merged(
             records = joined(records, parts)
             issues.extend((source, issue) for issue in description.issues)
             found.extend((source, ad) for ad in description.computing_elements())
+        elif not ads:
+            raise ValueError(f"{source}: no ad of a queue was found")
         found.extend((source, ad) for ad in ads)
     kept: dict[str, Queue] = {}
     for (source, _), (name, ad) in zip(found, named(ad for _, ad in found), strict=True):
