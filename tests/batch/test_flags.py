@@ -136,6 +136,11 @@ def test_a_constant_is_not_among_what_was_dropped() -> None:
     assert [str(d.clause) for d in submission.dropped] == ["other.GlueHostNetworkAdapterOutboundIP"]
 
 
+def test_what_is_no_reduction_is_refused() -> None:
+    with pytest.raises(TypeError, match="a reduction was expected, not NoneType; reduce"):
+        batch.flags(None, "slurm")  # type: ignore[arg-type]
+
+
 def test_directives_carry_the_same_flags() -> None:
     submission = told(f"{RAM} >= 1000 && {CPUS} >= 4")
     assert submission.directives == ("#SBATCH --mem=1000M", "#SBATCH --mincpus=4")

@@ -38,6 +38,11 @@ def test_the_shortest_dump(tmp_path: Path) -> None:
     ]
 
 
+def test_a_size_that_is_no_number_is_refused() -> None:
+    with pytest.raises(TypeError, match="max_size is a number of bytes, such as 2 << 30, not '2G'"):
+        glue.read_ldif([], max_size="2G")  # type: ignore[arg-type]
+
+
 def test_rules_can_be_switched(tmp_path: Path) -> None:
     rules = glue.DEFAULT_RULES - {"clean.default-number", "clean.no-dynamic-information"}
     raw = glue.read_ldif(EXAMPLE, rules=rules)

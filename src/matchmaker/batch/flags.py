@@ -113,6 +113,7 @@ def flags(
         NoHostError: no host can satisfy the condition.
         NoFlagsError: there are no flags of the wanted kind.
         ValueError: the batch system is unknown, or a node that must be named has no plain name.
+        TypeError: ``reduction`` is none.
         OSError, MappingError: as :func:`load_mapping` raises them.
 
     >>> from matchmaker import parse_ad, reduce
@@ -124,6 +125,10 @@ def flags(
     >>> print(s.recheck)
     other.GlueHostX
     """
+    if not isinstance(reduction, Reduction):
+        raise TypeError(
+            f"a reduction was expected, not {type(reduction).__name__}; reduce() makes one"
+        )
     want = Fit(want) if policy is None else _WANTED[Strictness(policy)]
     table = mapping if isinstance(mapping, Table) else load_mapping(lrms, mapping)
     if table.lrms != lrms:

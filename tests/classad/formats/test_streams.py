@@ -89,6 +89,11 @@ def most_memory() -> int:
     return tracemalloc.get_traced_memory()[1]
 
 
+def test_a_text_in_place_of_a_path_is_named() -> None:
+    with pytest.raises(ValueError, match=r"a path has no null byte: 'a.*'; parse_ads\(\) reads"):
+        list(read_ads("a\0b"))
+
+
 @pytest.mark.usefixtures("_traced")
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("chosen", ["auto", "report"])

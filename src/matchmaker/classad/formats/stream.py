@@ -47,6 +47,8 @@ def pieces_of(file: IO[str] | IO[bytes]) -> Iterator[str]:
 
 def pieces_at(path: str | os.PathLike[str]) -> Iterator[str]:
     """The text of the file at a path, which is open while its pieces are asked for."""
+    if "\0" in os.fsdecode(path):
+        raise ValueError(f"a path has no null byte: {str(path)[:60]!r}; parse_ads() reads a text")
     with Path(path).open("rb") as file:
         yield from pieces_of(file)
 

@@ -29,7 +29,7 @@ class Room:
     """How much of a source may still be read: bytes, and objects, one to each 128 bytes.
 
     Args:
-        size: bytes that may be read.
+        size: bytes that may be read. Raises TypeError for anything but an integer.
 
     >>> Room(1000).take(8)
     Traceback (most recent call last):
@@ -40,6 +40,8 @@ class Room:
     __slots__ = ("_bytes", "_most", "_objects", "_size")
 
     def __init__(self, size: int) -> None:
+        if not isinstance(size, int):
+            raise TypeError(f"max_size is a number of bytes, such as 2 << 30, not {size!r}")
         self._size = self._bytes = size
         self._most = self._objects = size // _EACH
 
