@@ -31,6 +31,17 @@ def test_every_subcommand_has_help(classad: Run, name: str) -> None:
     assert done.out.startswith(f"Usage: classad {name}")
 
 
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+TESTS = "\n".join(path.read_text("utf-8") for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_has_a_page_and_tests(name: str) -> None:
+    assert re.search(rf"(?:^|[$|] |`)classad {name} ", PAGES, re.MULTILINE), "no page shows it"
+    assert re.search(rf'(?:classad|run_here)\(\s*"{name}"', TESTS), "no test runs it"
+
+
 # --- eval -----------------------------------------------------------------------------------------
 
 
@@ -577,8 +588,10 @@ def test_options_of_help_name_what_they_take(classad: Run) -> None:
 
 
 def test_without_queues_ces_says_that_there_are_none(classad: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    done = classad("ces", "--ce", tmp_path / "empty")
+    (tmp_path / "site").write_text(
+        "dn: GlueSiteUniqueID=s,o=grid\nobjectClass: GlueSite\nGlueSiteUniqueID: s\n"
+    )
+    done = classad("ces", "--ldif", tmp_path / "site")
     assert (done.status, done.err) == (
         1, "classad: none of 0 queues is left: no source describes one\n",
     )  # fmt: skip
