@@ -57,17 +57,17 @@ def test_what_is_hostile_may_still_match_where_it_is_not_asked(
         assert set(Pool(ads).match(job).keys) == by_pair(ads, job)
 
 
-def test_the_clauses_of_a_job_have_one_budget_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.Budget, "limit", 120)
-    ads = [ClassAd({"Name": "x" * (n + 1), "Cpus": n % 3}) for n in range(60)]
-    clause = "size(strcat(TARGET.Name, TARGET.Name)) > 1"
-    for count in (1, 2, 3, 4):
-        # Different clauses, so that each has a mask of its own.
-        text = " && ".join(f"{clause} + {n} - {n}" for n in range(count))
-        job = parse_ad(f"[ Requirements = {text} && TARGET.Cpus < 2 ]")
-        pool = Pool(ads)
-        for _ in range(2):
-            assert set(pool.match(job).keys) == by_pair(ads, job)
+def test_a_part_that_takes_too_much_is_not_taken_for_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(fields(LIMITS), "flat", 200_000)
+    monkeypatch.setitem(fields(LIMITS), "each", 40)
+    ads = [ClassAd({"Name": f"n{n}", "Note": "x" * (4 * n), "Cpus": n % 3}) for n in range(400)]
+    long = "(TARGET.Cpus > 0 ? strcat(TARGET.Note, TARGET.Note) : 1)"
+    for text in (f"{long} is error", f"isError({long})", f"!({long} isnt error)"):
+        found = Pool(ads).match(parse_ad(f"[ Requirements = {text} ]"))
+        assert len(found) == 0
+        assert found.error is not None
 
 
 def test_one_stranger_is_not_asked_about_all_the_others() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
-from matchmaker.classad import interning, limits, reference
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary
@@ -28,14 +26,11 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks, ranks
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, Vector, scalars, values
-from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.ranking import rank_number
-from matchmaker.matching.snapshot import Snapshot
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
 from tests.canonical import canonical
-from tests.limits import fields
 
 FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
@@ -150,66 +145,6 @@ def compare_matches(job: ClassAd, ads: list[ClassAd]) -> None:
             found = ranks(view, job, rows, cache)[0].tolist()
             expected = [rank_number(outcomes[row].rank) for row in rows.tolist()]
             assert [None if math.isnan(r) else r for r in found] == expected
-
-
-@pytest.fixture(params=[12, 80], scope="module")
-def few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A budget that many evaluations use up."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(limits.Budget, "limit", request.param)
-        # What an expression takes changes a little when a function is made of it: none has one.
-        patched.setattr(reference, "COMPILE_AFTER", 1 << 60)
-        for held in list(interning._table.values()):
-            if (node := held()) is not None:
-                object.__setattr__(node, "run", None)
-        yield
-
-
-@pytest.mark.usefixtures("few_steps")
-@given(jobs, pools(), anything, st.sampled_from(Side))
-@settings(max_examples=60)
-def test_each_row_runs_out_of_steps_where_the_scalar_form_does(
-    form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
-) -> None:
-    compare_values(job, ads, node, side)
-
-
-@pytest.mark.usefixtures("few_steps")
-@given(jobs, pools(), st.randoms(use_true_random=False))
-@settings(max_examples=60)
-def test_masks_and_ranks_are_those_of_each_match_where_steps_run_out(
-    form: str, job: ClassAd, ads: list[ClassAd], chance: Random
-) -> None:
-    compare_matches(job, ads)
-    numbered = list(enumerate(ads))
-    shuffled = chance.sample(numbered, len(numbered))
-    for flat in (10_000_000, chance.randrange(1000)):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setitem(fields(LIMITS), "flat", flat)
-            patched.setitem(fields(LIMITS), "each", 0)
-            assert answers(job, shuffled) == answers(job, numbered)
-
-
-@pytest.mark.usefixtures("few_steps")
-@pytest.mark.parametrize("flat", range(20, 100, 10))
-def test_what_goes_wrong_by_columns_alone_is_not_told(form: str, flat: int) -> None:
-    asking = "[ a = 0; b = 0; c = 0; Cpus = 0; Requirements = a == a ]"
-    ads = [ClassAd() for _ in range(6)] + list(map(parse_ad, ["[ a = a == a ]", asking]))
-    numbered = list(enumerate(ads))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(fields(LIMITS), "flat", flat)
-        patched.setitem(fields(LIMITS), "each", 0)
-        expected = answers(ClassAd(), numbered)
-        assert answers(ClassAd(), [numbered[n] for n in (6, 7, 3, 0, 2, 5, 1, 4)]) == expected
-
-
-def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
-    """What a pool of numbered ads gives for a job, whatever their order."""
-    store = Store()
-    store.extend((str(number), ad) for number, ad in ads)
-    found = Snapshot(store.view(), Cache()).match(job)
-    matched = sorted(zip(found.keys, found.ranks, strict=True))
-    return matched, set(found.unranked), found.error is None
 
 
 @given(pools(), pools(), st.data())

@@ -10,11 +10,11 @@ characters foretells, is measured.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import attrs
 
-from matchmaker.classad.values import Value, is_error
+from matchmaker.classad.values import ErrorType, Value, is_error
 
 
 def limit(default: Any, what: str) -> Any:
@@ -78,10 +78,9 @@ def too_many_steps(limit: int | None = None) -> str:
     return f"evaluation took more than {limit if limit is not None else Budget.limit} steps"
 
 
-def exhausted(value: Value) -> bool:
+def exhausted(value: Value) -> TypeGuard[ErrorType]:
     """Whether a value is the ERROR of an evaluation that used up its steps or its seconds.
 
-    >>> from matchmaker.classad.values import ErrorType
     >>> exhausted(ErrorType(too_many_steps(200))), exhausted(ErrorType("division by zero"))
     (True, False)
     """

@@ -117,7 +117,7 @@ def _traced(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> Tra
             note = "the evaluation was given up where the parts end"
         # A part that the evaluation of the whole gets through has a value, which is not known.
         while len(state.open) > 1:
-            state.close(value if is_error(value) and exhausted(value) else None)
+            state.close(value if exhausted(value) else None)
     if state.seen >= LIMITS.trace_parts and not note:
         note = f"only the first {LIMITS.trace_parts} parts are shown"
     # An expression that is too large to begin with has no parts.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.limits import LONG, bulk
+from matchmaker.classad.limits import LONG, exhausted
 from matchmaker.classad.nodes import (
     Attr,
     Binary,
@@ -25,7 +25,6 @@ from matchmaker.classad.nodes import (
     Unary,
     operands,
     spine,
-    weight,
 )
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
@@ -42,7 +41,7 @@ from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.plan import Step
 from matchmaker.matching.columns.scalar import FEW, Scalar
 from matchmaker.matching.columns.search import members, searched
-from matchmaker.matching.columns.step_budget import CALL, SHIFT, OverworkError, Spent, Work
+from matchmaker.matching.columns.step_budget import CALL, SHIFT, OverworkError, Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Chosen,
@@ -93,14 +92,14 @@ class Evaluator(Scalar):
     def vector(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
         """The values of an expression that stands on a side, on some rows or on all.
 
-        They are those of the scalar form, also where the steps of an evaluation are used up; those
-        of a row that takes more than its allowance may be ERROR instead.
+        They are those of the scalar form; those of a row that takes more than its allowance may be
+        ERROR instead.
         """
         before = len(self._steps) if self._steps is not None else 0
         try:
             return self.attempt(node, side, rows)
         except OverworkError:
-            self.spent = Spent(self.view.size)
+            self.exhausted = None
         living = self.view.rows() if rows is None else rows
         if self._steps is not None:
             names = self._names(self.reaches.of(node, side))
@@ -113,27 +112,27 @@ class Evaluator(Scalar):
 
     def attempt(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
         """As ``vector``, but raises OverworkError where columns take too much for all rows."""
-        self.spent, self.problem = Spent(self.view.size), None
-        self.spent.all = weight(node)
+        self.begin()
         vector = self._part(node, side, rows)
-        return self._exact(node, side, rows, vector) if self.spent.much else vector
+        return vector if self.exhausted is None else self._exact(node, side, rows, vector)
 
     def _exact(self, node: Expr, side: Side, rows: Rows | None, vector: Vector) -> Vector:
-        """With the rows evaluated by themselves for which the parts took too much together.
+        """With the rows evaluated by themselves for which a part took too much.
 
-        Where a part took too much by itself and counts, its ERROR has become that of the whole,
-        unless an operator made another value of it.
+        Where that part counts, its ERROR has become that of the whole, unless an operator made
+        another value of it.
         """
-        numbers = self.view.rows() if rows is None else rows
+        assert self.exhausted is not None  # noqa: S101 - asked before
         size = self.view.size if rows is None else len(rows)
-        much = self.spent.beyond(numbers)
-        places = numbers[much] if rows is None else np.flatnonzero(much)
-        suspects = ~where_is(ERROR_KIND, vector, size)[places]
-        changed = places[suspects]
+        suspects = self.exhausted if rows is None else self.exhausted[rows]
+        suspects = suspects & ~where_is(ERROR_KIND, vector, size)
+        if rows is None and self.view.alive is not None:
+            suspects &= self.view.alive
+        changed = np.flatnonzero(suspects)
         if not len(changed):
             return vector
-        found = self.alone(node, side, numbers[much][suspects])
-        kept = np.delete(np.arange(size), changed)
+        found = self.alone(node, side, changed if rows is None else rows[changed])
+        kept = np.flatnonzero(~suspects)
         return merged([(kept, part(vector, kept)), (changed, Objects(found))], size)
 
     def _part(self, node: Expr, side: Side, rows: Rows | None) -> Vector:
@@ -166,8 +165,8 @@ class Evaluator(Scalar):
         if reach.opaque:
             return "by row", size, self._by_row(node, side, rows, None)
         if not names:
-            value, steps = self._value(node, side, ClassAd(), rows)
-            self._spend(rows, steps, steps)
+            value = self._value(node, side, ClassAd(), rows)
+            self.exhaust(rows, exhausted(value))
             return "once", 1, Same(value)
         if size <= FEW_ROWS:
             return "by row", size, self._by_row(node, side, rows, names)
@@ -220,10 +219,8 @@ class Evaluator(Scalar):
         self.problem = inner.problem or self.problem
         places = np.zeros(length, np.intp)
         places[used] = np.arange(size)
-        self.spent.all += inner.spent.all
-        each = inner.spent.each
-        if each is not None:
-            self._spend(rows, each[places[codes]], int(each.max(initial=0)))
+        if inner.exhausted is not None:
+            self.exhaust(rows, inner.exhausted[places[codes]])
         if isinstance(vector, Same):
             return "by table", 0, vector
         held = vector if size == length else part(vector, places)
@@ -245,15 +242,11 @@ class Evaluator(Scalar):
 
     def _call(self, node: Call, side: Side, rows: Rows | None) -> Vector | None:
         if node.function.lower() == "ifthenelse" and len(node.arguments) == 3:
-            vector = self._choice(*node.arguments, side, rows)
-            self.spent.all += 1 + largest(bulk, vector)
-            return vector
+            return self._choice(*node.arguments, side, rows)
         listed = members(node, side, self.reaches, self.job)
         if listed is None:
             return None
-        vector = self._part(node.arguments[0], side, rows)
-        self.spent.all += listed.steps(largest(_length, vector))
-        return applied(listed.holds, vector)
+        return applied(listed.holds, self._part(node.arguments[0], side, rows))
 
     def _unary(self, node: Unary, side: Side, rows: Rows | None) -> Vector:
         operand = self._part(node.operand, side, rows)
@@ -285,7 +278,6 @@ class Evaluator(Scalar):
         size = self.view.size if rows is None else len(rows)
         length = largest(_length, left) + largest(_length, right)
         if length > LONG:
-            self.spent.all += length >> 4
             self.work.count((length >> 4) * pairs(left, right, size))
         return paired(BINARY[operator], left, right, size, FEW)
 
@@ -347,10 +339,7 @@ class Evaluator(Scalar):
         return self.follow(column, absent, rows)
 
     def _held(self, content: Any, side: Side, rows: Rows | None) -> Vector:
-        if not isinstance(content, Expr):
-            return Same(content)
-        self.spent.all += weight(content)
-        return self._part(content, side, rows)
+        return self._part(content, side, rows) if isinstance(content, Expr) else Same(content)
 
     def follow(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         """The values of what the rows hold in a column; `absent` is the job's content instead.

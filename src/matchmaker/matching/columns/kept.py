@@ -14,35 +14,34 @@ import numpy.typing as npt
 
 from matchmaker.classad import cache
 from matchmaker.classad.footprint import size_of
-from matchmaker.matching.columns.step_budget import Spent
+from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.limits import LIMITS
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 """The names and versions of columns."""
 
 _OBJECTS: Final = 500
-"""Bytes of a ``Kept`` with its ``Spent`` and its arrays, without the elements of the arrays."""
+"""Bytes of a ``Kept`` with its arrays, without the elements of the arrays."""
 
 
 @attrs.frozen(slots=True, eq=False)
 class Kept:
     """A mask or ranks, the versions of the columns that it depends on, and the steps that it took.
 
-    ``spent`` has the steps of each row, ``work`` those of all; ``problem`` is the reason why some
-    rows are ERROR.
+    ``exhausted`` are the rows that took more than their allowance, if any, and ``problem`` is the
+    reason why they are ERROR.
     """
 
     stamps: Stamps
     array: npt.NDArray[Any]
-    spent: Spent
+    exhausted: Mask | None
     work: int
     problem: str | None
 
     def __sizeof__(self) -> int:
         """The bytes with those of the arrays."""
-        each = self.spent.each
-        more = size_of((self.stamps, self.problem)) + (each.nbytes if each is not None else 0)
-        return _OBJECTS + self.array.nbytes + more
+        more = self.exhausted.nbytes if self.exhausted is not None else 0
+        return _OBJECTS + self.array.nbytes + more + size_of((self.stamps, self.problem))
 
 
 class Cache:

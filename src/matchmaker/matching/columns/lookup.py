@@ -20,22 +20,19 @@ class Lookup:
     """The places of strings among contents, by a hash of what they are in small letters.
 
     An entry has a hash in the upper 32 bits and a place in the lower, as those of ``keys.Index``.
-    ``others`` are the places of what is no string, ``longest`` the length of the longest string.
+    ``others`` are the places of what is no string.
     """
 
-    __slots__ = ("_entries", "longest", "others")
+    __slots__ = ("_entries", "others")
 
     def __init__(self, size: int, contents: Callable[[range], Sequence[Any]]) -> None:
         """`contents` gives those of a range of places."""
         entries, others = [], []
-        self.longest = 0
         for first in range(0, size, _AT_ONCE):
             held = contents(range(first, min(size, first + _AT_ONCE)))
             odd = [n for n, content in enumerate(held) if content.__class__ is not str]
             hashes = _hashes([c if c.__class__ is str else "" for c in held])
             places = np.arange(first, first + len(held), dtype=np.uint64)
-            strings = [c for c in held if c.__class__ is str] if odd else held
-            self.longest = max(self.longest, max(map(len, strings), default=0))
             entries.append(np.delete(hashes << _HALF | places, odd))
             others.append(np.array(odd, np.intp) + first)
         self.others: Rows = np.concatenate(others) if others else np.zeros(0, np.intp)

@@ -1,7 +1,7 @@
 """Finds the rows for which a requirement is true, clause by clause, and how a job ranks them.
 
-Masks of clauses, and ranks, are kept between jobs in a ``Cache`` (``kept``). The steps that they
-took are kept with them and count each time, so an answer does not depend on earlier questions.
+Masks of clauses, and ranks, are kept between jobs in a ``Cache`` (``kept``), with the steps that
+they took. These count each time, so an answer does not depend on earlier questions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.kept import Cache, Kept, Stamps
-from matchmaker.matching.columns.step_budget import OverworkError, Spent, Work
+from matchmaker.matching.columns.step_budget import OverworkError, Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
@@ -57,7 +57,7 @@ class Masks:
         self._cache = cache
         self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), self.work)
         self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), self.work)
-        self._spent = Spent(view.size)
+        self._exhausted: Mask | None = None
         self._problems: dict[str, None] = {}
         self._named_yet = 0
 
@@ -73,29 +73,20 @@ class Masks:
     def condition(self, node: Expr) -> Mask:
         """Where an expression of the job is true that is no part of its requirements."""
         evaluator = Evaluator(self.view, self.job, (Side.JOB, ""), self.work)
-        self._spent = Spent(self.view.size)
-        rows = self.view.rows()
-        before = dict(self._problems)
-        try:
-            mask = self._mask(evaluator, node, Side.JOB)
-            rows = rows[self._spent.beyond(rows)] if self._spent.much else rows[:0]
-            mask = mask.copy() if len(rows) else mask
-        except OverworkError:
-            self._problems, evaluator.problem = before, None
-            mask = np.zeros(self.view.size, np.bool_)
-        if len(rows):
-            mask[rows] = is_true(Objects(evaluator.alone(node, Side.JOB, rows)), len(rows))
-            self._note(evaluator)
-        return mask
+
+        def alone(rows: Rows) -> Mask:
+            return is_true(Objects(evaluator.alone(node, Side.JOB, rows)), len(rows))
+
+        return self._together(
+            evaluator, lambda: self._mask(evaluator, node, Side.JOB), alone, self.view.alive
+        )
 
     def mine(self) -> Mask:
         """Where the job's requirements are true; everywhere if it has none."""
         content = self.job.content.get(FOLDED_REQUIREMENTS, True)
-
-        def by_columns() -> Mask:
-            return self._content(self._mine, content, Side.JOB)
-
-        return self._together(self._mine, by_columns, None)
+        return self._together(
+            self._mine, lambda: self._content(self._mine, content, Side.JOB), self._mine.whole
+        )
 
     def theirs(self, among: Mask | None = None) -> Mask:
         """Where the requirements of the rows are true of the job, and those without any.
@@ -110,24 +101,29 @@ class Masks:
             mask = np.zeros(self.view.size, np.bool_)
             mask[rows] = self._accepting(column, rows)
             return mask
-
-        def by_columns() -> Mask:
-            return self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True))
-
-        return self._together(self._theirs, by_columns, among)
+        return self._together(
+            self._theirs,
+            lambda: self._groups(self._theirs, FOLDED_REQUIREMENTS, column, self._all(True)),
+            self._theirs.whole,
+            among,
+        )
 
     def _rows(self, among: Mask | None) -> Rows:
         return self.view.rows() if among is None else np.flatnonzero(among)
 
     def _together(
-        self, evaluator: Evaluator, by_columns: Callable[[], Mask], among: Mask | None
+        self,
+        evaluator: Evaluator,
+        by_columns: Callable[[], Mask],
+        alone: Callable[[Rows], Mask],
+        among: Mask | None = None,
     ) -> Mask:
-        """The mask of requirements; entries outside of `among` are unspecified.
+        """The mask of a condition; entries outside of `among` are unspecified.
 
-        Clause by clause, but for the rows for which all clauses together take too much: these are
-        evaluated one by one, and so are all rows where columns take too much.
+        Clause by clause, but for the rows for which a clause takes too much: these are evaluated
+        one by one, and so are all rows where columns take too much.
         """
-        self._spent = Spent(self.view.size)
+        self._taken()
         before = dict(self._problems)
         try:
             mask = by_columns()
@@ -137,15 +133,25 @@ class Masks:
             mask = np.zeros(self.view.size, np.bool_)
             rows = self._rows(among)
         else:
-            if not self._spent.much:
+            much = self._taken()
+            if much is None:
                 return mask
             rows = self._rows(among)
-            rows = rows[mask[rows]]
-            rows = rows[self._spent.beyond(rows)]
+            rows = rows[mask[rows] & much[rows]]
             mask = mask.copy()
-        mask[rows] = evaluator.whole(rows)
+        mask[rows] = alone(rows)
         self._note(evaluator)
         return mask
+
+    def _taken(self) -> Mask | None:
+        """The rows noted by ``_exhaust``, which begins anew."""
+        found, self._exhausted = self._exhausted, None
+        return found
+
+    def _exhaust(self, rows: Mask | None, where: Mask | bool = True) -> None:
+        """Notes the rows for which a clause took more than their allowance."""
+        if rows is not None:
+            self._exhausted = rows & where | (False if self._exhausted is None else self._exhausted)
 
     def _note(self, evaluator: Evaluator, problem: str | None = None) -> None:
         """Notes why something is ERROR."""
@@ -170,7 +176,7 @@ class Masks:
     def _accepting(self, column: Column, rows: Rows) -> Mask:
         """Which of some rows have requirements that are true of the job, or none."""
         evaluator = self._theirs
-        evaluator.spent, evaluator.problem = Spent(self.view.size), None
+        evaluator.begin()
         try:
             found = evaluator.follow(column, True, rows)
         except OverworkError:
@@ -178,13 +184,12 @@ class Masks:
         if found is None:
             # Too many distinct requirements to group, or too much work: each row by itself.
             accepting = evaluator.whole(rows, narrow=True)
-        elif evaluator.spent.much:
-            accepting = is_true(found, len(rows)).copy()
-            again = np.flatnonzero(accepting)
-            again = again[evaluator.spent.beyond(rows[again])]
-            accepting[again] = evaluator.whole(rows[again])
         else:
             accepting = is_true(found, len(rows))
+            if evaluator.exhausted is not None:
+                again = np.flatnonzero(accepting & evaluator.exhausted[rows])
+                accepting = accepting.copy()
+                accepting[again] = evaluator.whole(rows[again])
         self._note(evaluator)
         return accepting
 
@@ -211,14 +216,14 @@ class Masks:
                 part = absent if not code else self._content(evaluator, content, Side.ROW)
                 masks.append(np.logical_and(part, held))
                 continue
-            before, self._spent = self._spent, Spent(self.view.size)
+            before = self._taken()
             if _SHARE * int(np.count_nonzero(held)) < self.view.size:
                 # What a stranger's few ads ask is not asked for all the others.
                 masks.append(self._kept(evaluator, content, Side.ROW, (name, column, held)))
             else:
                 masks.append(np.logical_and(self._mask(evaluator, content, Side.ROW), held))
-            before.join(self._spent, held)
-            self._spent = before
+            self._exhaust(self._taken(), held)
+            self._exhaust(before)
         return _combined(np.logical_or, masks) if masks else self._all(False)
 
     def _mask(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
@@ -250,13 +255,13 @@ class Masks:
         kept = self._cache.get(key, stamps, self.view.size)
         if kept is not None:
             self.work.count(kept.work)
-            self._spent.join(kept.spent)
+            self._exhaust(kept.exhausted)
             self._note(evaluator, kept.problem)
             return kept.array
         before = self.work.left
         mask = self._evaluated(evaluator, node, side, rows)
         work = before - self.work.left
-        self._cache.put(key, Kept(stamps, mask, evaluator.spent, work, evaluator.problem))
+        self._cache.put(key, Kept(stamps, mask, evaluator.exhausted, work, evaluator.problem))
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
@@ -284,7 +289,7 @@ class Masks:
         self, evaluator: Evaluator, node: Expr, side: Side, rows: Rows | None = None
     ) -> Mask:
         vector = evaluator.attempt(node, side, rows)
-        self._spent.join(evaluator.spent)
+        self._exhaust(evaluator.exhausted)
         self._note(evaluator)
         if rows is not None:
             mask = np.zeros(self.view.size, np.bool_)
@@ -349,7 +354,7 @@ def ranks(
     if kept is None and _SHARE * len(rows) < view.size:
         return found(rows), reason(evaluator.problem)
     if kept is None:
-        kept = Kept(stamps, found(), Spent(view.size), 0, evaluator.problem)
+        kept = Kept(stamps, found(), None, 0, evaluator.problem)
         cache.put(key, kept)
     some: npt.NDArray[np.float64] = kept.array[rows]
     return some, reason(kept.problem)

@@ -16,16 +16,14 @@ from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.limits import Budget, exhausted
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import truth
-from matchmaker.classad.values import Value, is_error
+from matchmaker.classad.values import Value
 from matchmaker.matching.columns.column import Coded, Rows, used_codes
 from matchmaker.matching.columns.contents import FALSE, MISSING, TRUE, encoded
 from matchmaker.matching.columns.dependencies import Reach, Reaches, Side
-from matchmaker.matching.columns.groups import (
-    table_by_code,
-)
+from matchmaker.matching.columns.groups import table_by_code
 from matchmaker.matching.columns.lookup import of_rows, of_table
 from matchmaker.matching.columns.search import Search
-from matchmaker.matching.columns.step_budget import Spent, Work
+from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Chosen,
@@ -59,8 +57,12 @@ class Scalar:
         self._root = root
         self.work = work if work is not None else Work(len(view))
         self._shares = shares
-        self.spent = Spent(view.size)
-        """The steps of each row for the expression asked for last."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what the last expression took."""
+        self.exhausted: Mask | None = None
+        """Rows for which a part of it took more than their allowance; None for no row."""
         self.problem: str | None = None
         """Why it is ERROR for some rows, where an evaluation took too much."""
 
@@ -110,26 +112,27 @@ class Scalar:
         """The columns that are reached and there, in a fixed order."""
         return tuple(sorted(name for name in reach.columns if name in self.view.columns))
 
-    def _value(self, node: Expr, side: Side, ad: ClassAd, *shared: Any) -> tuple[Value, int]:
-        """The value with an ad and its steps; `shared` tells ``_sharing`` which rows share it."""
+    def _value(self, node: Expr, side: Side, ad: ClassAd, *shared: Any) -> Value:
+        """The value with an ad; ``_sharing`` says which rows have it."""
         before = self.problem
         value, budget = self._applied(node, side, ad)
-        if not is_error(value) or not exhausted(value):
-            self.work.count(self.work.note(budget))
-            return value, budget.steps
-        if budget.limit < Budget.limit and (rows := self._sharing(*shared)) > 1:
-            self.work.count(self.work.note(budget))
+        self.work.count(self.work.note(budget))
+        if (
+            exhausted(value)
+            and budget.limit < Budget.limit
+            and (rows := self._sharing(*shared)) > 1
+        ):
             self.problem = before
             value, budget = self._applied(node, side, ad, rows)
-        self.work.count(self.work.note(budget))
-        return value, Budget.limit + 1 if exhausted(value) else budget.steps
+            self.work.count(self.work.note(budget))
+        return value
 
     def _applied(self, node: Expr, side: Side, row: ClassAd, rows: int = 1) -> tuple[Value, Budget]:
         """The value for a row, in the time that so many rows may take; what it took."""
         inside = self._root[1] if side is self._root[0] else ""
         my, target = (self.job, row) if side is Side.JOB else (row, self.job)
         value, budget = evaluate_counted(node, my, target, inside, self.work.within(rows))
-        if is_error(value) and exhausted(value):
+        if exhausted(value):
             self.problem = value.reason
         return value, budget
 
@@ -142,15 +145,17 @@ class Scalar:
             return int(np.count_nonzero(codes == code))
         return self.view.size if rows is None else len(rows)
 
-    def _spend(self, rows: Rows | None, steps: Any, most: int) -> None:
-        self.spent.at(slice(None) if rows is None else rows, steps, most)
+    def exhaust(self, rows: Rows | None, some: Mask | bool) -> None:
+        """Notes for which of some rows, or of all, a part took more than their allowance."""
+        if np.any(some):
+            if self.exhausted is None:
+                self.exhausted = np.zeros(self.view.size, np.bool_)
+            self.exhausted[slice(None) if rows is None else rows] |= some
 
-    def _spend_by_code(self, rows: Rows | None, codes: Any, steps: dict[int, int]) -> None:
-        """Notes the steps of rows by their code."""
-        most = max(steps.values(), default=0)
-        table = np.zeros(max(steps, default=0) + 1, np.int64)
-        table[list(steps)] = list(steps.values())
-        self._spend(rows, table[codes] if most > Budget.limit >> 6 else 0, most)
+    def _exhaust_by_code(self, rows: Rows | None, codes: Any, found: dict[int, Value]) -> None:
+        much = [code for code, value in found.items() if exhausted(value)]
+        if much:
+            self.exhaust(rows, np.isin(codes, much))
 
     def _by_value(
         self, node: Expr, side: Side, rows: Rows | None, size: int, name: str
@@ -159,12 +164,11 @@ class Scalar:
         codes = self._codes(column, rows)
         table = column.table[:]
         used = column.used(size) if rows is None else used_codes(codes, len(table))
-        found, steps = {}, {}
-        for code in used.tolist():
-            content = table[code]
-            held = {} if content is MISSING else {name: content}
-            found[code], steps[code] = self._value(node, side, ClassAd.of(held), rows, codes, code)
-        self._spend_by_code(rows, codes, steps)
+        found = {
+            code: self._value(node, side, ClassAd.of(column.content(name, code)), rows, codes, code)
+            for code in used.tolist()
+        }
+        self._exhaust_by_code(rows, codes, found)
         return "by value", len(used), Chosen(codes, table_by_code(found, len(table)))
 
     def _by_combination(
@@ -183,7 +187,7 @@ class Scalar:
         else:
             used, codes = np.unique(key, return_inverse=True)
             places = range(len(used))
-        found, steps = {}, {}
+        found = {}
         for place, combination in zip(places, used.tolist(), strict=True):
             content = {}
             rest = combination
@@ -191,10 +195,8 @@ class Scalar:
                 rest, code = divmod(rest, len(table))
                 if code:
                     content[name] = table[code]
-            found[place], steps[place] = self._value(
-                node, side, ClassAd.of(content), rows, codes, place
-            )
-        self._spend_by_code(rows, codes, steps)
+            found[place] = self._value(node, side, ClassAd.of(content), rows, codes, place)
+        self._exhaust_by_code(rows, codes, found)
         length = combinations if codes is key else len(used)
         return "by combination", len(used), Chosen(codes, table_by_code(found, length))
 
@@ -204,13 +206,10 @@ class Scalar:
         """With the columns `names` of each row, or with its whole ad where that is None."""
         living = self.view.rows() if rows is None else rows
         found: list[Value] = []
-        steps: list[int] = []
         for place, row in enumerate(living.tolist()):
             ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
-            value, used = self._value(node, side, ad, living[place : place + 1])
-            found.append(value)
-            steps.append(used)
-        self.spent.at(living, steps, max(steps, default=0))
+            found.append(self._value(node, side, ad, living[place : place + 1]))
+        self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
         if rows is None and self.view.alive is not None:
             return merged([(living, Objects(found))], self.view.size)
         return Objects(found)
@@ -244,8 +243,8 @@ class Scalar:
                 )
                 for code in others
             }
-            kinds[others] = encoded([value for value, _ in found.values()])[0]
-            self._spend_by_code(rows, codes, {code: steps for code, (_, steps) in found.items()})
+            kinds[others] = encoded(list(found.values()))[0]
+            self._exhaust_by_code(rows, codes, found)
             at = lookup.find(search.texts, search.exact, lambda some: [table[n] for n in some])
         else:
             lookup = of_rows(column, self.view.size)
@@ -263,7 +262,6 @@ class Scalar:
                 kinds[some] = encoded(each)[0]
             at = lookup.find(search.texts, search.exact, column.contents)
         kinds[at] = FALSE if search.negated else TRUE
-        self.spent.all += search.steps(lookup.longest)
         if codes is not None:
             return Chosen(codes, Scalars(kinds, None))
         return Scalars(kinds if rows is None else kinds[rows], None)

@@ -8,7 +8,6 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.limits import CALL, FOUR, LONG, bulk
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, ListExpr, Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
@@ -36,10 +35,6 @@ class Members:
             return (value if self.exact else ascii_fold(value)) in self._wanted
         return FUNCTIONS[self._function].call(value, list(self.texts))
 
-    def steps(self, length: int) -> int:
-        """No less than the steps of that for a string of this length."""
-        return bulk(list(self.texts)) + CALL + (1 + (length >> FOUR)) * (1 + len(self.texts))
-
 
 @attrs.frozen(slots=True)
 class Search:
@@ -52,14 +47,6 @@ class Search:
     texts: tuple[str, ...]
     exact: bool
     negated: bool
-    members: Members | None = None
-
-    def steps(self, length: int) -> int:
-        """No less than the steps of the scalar form for a string of this length."""
-        if self.members is not None:
-            return self.members.steps(length)
-        both = length + len(self.texts[0])
-        return both >> 4 if both > LONG else 0
 
 
 def searched(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Search | None:
@@ -75,7 +62,7 @@ def searched(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Search |
         column = _column(node.arguments[0], side, reaches)
         listed = members(node, side, reaches, job) if column is not None else None
         if column is not None and listed is not None:
-            return Search(column, listed.texts, listed.exact, False, listed)
+            return Search(column, listed.texts, listed.exact, False)
     return None
 
 

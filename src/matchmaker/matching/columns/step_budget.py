@@ -12,14 +12,9 @@ has its value, and one that takes more is ERROR at worst.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import Final
 
 from matchmaker.classad.limits import Budget
-from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.limits import LIMITS
 
 CALL: Final = 16
@@ -93,50 +88,3 @@ class Work:
 def stopped(size: int) -> str:
     """What is said where work on so many rows has been stopped."""
     return f"stopped after {LIMITS.flat + LIMITS.each * size:,} steps on all {size:,} ads together"
-
-
-class Spent:
-    """No less than the steps that the scalar form takes for each row.
-
-    ``all`` for any row, and ``each`` more by row where that is worth telling.
-    """
-
-    __slots__ = ("all", "each", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.all = 0
-        self.each: npt.NDArray[np.int64] | None = None
-
-    def at(self, places: Any, steps: Any, most: int) -> None:
-        """Adds the steps of some rows, or of those where a mask is true, and the `most` of them."""
-        if most <= Budget.limit >> 6:
-            self.all += most
-            return
-        if self.each is None:
-            self.each = np.zeros(self.size, np.int64)
-        self.each[places] += steps
-
-    def join(self, other: Spent, where: Mask | None = None) -> None:
-        """Adds what has been spent on something else, on all rows or where a mask is true."""
-        if other.each is not None:
-            if where is None:
-                self.all += other.all
-                self.each = other.each + (self.each if self.each is not None else 0)
-            else:
-                self.at(where, other.all + other.each[where], Budget.limit)
-        elif where is None:
-            self.all += other.all
-        else:
-            self.at(where, other.all, other.all)
-
-    @property
-    def much(self) -> bool:
-        """Whether some row may have taken more than one evaluation may."""
-        most = int(self.each.max(initial=0)) if self.each is not None else 0
-        return self.all + most > Budget.limit
-
-    def beyond(self, rows: Rows) -> Mask:
-        """Which of some rows may have taken more than one evaluation may."""
-        each = self.each[rows] if self.each is not None else np.zeros(len(rows), np.int64)
-        return self.all + each > Budget.limit
