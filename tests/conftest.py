@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from matchmaker.reduction.paranoid import paranoid
 from tests.oracle import figures
+from tests.paranoid import paranoid
 from tests.services.condor import condor
 from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm

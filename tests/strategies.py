@@ -11,6 +11,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, Value, testing
+from matchmaker.classad.operators import MIRRORED
 from matchmaker.classad.values import ERROR, UNDEFINED
 from matchmaker.testing import (
     NAMES,
@@ -25,7 +26,6 @@ from matchmaker.testing import (
     values,
 )
 from matchmaker.testing import references as attributes
-from matchmaker.testing.trees import RELATIONS
 
 __all__ = [
     "NAMES",
@@ -42,6 +42,8 @@ __all__ = [
     "times",
     "values",
 ]
+
+RELATIONS: Final = tuple(MIRRORED)
 
 # Functions on which both agree whatever they are given, one that there is not among them.
 CALLS: Final = (

@@ -498,7 +498,7 @@ def test_kinds_are_never_too_few(expression: Expr, my: ClassAd, target: ClassAd)
         assert value == fact.value or value != value or is_exceptional(value)  # noqa: PLR0124
 
 
-RELATIONS = st.sampled_from(("<", "<=", ">", ">=", "==", "!=", "is", "isnt"))
+RELATIONS = st.sampled_from(strategies.RELATIONS)
 CONSTANTS = st.sampled_from(("-1", "0", "1", "1.5", "2", "2.0", '"a"', '"A"', '"b"', '"1"', "true"))
 VALUES = (-2, -1, 0, 0.5, 1, 1.0, 1.5, 1.7, 2, 2.0, 3, True, False, "", "a", "A", "B", "1", "c")
 OTHERS = (mm.UNDEFINED, mm.ERROR, [1], ClassAd())

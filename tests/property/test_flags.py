@@ -22,6 +22,7 @@ from matchmaker.batch import (
 )
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
+from tests.strategies import RELATIONS
 
 RAM = "GlueHostMainMemoryRAMSize"
 CPUS = "GlueHostArchitectureSMPSize"
@@ -29,8 +30,6 @@ SI00 = "GlueHostBenchmarkSI00"
 TAGS = "GlueHostApplicationSoftwareRunTimeEnvironment"
 
 FEATURES = {"GLITE_1_2": "glite12", "APP1": "app1", "APP2": "app2"}
-
-RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "is", "isnt")
 
 
 @pytest.fixture(scope="module")

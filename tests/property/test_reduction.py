@@ -32,9 +32,9 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
 from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE
-from matchmaker.reduction.paranoid import paranoid
 from matchmaker.reduction.simplify import simplify
 from tests.canonical import canonical
+from tests.paranoid import paranoid
 
 HOSTS = ("HostA", "HostB", "HostC")
 FACTS = ("FactA", "FactB", "FactC")

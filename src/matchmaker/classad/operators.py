@@ -365,7 +365,7 @@ IDENTITY: Final = frozenset({"is", "isnt"})
 CONNECTIVES: Final = frozenset({"&&", "||"})
 
 MIRRORED: Final[Mapping[str, str]] = {
-    "<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt",
+    "==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "is": "is", "isnt": "isnt",
 }  # fmt: skip
 """The relation of ``b`` to ``a`` by that of ``a`` to ``b``."""
 

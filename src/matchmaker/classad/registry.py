@@ -1,4 +1,4 @@
-"""The table of built-in functions and the two decorators that fill it.
+"""The table of built-in functions and the decorator that fills it.
 
 A strict function receives values; a lazy one receives its arguments as expressions, with the scope
 to evaluate them in. Neither raises: what cannot be computed is ERROR with its reason.
@@ -131,37 +131,21 @@ def function(
     least: int,
     most: int | None = -1,
     *,
+    lazy: bool = False,
     budgeted: bool = False,
     traits: Iterable[Trait] = (),
     result: str = "",
 ) -> Callable[[_F], _F]:
-    """Enters a strict function of `least` to `most` arguments (None: any number; else `least`)."""
-    most = least if most == -1 else most
+    """Enters a function of `least` to `most` arguments (None: any number; else `least`).
+
+    A lazy one receives its arguments unevaluated, and their scope: it is a ``LazyFunction``.
+    """
 
     def enter(call: _F) -> _F:
         FUNCTIONS[name.lower()] = Function(
-            name, least, most, call, False, budgeted, frozenset(traits), result
-        )
-        return call
-
-    return enter
-
-
-def lazy_function(
-    name: str,
-    least: int,
-    most: int | None = -1,
-    *,
-    traits: Iterable[Trait] = (),
-    result: str = "",
-) -> Callable[[LazyFunction], LazyFunction]:
-    """Enters a function that receives its arguments unevaluated, and their scope."""
-    most = least if most == -1 else most
-
-    def enter(call: LazyFunction) -> LazyFunction:
-        FUNCTIONS[name.lower()] = Function(
-            name, least, most, call, True, False, frozenset(traits), result
-        )
+            name, least, least if most == -1 else most, call, lazy, budgeted, frozenset(traits),
+            result,
+        )  # fmt: skip
         return call
 
     return enter

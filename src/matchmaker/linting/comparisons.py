@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from matchmaker.classad.diagnostics import WARNING
 from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
@@ -22,7 +23,7 @@ from matchmaker.linting.kinds import (
     undivided,
 )
 from matchmaker.linting.known import Known
-from matchmaker.linting.model import WARNING, Report, Site
+from matchmaker.linting.model import Report, Site
 
 _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
 _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}

@@ -12,21 +12,10 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import (
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Subscript,
-    Ternary,
-    Unary,
-    rebuild,
-)
+from matchmaker.classad.nodes import Expr, rebuild
 from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.registry import (
     BOOLEAN,
@@ -98,16 +87,16 @@ def kind_of(value: object) -> frozenset[str]:
 
 
 _KINDS: Final[tuple[tuple[Any, str], ...]] = (
-    (bool, BOOLEAN), ((int, float), NUMBER), (str, STRING), ((list, ListExpr), LIST),
-    ((ClassAd, AdExpr), AD), (datetime, TIME), (timedelta, SPAN),
+    (bool, BOOLEAN), ((int, float), NUMBER), (str, STRING), ((list, nodes.ListExpr), LIST),
+    ((ClassAd, nodes.AdExpr), AD), (datetime, TIME), (timedelta, SPAN),
 )  # fmt: skip
 
 
 def held_kinds(held: object) -> frozenset[str]:
     """The kinds of what an ad holds: a value, or an expression of which nothing is known."""
-    if isinstance(held, Literal):
+    if isinstance(held, nodes.Literal):
         return kind_of(held.value)
-    if isinstance(held, (ListExpr, AdExpr)):
+    if isinstance(held, (nodes.ListExpr, nodes.AdExpr)):
         return kind_of(held)
     return ANY if isinstance(held, Expr) else kind_of(held)
 
@@ -121,14 +110,14 @@ def facts_of(unit: Unit, targets: TargetKinds) -> Facts:
 
 
 def _parts(place: Place) -> Iterable[Place]:
-    return () if isinstance(place.node, Literal) else place.parts
+    return () if isinstance(place.node, nodes.Literal) else place.parts
 
 
 def _fact(site: Site, parts: list[Fact], targets: TargetKinds) -> Fact:
     node = site.place.node
-    if isinstance(node, Literal):
+    if isinstance(node, nodes.Literal):
         return Fact(kind_of(node.value), node.value)
-    if isinstance(node, Attr):
+    if isinstance(node, nodes.Attr):
         return _attribute(site, targets)
     by_target = any(part.by_target for part in parts)
     if all(part.is_constant for part in parts):
@@ -147,7 +136,7 @@ def undivided(node: Expr, parts: list[Fact]) -> str:
     >>> undivided(parse_expr("x % 0"), [Fact(ANY), Fact(kind_of(0), 0)])
     'division by zero'
     """
-    if not isinstance(node, Binary) or node.operator not in ("/", "%"):
+    if not isinstance(node, nodes.Binary) or node.operator not in ("/", "%"):
         return ""
     divisor = parts[1].value
     if node.operator == "%" and isinstance(divisor, float):
@@ -157,9 +146,9 @@ def undivided(node: Expr, parts: list[Fact]) -> str:
 
 def _constant(node: Expr, parts: list[Fact]) -> Value | Unknown:
     """The value of a node whose parts are constant."""
-    if isinstance(node, (AdExpr, ListExpr, Subscript)):
+    if isinstance(node, (nodes.AdExpr, nodes.ListExpr, nodes.Subscript)):
         return UNKNOWN
-    if isinstance(node, Call):
+    if isinstance(node, nodes.Call):
         function = FUNCTIONS.get(node.function.lower())
         known = function is not None and function.accepts(len(node.arguments))
         if not known or not parts or traits_of(node.function, len(parts)) & _NOT_FOLDED:
@@ -177,7 +166,7 @@ _PLAIN: Final = (bool, int, float, str, timedelta, datetime, type(UNDEFINED), Er
 def _attribute(site: Site, targets: TargetKinds) -> Fact:
     node = site.place.node
     role = role_of(site)
-    if not role or not isinstance(node, Attr):
+    if not role or not isinstance(node, nodes.Attr):
         return Fact(ANY)
     if role != "target":
         definition = site.scope.find(node.folded)
@@ -198,14 +187,14 @@ def comparable(left: Kinds, right: Kinds) -> bool:
     return bool(shared - {LIST, AD}) or bool(left & CONDITIONS and right & CONDITIONS)
 
 
-def _unary(node: Unary, parts: list[Kinds]) -> Kinds:
+def _unary(node: nodes.Unary, parts: list[Kinds]) -> Kinds:
     [operand] = parts
     if node.operator == "!":
         return frozenset({BOOLEAN}) if operand & CONDITIONS else NONE
     return operand & ({NUMBER} if node.operator == "~" else {NUMBER, SPAN})
 
 
-def _binary(node: Binary, parts: list[Kinds]) -> Kinds:
+def _binary(node: nodes.Binary, parts: list[Kinds]) -> Kinds:
     left, right = parts
     operator = node.operator
     if operator in ("&&", "||", "is", "isnt"):
@@ -222,7 +211,7 @@ def _binary(node: Binary, parts: list[Kinds]) -> Kinds:
     return frozenset({NUMBER, TIME, SPAN} if (left | right) & _TIMES else {NUMBER})
 
 
-def _call(node: Call, parts: list[Kinds]) -> Kinds:
+def _call(node: nodes.Call, parts: list[Kinds]) -> Kinds:
     result = result_of(node.function)
     return frozenset({result}) if result else ANY
 
@@ -230,11 +219,11 @@ def _call(node: Call, parts: list[Kinds]) -> Kinds:
 BITWISE: Final = frozenset({"&", "|", "^", "<<", ">>", ">>>"})
 
 _KINDS_OF: Final[Mapping[type, Callable[[Any, list[Kinds]], Kinds]]] = {
-    Unary: _unary,
-    Binary: _binary,
-    Ternary: lambda node, parts: parts[1] | parts[2],
-    Call: _call,
-    Subscript: lambda node, parts: ANY,
-    ListExpr: lambda node, parts: frozenset({LIST}),
-    AdExpr: lambda node, parts: frozenset({AD}),
+    nodes.Unary: _unary,
+    nodes.Binary: _binary,
+    nodes.Ternary: lambda node, parts: parts[1] | parts[2],
+    nodes.Call: _call,
+    nodes.Subscript: lambda node, parts: ANY,
+    nodes.ListExpr: lambda node, parts: frozenset({LIST}),
+    nodes.AdExpr: lambda node, parts: frozenset({AD}),
 }

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    Literal,
-    Ternary,
-    Unary,
-    scope_of,
-)
+from matchmaker.classad import nodes
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Expr, scope_of
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.spans import Place
@@ -38,7 +28,7 @@ _TESTS: Final = MIRRORED.keys() | CONNECTIVES
 
 
 def _is_chain(node: Expr | None, operator: str = "") -> bool:
-    if not isinstance(node, Binary):
+    if not isinstance(node, nodes.Binary):
         return False
     return node.operator == operator if operator else node.operator in CONNECTIVES
 
@@ -55,12 +45,12 @@ def _constant_clause(site: Site, facts: Facts) -> Value | None:
         return None
     above = site.above
     clause = above is not None and _is_chain(above.place.node)
-    if not (clause if isinstance(site.place.node, Literal) else _is_test(site.place.node)):
+    if not (clause if isinstance(site.place.node, nodes.Literal) else _is_test(site.place.node)):
         return None
     if above is not None and (
         facts[above.place].is_constant
         or _condition(above.place) is site.place
-        or (isinstance(above.place.node, Binary) and not clause)
+        or (isinstance(above.place.node, nodes.Binary) and not clause)
     ):
         return None
     return truth(value)  # type: ignore[arg-type]
@@ -70,20 +60,22 @@ def _is_bare_error(site: Site) -> bool:
     """Whether an expression that stands in no ad is nothing but ``error``."""
     node = site.place.node
     alone = site.above is None and not site.scope.definitions
-    return alone and isinstance(node, Literal) and is_error(node.value)
+    return alone and isinstance(node, nodes.Literal) and is_error(node.value)
 
 
 def _is_test(node: Expr) -> bool:
-    if isinstance(node, Unary):
+    if isinstance(node, nodes.Unary):
         return node.operator == "!"
-    return isinstance(node, Binary) and node.operator in _TESTS
+    return isinstance(node, nodes.Binary) and node.operator in _TESTS
 
 
 def _condition(place: Place) -> Place | None:
     """The condition of a ternary, or of ifThenElse()."""
     node = place.node
-    if isinstance(node, Ternary) or (
-        isinstance(node, Call) and node.function.lower() == "ifthenelse" and len(place.parts) == 3
+    if isinstance(node, nodes.Ternary) or (
+        isinstance(node, nodes.Call)
+        and node.function.lower() == "ifthenelse"
+        and len(place.parts) == 3
     ):
         return place.parts[0]
     return None
@@ -95,7 +87,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     if (
         truth_ is False
         or truth_ is UNDEFINED
-        or (is_error(truth_) and isinstance(site.place.node, Literal))
+        or (is_error(truth_) and isinstance(site.place.node, nodes.Literal))
         or _is_bare_error(site)
     ):
         yield _constant(site, "never true", "&&", "nothing is")
@@ -153,11 +145,11 @@ def _compares_with_itself(site: Site) -> str:
     """The relation of a comparison between an attribute and itself, or empty."""
     node = site.place.node
     if (
-        isinstance(node, Binary)
+        isinstance(node, nodes.Binary)
         and node.operator in _TESTS - CONNECTIVES
         and node.left is node.right
     ):
-        return node.operator if isinstance(node.left, Attr) else ""
+        return node.operator if isinstance(node.left, nodes.Attr) else ""
     return ""
 
 
@@ -166,7 +158,7 @@ def _with_other_ad(site: Site, what: str) -> Report:
     left, right = site.place.parts
     node = left.node
     message = f"{str(node)[:60]} compared with itself {what}"
-    if not isinstance(node, Attr) or (node.base is not None and scope_of(node) not in _SIDES):
+    if not isinstance(node, nodes.Attr) or (node.base is not None and scope_of(node) not in _SIDES):
         return site.report(message)
     text = site.piece.text
     name = unparse_name(node.name)
@@ -182,7 +174,7 @@ def _pair(site: Site, first: Place, second: Place, message: str, operator: str) 
     text = site.piece.text
     between = text[first.outer_end : second.outer_start]
     node = site.place.node
-    if not operator or not isinstance(node, Binary) or between.strip() != node.operator:
+    if not operator or not isinstance(node, nodes.Binary) or between.strip() != node.operator:
         return Report(site.piece, second.start, second.end, message)
     fix = "".join(
         (text_of(site, first), between.replace(node.operator, operator), text_of(site, second))
@@ -217,12 +209,12 @@ def _bounds(clauses: Iterable[Place]) -> list[Bound]:
 
 def _denials(clauses: Sequence[Place]) -> Iterator[tuple[Place, Expr]]:
     """The clauses ``!x`` beside which there is ``x``, with that."""
-    nodes = {place.node for place in clauses if not isinstance(place.node, Literal)}
+    clear = {place.node for place in clauses if not isinstance(place.node, nodes.Literal)}
     for place in clauses:
         node = place.node
-        denied = node.operand if isinstance(node, Unary) and node.operator == "!" else None
+        denied = node.operand if isinstance(node, nodes.Unary) and node.operator == "!" else None
         # What isUndefined() says is a bound.
-        if denied is not None and denied in nodes and bound_of(place) is None:
+        if denied is not None and denied in clear and bound_of(place) is None:
             yield place, denied
 
 
@@ -249,10 +241,10 @@ def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 def letter_case(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """``x is "Linux"``: unlike ``==`` it tells "linux" from "Linux"."""
     node = site.place.node
-    if not isinstance(node, Binary) or node.operator not in ("is", "isnt"):
+    if not isinstance(node, nodes.Binary) or node.operator not in ("is", "isnt"):
         return
     for side in (node.left, node.right):
-        value = side.value if isinstance(side, Literal) else None
+        value = side.value if isinstance(side, nodes.Literal) else None
         if isinstance(value, str) and value.upper() != value.lower():
             plain = "==" if node.operator == "is" else "!="
             yield site.report(f"{node.operator} tells upper from lower case; {plain} does not")

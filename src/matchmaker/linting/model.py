@@ -15,10 +15,6 @@ import attrs
 from matchmaker.classad.nodes import Attr, scope_of
 from matchmaker.classad.spans import Name, Place
 
-ERROR_: Final = "error"
-WARNING: Final = "warning"
-NOTE: Final = "note"
-
 
 @attrs.frozen(slots=True)
 class Finding:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
+from matchmaker.classad.diagnostics import NOTE
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import instead, unknown
 from matchmaker.classad.nodes import AdExpr, Attr, Call, scope_of
@@ -14,16 +15,7 @@ from matchmaker.classad.spans import Place
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
-from matchmaker.linting.model import (
-    MINE,
-    NOTE,
-    SPECIAL,
-    Definition,
-    Report,
-    Scope,
-    Site,
-    role_of,
-)
+from matchmaker.linting.model import MINE, SPECIAL, Definition, Report, Scope, Site, role_of
 
 
 def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

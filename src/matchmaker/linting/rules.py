@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING
 from matchmaker.linting import comparisons, logic, names, patterns
-from matchmaker.linting.model import ERROR_, NOTE, WARNING, Rule
+from matchmaker.linting.model import Rule
 
 _ALL: Final = (
-    Rule("CA001", ERROR_, "text that cannot be read"),
-    Rule("CA002", ERROR_, "= where == is meant"),
-    Rule("CA003", ERROR_, "a sign or ! right after ?: without parentheses"),
-    Rule("CA004", ERROR_, "and, or, not in place of &&, ||, !"),
+    Rule("CA001", ERROR, "text that cannot be read"),
+    Rule("CA002", ERROR, "= where == is meant"),
+    Rule("CA003", ERROR, "a sign or ! right after ?: without parentheses"),
+    Rule("CA004", ERROR, "and, or, not in place of &&, ||, !"),
     Rule("CA101", WARNING, "an attribute that nothing known has", names.unknown_attribute),
-    Rule("CA102", ERROR_, "a function that there is not", names.unknown_function),
-    Rule("CA103", ERROR_, "too many or too few arguments", names.wrong_arity),
+    Rule("CA102", ERROR, "a function that there is not", names.unknown_function),
+    Rule("CA103", ERROR, "too many or too few arguments", names.wrong_arity),
     Rule("CA104", WARNING, "an attribute that is set again below", names.shadowed, True),
     Rule("CA105", WARNING, "an attribute that leads back to itself", names.circular, True),
-    Rule("CA201", ERROR_, "a comparison that is always an error", comparisons.mismatch),
-    Rule("CA202", ERROR_, "a number in quotes, compared", comparisons.quoted_number),
-    Rule("CA203", ERROR_, "undefined or error compared other than by is",
+    Rule("CA201", ERROR, "a comparison that is always an error", comparisons.mismatch),
+    Rule("CA202", ERROR, "a number in quotes, compared", comparisons.quoted_number),
+    Rule("CA203", ERROR, "undefined or error compared other than by is",
          comparisons.compared_with_undefined),
-    Rule("CA204", ERROR_, "an operation that is always an error", comparisons.always_error),
+    Rule("CA204", ERROR, "an operation that is always an error", comparisons.always_error),
     Rule("CA205", WARNING, "comparisons in a chain", comparisons.chained),
-    Rule("CA206", ERROR_, "a pattern that is no regular expression", patterns.broken_pattern),
-    Rule("CA301", ERROR_, "& or | between conditions", comparisons.single_operator),
+    Rule("CA206", ERROR, "a pattern that is no regular expression", patterns.broken_pattern),
+    Rule("CA301", ERROR, "& or | between conditions", comparisons.single_operator),
     Rule("CA302", WARNING, "a clause that is never true", logic.never_true),
     Rule("CA303", WARNING, "a clause that is always true", logic.always_true),
     Rule("CA304", WARNING, "a branch that is never reached", logic.dead_branch),

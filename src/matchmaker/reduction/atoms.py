@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from matchmaker.classad.nodes import (
-    TARGET_SCOPES,
-    TRUE,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    Literal,
-    compared,
-    disjunction,
-    scope_of,
-)
+from matchmaker.classad import nodes
+from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Expr, compared, disjunction, scope_of
 from matchmaker.classad.operators import RELATIONS, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.reduction.domains import ANY, LISTS, MISSING, NUMBERS, TEXTS, Domain, numbers
@@ -41,9 +31,9 @@ def outcome(value: Value) -> str:
     return "E" if is_error(came_to) else "T" if came_to else "F"
 
 
-def host_attribute(node: Expr) -> Attr | None:
+def host_attribute(node: Expr) -> nodes.Attr | None:
     """The node if it is an attribute of the host, such as ``other.Name``, else None."""
-    return node if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES else None
+    return node if isinstance(node, nodes.Attr) and scope_of(node) in TARGET_SCOPES else None
 
 
 def comes_to(node: Expr, outcomes: Iterable[str]) -> Expr:
@@ -58,17 +48,17 @@ def comes_to(node: Expr, outcomes: Iterable[str]) -> Expr:
     wanted = [outcome for outcome in "TFUE" if outcome in outcomes]
     if wanted == ["T"]:
         return node
-    plain = Binary("&&", node, TRUE)
+    plain = nodes.Binary("&&", node, TRUE)
     tests: dict[str, Expr] = {
-        "T": Binary("is", plain, TRUE),
-        "F": Binary("is", plain, Literal(False)),
-        "U": Call("isUndefined", (plain,)),
-        "E": Call("isError", (plain,)),
+        "T": nodes.Binary("is", plain, TRUE),
+        "F": nodes.Binary("is", plain, nodes.Literal(False)),
+        "U": nodes.Call("isUndefined", (plain,)),
+        "E": nodes.Call("isError", (plain,)),
     }
     return disjunction([tests[each] for each in wanted])
 
 
-Tested: TypeAlias = tuple[Attr, Mapping[str, Domain], Expr | None]
+Tested: TypeAlias = tuple[nodes.Attr, Mapping[str, Domain], Expr | None]
 
 
 def tested(node: Expr) -> Tested | None:
@@ -85,7 +75,7 @@ def tested(node: Expr) -> Tested | None:
     attribute = host_attribute(subject) if subject is not None else None
     if attribute is not None:
         return attribute, {"T": NUMBERS, "F": ~NUMBERS}, None
-    if isinstance(node, Call) and len(node.arguments) == 1:
+    if isinstance(node, nodes.Call) and len(node.arguments) == 1:
         attribute = host_attribute(node.arguments[0])
         domain = {"isundefined": MISSING, "isstring": TEXTS, "islist": LISTS}.get(
             node.function.lower()
@@ -105,7 +95,7 @@ def _parts(true: Domain, false: Domain) -> dict[str, Domain]:
     return {"T": true, "F": false, "U": MISSING, "E": ~(true | false | MISSING)}
 
 
-def _compared(attribute: Attr, operator: str, value: Value, node: Expr) -> Tested | None:
+def _compared(attribute: nodes.Attr, operator: str, value: Value, node: Expr) -> Tested | None:
     if operator in ("is", "isnt"):
         same = _same(value)
         if same is None:

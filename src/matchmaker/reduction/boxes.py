@@ -15,18 +15,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import (
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    Literal,
-    Ternary,
-    Unary,
-    conjunction,
-    conjuncts,
-)
+from matchmaker.classad.nodes import Expr, conjunction, conjuncts
 from matchmaker.classad.operators import ascii_fold, logical_and, logical_or
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.reduction.atoms import comes_to, host_attribute, outcome, tested
@@ -192,18 +183,18 @@ class _Walk:
         return self._known[key]
 
     def _found(self, node: Expr, wanted: _Wanted) -> list[Box]:
-        if isinstance(node, Literal):
+        if isinstance(node, nodes.Literal):
             return [Box()] if outcome(node.value) in wanted else []
-        if isinstance(node, Unary) and node.operator == "!":
+        if isinstance(node, nodes.Unary) and node.operator == "!":
             return self._where(node.operand, frozenset(_NOT[each] for each in wanted))
-        if isinstance(node, Binary) and node.operator in _TABLES:
+        if isinstance(node, nodes.Binary) and node.operator in _TABLES:
             return self._connective(node, wanted)
-        if isinstance(node, Ternary):
+        if isinstance(node, nodes.Ternary):
             return self._ternary(node, wanted)
         leaf = self._leaf(node)
         return leaf(wanted) if leaf is not None else [Box(others=(comes_to(node, wanted),))]
 
-    def _connective(self, node: Binary, wanted: _Wanted) -> list[Box]:
+    def _connective(self, node: nodes.Binary, wanted: _Wanted) -> list[Box]:
         table = _TABLES[node.operator]
         # What the right side may come to, by the outcome of the left. Alternatives may overlap:
         # with more outcomes of the left each is the wider, and the shorter.
@@ -223,7 +214,7 @@ class _Walk:
             )
         )  # fmt: skip
 
-    def _ternary(self, node: Ternary, wanted: _Wanted) -> list[Box]:
+    def _ternary(self, node: nodes.Ternary, wanted: _Wanted) -> list[Box]:
         condition = node.condition
         found = self._product((condition, frozenset("T")), (node.then, wanted))
         found += self._product((condition, frozenset("F")), (node.otherwise, wanted))
@@ -304,13 +295,17 @@ class _Walk:
 
             return of_domain
         if (
-            isinstance(node, Call)
+            isinstance(node, nodes.Call)
             and node.function.lower() == "member"
             and len(node.arguments) == 2
         ):
             text, among = node.arguments
             listed = host_attribute(among)
-            if listed is not None and isinstance(text, Literal) and isinstance(text.value, str):
+            if (
+                listed is not None
+                and isinstance(text, nodes.Literal)
+                and isinstance(text.value, str)
+            ):
                 name, wanted_text = self._name(listed), ascii_fold(text.value)
                 return lambda wanted: self._tagged(name, wanted_text, wanted)
         return None
@@ -334,5 +329,5 @@ class _Walk:
             return []
         return [Box({} if left == possible else {name: left}, others=others)]
 
-    def _name(self, attribute: Attr) -> str:
+    def _name(self, attribute: nodes.Attr) -> str:
         return ascii_fold(self.names.setdefault(ascii_fold(attribute.name), attribute.name))

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.nodes import (
-    Binary,
-    Call,
-    Expr,
-    Literal,
-    Ternary,
-    Unary,
-    operands,
-)
+from matchmaker.classad import nodes
+from matchmaker.classad.nodes import Expr, operands
 from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS, truth
 from matchmaker.classad.references import CLOCK, Names, names_of
 from matchmaker.classad.registry import BOOLEAN, Trait, Traits, result_of, traits_of
@@ -24,7 +17,11 @@ MOVING: Final = frozenset({Trait.VOLATILE, Trait.LOCAL, Trait.ZONE, Trait.CODE})
 
 def traits(node: Expr) -> Traits:
     """The traits of the function that an expression calls; none for any other expression."""
-    return traits_of(node.function, len(node.arguments)) if isinstance(node, Call) else frozenset()
+    return (
+        traits_of(node.function, len(node.arguments))
+        if isinstance(node, nodes.Call)
+        else frozenset()
+    )
 
 
 def is_type_test(node: Expr) -> bool:
@@ -52,26 +49,26 @@ def is_moving(names: Names) -> bool:
 
 def is_boolean(node: Expr) -> bool:
     """Whether an expression gives only true, false, undefined or error."""
-    if isinstance(node, Literal):
+    if isinstance(node, nodes.Literal):
         return isinstance(node.value, bool) or node.value is UNDEFINED or is_error(node.value)
-    if isinstance(node, Binary):
+    if isinstance(node, nodes.Binary):
         return node.operator in RELATIONS | IDENTITY | CONNECTIVES
-    if isinstance(node, Unary):
+    if isinstance(node, nodes.Unary):
         return node.operator == "!"
-    if isinstance(node, Ternary):
+    if isinstance(node, nodes.Ternary):
         return is_boolean(node.then) and is_boolean(node.otherwise)
-    return isinstance(node, Call) and result_of(node.function) == BOOLEAN
+    return isinstance(node, nodes.Call) and result_of(node.function) == BOOLEAN
 
 
 def may_fail(node: Expr) -> bool:
     """Whether an expression, as a condition, could be an error for some host."""
-    if isinstance(node, Literal):
+    if isinstance(node, nodes.Literal):
         return is_error(truth(node.value))
-    if isinstance(node, Call):
+    if isinstance(node, nodes.Call):
         return not is_type_test(node) or len(node.arguments) != 1
-    if isinstance(node, Unary):
+    if isinstance(node, nodes.Unary):
         return node.operator != "!" or may_fail(node.operand)
-    if isinstance(node, Binary):
+    if isinstance(node, nodes.Binary):
         if node.operator in CONNECTIVES:
             return any(may_fail(part) for part in operands(node))
         if node.operator in IDENTITY:
@@ -81,4 +78,4 @@ def may_fail(node: Expr) -> bool:
 
 def is_scalar(left: Expr, right: Expr) -> bool:
     """Whether ``is`` between the two cannot meet two lists or two ads, for which it is an error."""
-    return isinstance(left, Literal) or isinstance(right, Literal)
+    return isinstance(left, nodes.Literal) or isinstance(right, nodes.Literal)

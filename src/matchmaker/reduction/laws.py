@@ -9,23 +9,10 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import (
-    FALSE,
-    TRUE,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Ternary,
-    Unary,
-    children,
-    disjunction,
-    spine,
-)
+from matchmaker.classad.nodes import FALSE, TRUE, Expr, children, disjunction, spine
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.registry import UNFOLDABLE
 from matchmaker.classad.values import UNDEFINED, Value, is_error
@@ -51,7 +38,7 @@ _OPPOSITE: Final = {"==": "!=", "!=": "==", "is": "isnt", "isnt": "is"}
 
 def fold_constant(node: Expr) -> Expr:
     """Replaces an expression of constants by its value."""
-    if isinstance(node, Attr) or not all(map(_is_constant, children(node))):
+    if isinstance(node, nodes.Attr) or not all(map(_is_constant, children(node))):
         return node
     if traits(node) & UNFOLDABLE:
         return node
@@ -62,79 +49,53 @@ def fold_constant(node: Expr) -> Expr:
 
 def _is_constant(node: Expr) -> bool:
     # Not a walk of the whole tree: a chain asks this of its left side once for each link.
-    if isinstance(node, ListExpr):
+    if isinstance(node, nodes.ListExpr):
         return all(map(_is_constant, node.items))
-    return isinstance(node, Literal)
+    return isinstance(node, nodes.Literal)
 
 
 def _is_plain(value: Value) -> bool:
     if isinstance(value, list):
         return all(_is_plain(item) for item in value)
-    return isinstance(literal(value), Literal)
+    return isinstance(literal(value), nodes.Literal)
 
 
 # --- connectives ----------------------------------------------------------------------------------
 
 
-def and_(left: Expr, right: Expr, demand: Demand) -> Expr:
-    """Laws of ``&&``.
+def join(operator: str, left: Expr, right: Expr, demand: Demand) -> Expr:
+    """Laws of ``&&``, and of ``||`` with true and false exchanged.
 
     ``true && b = b``, ``false && b = false``, ``error && b = error``, ``a && true = a``,
-    ``a && a = a``. Where only truth counts, a constant that is not true makes the whole never true;
-    where only falsehood counts, ``undefined && b = b`` and ``a && c = a`` for any c but false.
+    ``a && a = a``; ``a && false = false`` unless a may be an error. Where only truth counts, a
+    constant that is not true makes the whole never true; where only falsehood counts,
+    ``undefined && b = b`` and ``a && c = a`` for any c but false.
     """
-    if isinstance(left, Literal):
+    idle = operator == "&&"
+    end = FALSE if idle else TRUE
+    # Where only one outcome counts: that of all sides, or that of any.
+    of_all, of_any = (MATCH, REFUSAL) if idle else (REFUSAL, MATCH)
+    if isinstance(left, nodes.Literal):
         value = truth(left.value)
-        if value is True and (is_boolean(right) or "value" not in demand):
+        if value is idle and (is_boolean(right) or "value" not in demand):
             return right
-        if value is False or is_error(value):
+        if value is (not idle) or is_error(value):
             return literal(value)
         if value is UNDEFINED and demand in (MATCH, REFUSAL):
-            return FALSE if demand == MATCH else right
-    if isinstance(right, Literal):
+            return end if demand == of_all else right
+    if isinstance(right, nodes.Literal):
         value = truth(right.value)
-        if value is True and (is_boolean(left) or "value" not in demand):
+        if value is idle and (is_boolean(left) or "value" not in demand):
             return left
-        if value is not True and demand == MATCH:
-            return FALSE
-        if value is not False and demand == REFUSAL:
+        if value is not idle and demand == of_all:
+            return end
+        if value is not (not idle) and demand == of_any:
             return left
-        if value is False and not may_fail(left):
-            return FALSE
+        if value is (not idle) and not may_fail(left):
+            return end
     if left is right and (is_boolean(left) or "value" not in demand) and not is_volatile(left):
         return left
-    return fold_constant(Binary("&&", left, right))
-
-
-def or_(left: Expr, right: Expr, demand: Demand) -> Expr:
-    """Laws of ``||``.
-
-    ``false || b = b``, ``true || b = true``, ``error || b = error``, ``a || false = a``,
-    ``a || a = a``; ``a || true = true`` unless a may be an error. Where only truth counts,
-    ``undefined || b = b`` and ``a || undefined = a || error = a``; where only falsehood counts, a
-    constant that is not false makes the whole never false.
-    """
-    if isinstance(left, Literal):
-        value = truth(left.value)
-        if value is False and (is_boolean(right) or "value" not in demand):
-            return right
-        if value is True or is_error(value):
-            return literal(value)
-        if value is UNDEFINED and demand in (MATCH, REFUSAL):
-            return right if demand == MATCH else TRUE
-    if isinstance(right, Literal):
-        value = truth(right.value)
-        if value is False and (is_boolean(left) or "value" not in demand):
-            return left
-        if value is not False and demand == REFUSAL:
-            return TRUE
-        if value is True and not may_fail(left):
-            return TRUE
-        if value is not True and demand == MATCH:
-            return left
-    if left is right and (is_boolean(left) or "value" not in demand) and not is_volatile(left):
-        return left
-    return fold_constant(Binary("||", left, right))
+    return fold_constant(nodes.Binary(operator, left, right))
 
 
 def not_(operand: Expr, demand: Demand) -> Expr:
@@ -142,13 +103,13 @@ def not_(operand: Expr, demand: Demand) -> Expr:
 
     ``!(a < b)`` stays: ``a >= b`` is not the same for NaN.
     """
-    if isinstance(operand, Unary) and operand.operator == "!":
+    if isinstance(operand, nodes.Unary) and operand.operator == "!":
         inner = operand.operand
         if is_boolean(inner) or "value" not in demand:
             return inner
-    if isinstance(operand, Binary) and operand.operator in _OPPOSITE:
-        return Binary(_OPPOSITE[operand.operator], operand.left, operand.right)
-    return fold_constant(Unary("!", operand))
+    if isinstance(operand, nodes.Binary) and operand.operator in _OPPOSITE:
+        return nodes.Binary(_OPPOSITE[operand.operator], operand.left, operand.right)
+    return fold_constant(nodes.Unary("!", operand))
 
 
 # --- the ternary ----------------------------------------------------------------------------------
@@ -170,7 +131,7 @@ def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr
         return condition
     if then is FALSE and otherwise is TRUE:
         return not_(condition, demand)
-    return Ternary(condition, then, otherwise)
+    return nodes.Ternary(condition, then, otherwise)
 
 
 def _choose_one_outcome(
@@ -183,22 +144,22 @@ def _choose_one_outcome(
     """
     matching = demand == MATCH
     never_then, never_otherwise = _never(then, matching), _never(otherwise, matching)
-    join = and_ if matching else or_
+    both = "&&" if matching else "||"
     if never_then and never_otherwise:
         return FALSE if matching else TRUE
     if then is otherwise and not is_volatile(condition):
         sure = known(condition)
-        return join(sure if matching else not_(sure, OUTCOME), then, demand)
+        return join(both, sure if matching else not_(sure, OUTCOME), then, demand)
     if never_otherwise:
-        return join(condition if matching else not_(condition, OUTCOME), then, demand)
+        return join(both, condition if matching else not_(condition, OUTCOME), then, demand)
     if never_then:
-        return join(not_(condition, OUTCOME) if matching else condition, otherwise, demand)
+        return join(both, not_(condition, OUTCOME) if matching else condition, otherwise, demand)
     return None
 
 
 def _never(node: Expr, outcome: bool) -> bool:
     """Whether an expression is a constant other than true (or than false)."""
-    return isinstance(node, Literal) and truth(node.value) is not outcome
+    return isinstance(node, nodes.Literal) and truth(node.value) is not outcome
 
 
 def known(condition: Expr) -> Expr:
@@ -211,28 +172,32 @@ def known(condition: Expr) -> Expr:
     >>> print(known(parse_expr("x > 500")))
     isInteger(x) || isReal(x) || isBoolean(x)
     """
-    if isinstance(condition, Binary):
-        if condition.operator in RELATIONS and isinstance(condition.right, Literal):
+    if isinstance(condition, nodes.Binary):
+        if condition.operator in RELATIONS and isinstance(condition.right, nodes.Literal):
             value = condition.right.value
             if isinstance(value, (bool, int, float)):
                 return is_number(condition.left)
             if isinstance(value, str):
-                return Call("isString", (condition.left,))
+                return nodes.Call("isString", (condition.left,))
         if condition.operator in IDENTITY and is_scalar(condition.left, condition.right):
             return TRUE
-    if isinstance(condition, Call) and is_type_test(condition):
+    if isinstance(condition, nodes.Call) and is_type_test(condition):
         return TRUE if len(condition.arguments) == 1 else FALSE
-    return Binary("||", condition, not_(condition, MATCH))
+    return nodes.Binary("||", condition, not_(condition, MATCH))
 
 
 def is_number(node: Expr) -> Expr:
     """The expression that is true where `node` is an integer, a real or a boolean."""
-    return disjunction([Call(test, (node,)) for test in ("isInteger", "isReal", "isBoolean")])
+    return disjunction([nodes.Call(test, (node,)) for test in ("isInteger", "isReal", "isBoolean")])
 
 
 def numeric_subject(node: Expr) -> Expr | None:
     """The x of "x is a number", as ``is_number`` writes it; None for any other expression."""
-    if isinstance(node, Binary) and isinstance(node.right, Call) and len(node.right.arguments) == 1:
+    if (
+        isinstance(node, nodes.Binary)
+        and isinstance(node.right, nodes.Call)
+        and len(node.right.arguments) == 1
+    ):
         subject = node.right.arguments[0]
         return subject if node is is_number(subject) else None
     return None
@@ -241,7 +206,7 @@ def numeric_subject(node: Expr) -> Expr | None:
 # --- strict operators -----------------------------------------------------------------------------
 
 
-def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
+def absorb_exceptional(node: nodes.Binary, demand: Demand) -> Expr | None:
     """``a + error = error``; ``a + undefined = undefined`` unless a may be an error that counts.
 
     So for every strict operator, on either side.
@@ -249,11 +214,11 @@ def absorb_exceptional(node: Binary, demand: Demand) -> Expr | None:
     if node.operator in _LAZY:
         return None
     if "E" not in demand and _is_exceptional(node):
-        return Literal(UNDEFINED)
+        return nodes.Literal(UNDEFINED)
     for side, other in ((node.left, node.right), (node.right, node.left)):
-        if isinstance(side, Literal) and is_error(side.value):
+        if isinstance(side, nodes.Literal) and is_error(side.value):
             return side
-        if isinstance(side, Literal) and side.value is UNDEFINED:
+        if isinstance(side, nodes.Literal) and side.value is UNDEFINED:
             return side if "E" not in demand or not may_fail(other) else None
     return None
 
@@ -263,20 +228,20 @@ def _is_exceptional(node: Expr) -> bool:
     node, links = spine(node, lambda link: link.operator not in _LAZY)
     if any(_is_exceptional(link.right) for link in links):
         return True
-    if isinstance(node, Literal):
+    if isinstance(node, nodes.Literal):
         return node.value is UNDEFINED or is_error(node.value)
-    return isinstance(node, Unary) and _is_exceptional(node.operand)
+    return isinstance(node, nodes.Unary) and _is_exceptional(node.operand)
 
 
-def elvis_of_constant(node: Binary, demand: Demand) -> Expr | None:
+def elvis_of_constant(node: nodes.Binary, demand: Demand) -> Expr | None:
     """``undefined ?: b = b`` and ``k ?: b = k`` for any other constant."""
-    if node.operator != "?:" or not isinstance(node.left, Literal):
+    if node.operator != "?:" or not isinstance(node.left, nodes.Literal):
         return None
     return node.right if node.left.value is UNDEFINED else node.left
 
 
-def constant_to_the_right(node: Binary, demand: Demand) -> Expr | None:
+def constant_to_the_right(node: nodes.Binary, demand: Demand) -> Expr | None:
     """``500 < x = x > 500``, and so for all six relations."""
-    if node.operator in RELATIONS and isinstance(node.left, Literal):
-        return Binary(MIRRORED[node.operator], node.right, node.left)
+    if node.operator in RELATIONS and isinstance(node.left, nodes.Literal):
+        return nodes.Binary(MIRRORED[node.operator], node.right, node.left)
     return None

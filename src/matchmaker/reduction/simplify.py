@@ -19,16 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import (
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
     Expr,
-    Literal,
-    Ternary,
-    Unary,
     children,
     conjunction,
     conjuncts,
@@ -36,7 +30,7 @@ from matchmaker.classad.nodes import (
     rebuild,
     spine,
 )
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import CONNECTIVES, truth
 from matchmaker.classad.registry import INSIDE
 from matchmaker.reduction.facts import is_volatile, traits
 from matchmaker.reduction.laws import (
@@ -44,13 +38,12 @@ from matchmaker.reduction.laws import (
     VALUE,
     Demand,
     absorb_exceptional,
-    and_,
     choose,
     constant_to_the_right,
     elvis_of_constant,
     fold_constant,
+    join,
     not_,
-    or_,
 )
 
 
@@ -111,19 +104,18 @@ def _same(node: Expr, demand: Demand) -> Expr:
     return node
 
 
-def _attribute(node: Attr, demand: Demand) -> Expr:
+def _attribute(node: nodes.Attr, demand: Demand) -> Expr:
     base = node.base
     # Most are `other.name`, of which nothing can be made.
-    plain = base is None or (isinstance(base, Attr) and base.base is None)
+    plain = base is None or (isinstance(base, nodes.Attr) and base.base is None)
     return node if plain else _parts(node, demand)
 
 
 # --- operators ------------------------------------------------------------------------------------
 
 
-def _binary(node: Binary, demand: Demand) -> Expr:
-    combine = _CHAINS.get(node.operator)
-    if combine is None:
+def _binary(node: nodes.Binary, demand: Demand) -> Expr:
+    if node.operator not in CONNECTIVES:
         return _strict(node, demand)
     # The demand of the left side stops growing.
     first, *others = operands(node)
@@ -132,7 +124,7 @@ def _binary(node: Binary, demand: Demand) -> Expr:
         demands.append(_left_demand(node.operator, demands[-1]))
     result = simplify(first, demands.pop())
     for right, wanted in zip(others, reversed(demands), strict=True):
-        result = combine(result, simplify(right, wanted - {"value"}), wanted)
+        result = join(node.operator, result, simplify(right, wanted - {"value"}), wanted)
     if demand == MATCH and node.operator == "&&":
         return _without_repetitions(result)
     return result
@@ -143,9 +135,6 @@ def _left_demand(operator: str, demand: Demand) -> Demand:
     decisive, other = ("F", "T") if operator == "&&" else ("T", "F")
     left = demand & {other}
     return left | {decisive, "E"} if demand & {decisive, "E"} else left
-
-
-_CHAINS: Final[Mapping[str, Callable[[Expr, Expr, Demand], Expr]]] = {"&&": and_, "||": or_}
 
 
 def _without_repetitions(node: Expr) -> Expr:
@@ -169,8 +158,8 @@ def distinct(clauses: Iterable[Expr]) -> list[Expr]:
     return kept
 
 
-def _strict(node: Binary, demand: Demand) -> Expr:
-    first, links = spine(node, lambda link: link.operator not in _CHAINS)
+def _strict(node: nodes.Binary, demand: Demand) -> Expr:
+    first, links = spine(node, lambda link: link.operator not in CONNECTIVES)
     result = simplify(first, VALUE)
     while links:
         link = links.pop()
@@ -183,7 +172,7 @@ def _strict(node: Binary, demand: Demand) -> Expr:
 
 def _strict_link(node: Expr, demand: Demand) -> Expr:
     folded = fold_constant(node)
-    if not isinstance(folded, Binary):
+    if not isinstance(folded, nodes.Binary):
         return folded
     for law in (absorb_exceptional, elvis_of_constant, constant_to_the_right):
         simpler = law(folded, demand)
@@ -192,26 +181,26 @@ def _strict_link(node: Expr, demand: Demand) -> Expr:
     return folded
 
 
-def _call(node: Call, demand: Demand) -> Expr:
+def _call(node: nodes.Call, demand: Demand) -> Expr:
     """``ifThenElse(c, a, b)`` is ``c ? a : b``; any other function is strict in its arguments."""
     if node.function.lower() == "ifthenelse" and len(node.arguments) == 3:
-        return _ternary(Ternary(*node.arguments), demand)
+        return _ternary(nodes.Ternary(*node.arguments), demand)
     if traits(node) & INSIDE:
         return node
     return _parts(node, demand)
 
 
-def _unary(node: Unary, demand: Demand) -> Expr:
+def _unary(node: nodes.Unary, demand: Demand) -> Expr:
     if node.operator != "!":
         return _parts(node, demand)
     swapped = frozenset({"T": "F", "F": "T"}.get(outcome, outcome) for outcome in demand)
     return not_(simplify(node.operand, swapped - {"value"}), demand)
 
 
-def _ternary(node: Ternary, demand: Demand) -> Expr:
+def _ternary(node: nodes.Ternary, demand: Demand) -> Expr:
     wanted = frozenset("TF") | (demand & {"E"})
     condition = simplify(node.condition, wanted)
-    if isinstance(condition, Literal):
+    if isinstance(condition, nodes.Literal):
         value = truth(condition.value)
         if isinstance(value, bool):
             return simplify(node.then if value else node.otherwise, demand)
@@ -220,11 +209,11 @@ def _ternary(node: Ternary, demand: Demand) -> Expr:
 
 
 _SIMPLIFY: Final[Mapping[type, Callable[[Any, Demand], Expr]]] = {
-    Literal: _same,
-    Attr: _attribute,
-    Binary: _binary,
-    Unary: _unary,
-    Ternary: _ternary,
-    Call: _call,
-    AdExpr: _same,
+    nodes.Literal: _same,
+    nodes.Attr: _attribute,
+    nodes.Binary: _binary,
+    nodes.Unary: _unary,
+    nodes.Ternary: _ternary,
+    nodes.Call: _call,
+    nodes.AdExpr: _same,
 }

@@ -13,18 +13,9 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
-from matchmaker.classad.nodes import (
-    TRUE,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Ternary,
-    Unary,
-    conjunction,
-)
+from matchmaker.classad.nodes import TRUE, Expr, conjunction
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.testing.trees import (
     Attributes,
@@ -98,8 +89,8 @@ def draw_condition(
     count = {"!": 1, "?:": 3}.get(shape, 2)
     parts = [draw_condition(draw, attributes, own, scope, depth - 1) for _ in range(count)]
     if shape == "!":
-        return Unary("!", *parts)
-    return Ternary(*parts) if shape == "?:" else Binary(shape, *parts)
+        return nodes.Unary("!", *parts)
+    return nodes.Ternary(*parts) if shape == "?:" else nodes.Binary(shape, *parts)
 
 
 def _draw_clause(draw: st.DrawFn, attributes: Attributes, own: Attributes, scope: str) -> Expr:
@@ -112,7 +103,7 @@ def _draw_clause(draw: st.DrawFn, attributes: Attributes, own: Attributes, scope
         held = draw(strategy_of(own[mine]))
         if _are_alike(value, held):
             relation = draw(st.sampled_from(_SAME if is_text(value) else _ORDER))
-            return Binary(relation, theirs, reference("MY", mine))
+            return nodes.Binary(relation, theirs, reference("MY", mine))
     return _clause(draw, theirs, value)
 
 
@@ -123,33 +114,35 @@ def _are_alike(one: object, other: object) -> bool:
 def _clause(draw: st.DrawFn, attribute: Expr, value: Any) -> Expr:
     """A comparison of an attribute with a value that it may hold."""
     if isinstance(value, bool):
-        return draw(st.sampled_from((attribute, Unary("!", attribute))))
+        return draw(st.sampled_from((attribute, nodes.Unary("!", attribute))))
     if is_number(value) or isinstance(value, (datetime, timedelta)):
-        return Binary(draw(st.sampled_from(_ORDER)), attribute, Literal(value))
+        return nodes.Binary(draw(st.sampled_from(_ORDER)), attribute, nodes.Literal(value))
     if is_text(value):
         return draw(st.sampled_from(_of_text(attribute, value)))
     if isinstance(value, (list, tuple)):
         return draw(st.sampled_from(_of_list(attribute, value)))
     # Of what has no value here, or an ad, all that can be asked is whether it is there.
-    return Binary(draw(st.sampled_from(("isnt", "is"))), attribute, Literal(UNDEFINED))
+    return nodes.Binary(draw(st.sampled_from(("isnt", "is"))), attribute, nodes.Literal(UNDEFINED))
 
 
 def _of_text(attribute: Expr, text: str) -> list[Expr]:
-    found: list[Expr] = [Binary(relation, attribute, Literal(text)) for relation in _SAME]
-    found.append(Call("member", (attribute, ListExpr((Literal(text),)))))
+    found: list[Expr] = [
+        nodes.Binary(relation, attribute, nodes.Literal(text)) for relation in _SAME
+    ]
+    found.append(nodes.Call("member", (attribute, nodes.ListExpr((nodes.Literal(text),)))))
     beginning = re.match(r"[A-Za-z0-9_]+", text, re.ASCII)
     if beginning is not None:
-        found.append(Call("regexp", (Literal(f"^{beginning[0]}"), attribute)))
+        found.append(nodes.Call("regexp", (nodes.Literal(f"^{beginning[0]}"), attribute)))
     return found
 
 
 def _of_list(attribute: Expr, items: Sequence[Any]) -> list[Expr]:
     found: list[Expr] = [
-        Call("member", (literal(item), attribute))
+        nodes.Call("member", (literal(item), attribute))
         for item in items
         if is_number(item) or is_text(item)
     ]
-    found.append(Binary(">=", Call("size", (attribute,)), Literal(len(items))))
+    found.append(nodes.Binary(">=", nodes.Call("size", (attribute,)), nodes.Literal(len(items))))
     return found
 
 
@@ -191,11 +184,11 @@ def _sums(
         kind = draw(_TERMS) if attributes else "number"
         term = draw(numbers)
         if kind == "weighted":
-            term = Binary("*", literal(draw(_NUMBERS)), term)
+            term = nodes.Binary("*", literal(draw(_NUMBERS)), term)
         elif kind != "number":
             parts = draw_condition(draw, attributes, {}, scope), term, draw(numbers)
-            term = Ternary(*parts) if kind == "?:" else Call(kind, parts)
-        total = term if total is None else Binary(draw(st.sampled_from("+-")), total, term)
+            term = nodes.Ternary(*parts) if kind == "?:" else nodes.Call(kind, parts)
+        total = term if total is None else nodes.Binary(draw(st.sampled_from("+-")), total, term)
     assert total is not None  # noqa: S101 - there is at least one term
     return total
 
@@ -207,11 +200,11 @@ def opposite(condition: Expr) -> Expr:
     >>> [str(opposite(parse_expr(text))) for text in ("a > 1", "!a", "a && b", "1 < real(x)")]
     ['a <= 1', 'a', '!(a && b)', '1 >= real(x)']
     """
-    if isinstance(condition, Unary) and condition.operator == "!":
+    if isinstance(condition, nodes.Unary) and condition.operator == "!":
         return condition.operand
-    if isinstance(condition, Binary) and condition.operator in _OPPOSITES:
-        return Binary(_OPPOSITES[condition.operator], condition.left, condition.right)
-    return Unary("!", condition)
+    if isinstance(condition, nodes.Binary) and condition.operator in _OPPOSITES:
+        return nodes.Binary(_OPPOSITES[condition.operator], condition.left, condition.right)
+    return nodes.Unary("!", condition)
 
 
 _OPPOSITES: Final = {

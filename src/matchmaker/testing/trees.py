@@ -11,23 +11,12 @@ from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.forms import call
 from matchmaker.classad.functions import FUNCTIONS, Function, Trait, traits_of
-from matchmaker.classad.nodes import (
-    FALSE,
-    TRUE,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Subscript,
-    Ternary,
-    Unary,
-)
-from matchmaker.classad.operators import BINARY
+from matchmaker.classad.nodes import FALSE, TRUE, Expr
+from matchmaker.classad.operators import BINARY, MIRRORED
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.testing.plain import NAMES, integers, plain_values, reals, texts
 
@@ -35,7 +24,6 @@ Attributes: TypeAlias = Mapping[str, Any]
 """Names with what they may hold: a strategy, or the one value or expression. None: left out."""
 
 ARITHMETIC: Final = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", ">>>")
-RELATIONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
 
 _UNREPEATABLE: Final = frozenset({Trait.VOLATILE, Trait.LOCAL})
 
@@ -62,7 +50,7 @@ def strategy_of(held: object) -> st.SearchStrategy[Any]:
 
 def reference(scope: str, name: str) -> Expr:
     """``TARGET.name``, or the bare name where the scope is empty."""
-    return Attr(Attr(None, scope, False) if scope else None, name, False)
+    return nodes.Attr(nodes.Attr(None, scope, False) if scope else None, name, False)
 
 
 def as_written(held: Any) -> Expr:
@@ -170,13 +158,15 @@ def _a_call(
 
 
 _MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {
-    "unary": lambda draw, inner, *_: Unary(draw(_ANY_UNARY), draw(inner)),
-    "binary": lambda draw, inner, *_: Binary(draw(_ANY_BINARY), *_drawn(draw, inner, 2)),
-    "logic": lambda draw, inner, *_: Binary(draw(_LOGIC), *_drawn(draw, inner, 2)),
-    "ternary": lambda draw, inner, *_: Ternary(*_drawn(draw, inner, 3)),
-    "subscript": lambda draw, inner, *_: Subscript(*_drawn(draw, inner, 2)),
-    "select": lambda draw, inner, names, _: Attr(draw(inner), draw(st.sampled_from(names)), False),
-    "list": lambda draw, inner, *_: ListExpr(_drawn(draw, inner, draw(_FEW))),
+    "unary": lambda draw, inner, *_: nodes.Unary(draw(_ANY_UNARY), draw(inner)),
+    "binary": lambda draw, inner, *_: nodes.Binary(draw(_ANY_BINARY), *_drawn(draw, inner, 2)),
+    "logic": lambda draw, inner, *_: nodes.Binary(draw(_LOGIC), *_drawn(draw, inner, 2)),
+    "ternary": lambda draw, inner, *_: nodes.Ternary(*_drawn(draw, inner, 3)),
+    "subscript": lambda draw, inner, *_: nodes.Subscript(*_drawn(draw, inner, 2)),
+    "select": lambda draw, inner, names, _: nodes.Attr(
+        draw(inner), draw(st.sampled_from(names)), False
+    ),
+    "list": lambda draw, inner, *_: nodes.ListExpr(_drawn(draw, inner, draw(_FEW))),
     "ad": lambda draw, inner, names, _: _an_ad(draw, inner, names),
     "call": lambda draw, inner, _, calls: _a_call(draw, inner, calls),
 }
@@ -202,7 +192,7 @@ def leaves_of_kind(
 
     Which attributes fit shows only when a value of theirs is drawn, so that a few are tried.
     """
-    plain: st.SearchStrategy[Expr] = constants.map(Literal)
+    plain: st.SearchStrategy[Expr] = constants.map(nodes.Literal)
     if not attributes:
         return plain
     names = list(attributes)
@@ -238,7 +228,7 @@ def number_expressions(
 
 _NUMBER_SHAPES: Final = st.sampled_from(("leaf", "leaf", "binary", "binary", "-", "ternary"))
 _ARITHMETIC: Final = st.sampled_from(ARITHMETIC)
-_RELATIONS: Final = st.sampled_from(RELATIONS)
+_RELATIONS: Final = st.sampled_from(tuple(MIRRORED))
 
 
 @st.composite
@@ -247,12 +237,12 @@ def _number(
 ) -> Expr:
     shape = draw(_NUMBER_SHAPES)
     if shape == "binary":
-        return Binary(draw(_ARITHMETIC), *_drawn(draw, inner, 2))
+        return nodes.Binary(draw(_ARITHMETIC), *_drawn(draw, inner, 2))
     if shape == "-":
-        return Unary("-", draw(inner))
+        return nodes.Unary("-", draw(inner))
     if shape == "ternary":
-        condition = Binary(draw(_RELATIONS), *_drawn(draw, inner, 2))
-        return Ternary(condition, *_drawn(draw, inner, 2))
+        condition = nodes.Binary(draw(_RELATIONS), *_drawn(draw, inner, 2))
+        return nodes.Ternary(condition, *_drawn(draw, inner, 2))
     return draw(leaves)
 
 
@@ -281,7 +271,7 @@ def _text(draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStra
     shape = draw(_TEXT_SHAPES)
     if shape == "leaf":
         return draw(leaves)
-    return Call(shape, _drawn(draw, inner, draw(_FEW) if shape == "strcat" else 1))
+    return nodes.Call(shape, _drawn(draw, inner, draw(_FEW) if shape == "strcat" else 1))
 
 
 def boolean_expressions(
@@ -305,8 +295,15 @@ def boolean_expressions(
         sides = st.one_of(*held).map(as_written) | names.map(lambda name: reference(scope, name))
     else:
         sides = st.sampled_from((0, 1, 2, -1, 0.5)).map(literal) | references()
-    comparisons = st.builds(Binary, _RELATIONS, sides, sides)
-    constants = (TRUE, FALSE, Literal(UNDEFINED), Literal(ERROR), Literal(0), Literal(1))
+    comparisons = st.builds(nodes.Binary, _RELATIONS, sides, sides)
+    constants = (
+        TRUE,
+        FALSE,
+        nodes.Literal(UNDEFINED),
+        nodes.Literal(ERROR),
+        nodes.Literal(0),
+        nodes.Literal(1),
+    )
     return grown(st.sampled_from(constants) | comparisons, _condition, max_depth)
 
 
@@ -319,7 +316,7 @@ def _condition(
 ) -> Expr:
     shape = draw(_CONDITION_SHAPES)
     if shape == "logic":
-        return Binary(draw(_LOGIC), *_drawn(draw, inner, 2))
+        return nodes.Binary(draw(_LOGIC), *_drawn(draw, inner, 2))
     if shape == "!":
-        return Unary("!", draw(inner))
-    return Ternary(*_drawn(draw, inner, 3)) if shape == "ternary" else draw(leaves)
+        return nodes.Unary("!", draw(inner))
+    return nodes.Ternary(*_drawn(draw, inner, 3)) if shape == "ternary" else draw(leaves)

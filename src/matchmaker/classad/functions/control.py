@@ -15,14 +15,14 @@ from matchmaker.classad.limits import LIMITS, OutOfBoundsError
 from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr, weight
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.references import names_of
-from matchmaker.classad.registry import NUMBER, Trait, lazy_function
+from matchmaker.classad.registry import NUMBER, Trait, function
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 if TYPE_CHECKING:
     from matchmaker.classad.state import Scope
 
 
-@lazy_function("ifThenElse", 3)
+@function("ifThenElse", 3, lazy=True)
 def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """ifThenElse(c, a, b): a where c is true (or a number other than 0), b where it is false.
 
@@ -39,7 +39,7 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[1] if condition else arguments[2])
 
 
-@lazy_function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE})
+@function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE}, lazy=True)
 def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """eval(x): x as text, read as an expression and evaluated where the call stands.
 
@@ -70,7 +70,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return value
 
 
-@lazy_function("debug", 1, traits={Trait.VOLATILE})
+@function("debug", 1, traits={Trait.VOLATILE}, lazy=True)
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """debug(x): x, of any type; undefined and error stay.
 
@@ -83,7 +83,7 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[0])
 
 
-@lazy_function("unparse", 1, traits={Trait.REFLECTIVE})
+@function("unparse", 1, traits={Trait.REFLECTIVE}, lazy=True)
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
@@ -104,7 +104,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return text
 
 
-@lazy_function("unresolved", 1, 2, traits={Trait.REFLECTIVE})
+@function("unresolved", 1, 2, traits={Trait.REFLECTIVE}, lazy=True)
 def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
 
@@ -164,7 +164,7 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
     return [found[key] for key in sorted(found)]
 
 
-@lazy_function("evalInEachContext", 2, traits={Trait.REFLECTIVE})
+@function("evalInEachContext", 2, traits={Trait.REFLECTIVE}, lazy=True)
 def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
@@ -182,7 +182,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _in_each(arguments[0], ads, scope)
 
 
-@lazy_function("countMatches", 2, traits={Trait.REFLECTIVE}, result=NUMBER)
+@function("countMatches", 2, traits={Trait.REFLECTIVE}, result=NUMBER, lazy=True)
 def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 

@@ -10,7 +10,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import FOUR, Budget
 from matchmaker.classad.nodes import Expr, weight
-from matchmaker.classad.registry import BOOLEAN, Trait, function, lazy_function
+from matchmaker.classad.registry import BOOLEAN, Trait, function
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
 _ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
 
 
-@lazy_function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN)
+@function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True)
 def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """anyMatch(L, x): whether x is true of any ad of the list L, which is TARGET for x.
 
@@ -38,7 +38,7 @@ def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("anyMatch", arguments, scope, decides=True)
 
 
-@lazy_function("allMatch", 2, traits={Trait.GANG}, result=BOOLEAN)
+@function("allMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True)
 def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
 
@@ -52,7 +52,7 @@ def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("allMatch", arguments, scope, decides=False)
 
 
-@lazy_function("whichMatch", 2, traits={Trait.GANG})
+@function("whichMatch", 2, traits={Trait.GANG}, lazy=True)
 def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """whichMatch(L, x): the list of the ads of the list L that x is true of; undefined if none is.
 

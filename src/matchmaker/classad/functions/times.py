@@ -23,7 +23,7 @@ from matchmaker.classad.functions.conversions import (
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.nodes import Attr
-from matchmaker.classad.registry import NUMBER, Trait, function, lazy_function
+from matchmaker.classad.registry import NUMBER, Trait, function
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, type_name
 
@@ -222,7 +222,7 @@ def _split_relative(span: timedelta) -> Value:
 _Parts: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
 
 
-@lazy_function("formatTime", 0, 2, traits={Trait.NOW, Trait.ZONE})
+@function("formatTime", 0, 2, traits={Trait.NOW, Trait.ZONE}, lazy=True)
 def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """formatTime([t[, format]]): a time as text, by strftime's format, by default "%c".
 
