@@ -1,0 +1,151 @@
+"""The row of a job that is handed over: its state, its deadlines, and what was last seen of it.
+
+The data alone: what moves a record from state to state is in
+:mod:`matchmaker.delegation.states`, where it is kept in :mod:`matchmaker.delegation.ledger`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.delegation.contact import job_name
+
+
+class State(StrEnum):
+    """Where a transfer stands.
+
+    ``intent``: written down, and then submitted so that it cannot start. ``unknown``: whether the
+    batch system has it is not known. ``prepared``: the batch system has it, and it cannot start.
+    ``committed``: it may start, once. ``running``: its payload started. ``cancelling``: it is
+    being ended. The others are terminal: ``done``, ``failed``, ``cancelled``, ``lost`` (gone with
+    no record of its end, and not submitted again), ``acknowledged`` (its owner took the result).
+    """
+
+    INTENT = "intent"
+    UNKNOWN = "unknown"
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    ACKNOWLEDGED = "acknowledged"
+
+    @property
+    def live(self) -> bool:
+        """Whether something is still to happen; the other states are terminal."""
+        return self in LIVE
+
+
+LIVE: Final = frozenset(
+    {
+        State.INTENT,
+        State.UNKNOWN,
+        State.PREPARED,
+        State.COMMITTED,
+        State.RUNNING,
+        State.CANCELLING,
+    }
+)
+
+
+def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    if isinstance(value, bool) or not 0 < value < float("inf"):
+        raise ValueError(f"{attribute.name} must be a number above 0, not {value!r}")
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Deadlines:
+    """How long each step may take, in seconds, and how often a job is submitted.
+
+    Safety hangs on none of them: with wrong clocks a job waits longer or is submitted again, and
+    still starts once. Raises ValueError for what is not above 0, and for a hold too short for the
+    wait before the commit.
+
+    Attributes:
+        reply: how long the reply to a submission is waited for.
+        settle: how long after the reply a job must still be seen before it may start. Slurm saves
+            its state every 5 s, and what it acknowledged since is lost if it crashes.
+        absent: how long healthy answers must be without a job before it counts as gone.
+        hold: how long a submitted job cannot start by itself.
+        margin: how long before the end of the hold nothing is committed any more.
+        lease: how long a job runs without a word of its owner.
+        cancel: after how long a request to end a job is repeated.
+        silence: how long nothing may be seen of a job before it counts as stuck.
+        attempts: how often a job is submitted at most; each time only if it has not started.
+    """
+
+    reply: float = attrs.field(default=60.0, validator=_positive)
+    settle: float = attrs.field(default=10.0, validator=_positive)
+    absent: float = attrs.field(default=30.0, validator=_positive)
+    hold: float = attrs.field(default=900.0, validator=_positive)
+    margin: float = attrs.field(default=60.0, validator=_positive)
+    lease: float = attrs.field(default=172_800.0, validator=_positive)
+    cancel: float = attrs.field(default=30.0, validator=_positive)
+    silence: float = attrs.field(default=600.0, validator=_positive)
+    attempts: int = attrs.field(default=5, validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.hold <= self.settle + self.margin:
+            raise ValueError("hold must be longer than settle and margin together")
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Record:
+    """A job that is handed over. Times are seconds since 1970 by the delegator's clock.
+
+    Attributes:
+        key: the job's name in the ledger, chosen before anything else happens.
+        attempt: the number of the submission, from 1; ``mm-KEY-ATTEMPT`` is its name.
+        owner: who handed it over and renews its lease.
+        epoch: the ledger's epoch in which the row was written.
+        revision: how often the row was written.
+        state: where the transfer stands.
+        cluster: the batch system.
+        digest: a hash of the job; empty in a row that was rebuilt without the job's description.
+        created: when the key came into the ledger.
+        since: when the state was entered.
+        deadline: by when something is to have happened; of live states only.
+        hold_until: until when the submitted job cannot start by itself.
+        lease: how many seconds the lease was given for.
+        lease_until: when it ends.
+        remote_id: the batch system's id; empty if none is known.
+        remote_submitted: when the batch system says that it was submitted, by its own clock.
+        seen: when it was last seen alive in the queue.
+        absent_since: since when healthy answers are without it.
+        cancel_wanted: its owner wants it ended.
+        exit: the payload's exit status.
+        reason: why it is where it is, if that needs saying.
+    """
+
+    key: str
+    attempt: int = 1
+    owner: str = ""
+    epoch: int = 0
+    revision: int = 0
+    state: State = State.INTENT
+    cluster: str = ""
+    digest: str = ""
+    created: float
+    since: float
+    deadline: float | None = None
+    hold_until: float
+    lease: float
+    lease_until: float
+    remote_id: str = ""
+    remote_submitted: float | None = None
+    seen: float | None = None
+    absent_since: float | None = None
+    cancel_wanted: bool = False
+    exit: int | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that the batch system knows the attempt by."""
+        return job_name(self.key, self.attempt)

@@ -1,0 +1,176 @@
+"""What an observation says of one record: present, absent, gone, started, ended.
+
+An error is not absence and absence is not completion: the readings here keep the three apart. The
+rules that act on them are in :mod:`matchmaker.delegation.states`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import attrs
+
+from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.observation import Phase, Sight, Silence
+from matchmaker.delegation.record import Deadlines, Record, State
+
+_ALIVE = frozenset({Phase.PARKED, Phase.WAITING, Phase.RUNNING})
+_UNCOMMITTED = frozenset({State.INTENT, State.UNKNOWN, State.PREPARED})
+
+# A batch system rounds the time of submission to seconds.
+_SAME_SECONDS = 1.5
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Observation:
+    """What one look shows of a key.
+
+    Attributes:
+        queue: the jobs of the key in the queue, of every attempt; or no answer.
+        accounting: those in the accounting; None if it was not asked.
+        marks: what is on record of the attempt; None if no such records are kept.
+        reply: what came of a submission; None if there was none.
+    """
+
+    queue: tuple[Sight, ...] | Silence
+    accounting: tuple[Sight, ...] | Silence | None = None
+    marks: Marks | Silence | None = None
+    reply: str | Silence | None = None
+
+
+def _order(sight: Sight) -> tuple[int, int, str]:
+    """Ids in order: numbers by size, other ids by their text."""
+    number = int(sight.remote_id) if sight.remote_id.isascii() and sight.remote_id.isdigit() else 0
+    return (len(sight.remote_id) if not number else 0, number, sight.remote_id)
+
+
+@attrs.frozen(slots=False)
+class Situation:
+    """A record beside what is observed of it, at a time."""
+
+    record: Record
+    seen: Observation
+    now: float
+    deadlines: Deadlines
+
+    @cached_property
+    def alive(self) -> list[Sight]:
+        """The jobs of this attempt in the queue that have not ended, the lowest id first."""
+        if isinstance(self.seen.queue, Silence):
+            return []
+        name = self.record.name
+        return sorted((s for s in self.seen.queue if s.name == name and s.phase in _ALIVE),
+                      key=_order)  # fmt: skip
+
+    @property
+    def chosen(self) -> Sight | None:
+        """The living job that the record means: of the id it names, else the lowest."""
+        mine = [sight for sight in self.alive if sight.remote_id == self.record.remote_id]
+        return next(iter(mine or self.alive), None)
+
+    @property
+    def parked(self) -> Sight | None:
+        """The job that cannot start yet: of the id that the record names, else the lowest."""
+        held = [sight for sight in self.alive if sight.phase is Phase.PARKED]
+        mine = [sight for sight in held if sight.remote_id == self.record.remote_id]
+        return next(iter(mine or held), None)
+
+    @property
+    def outdated(self) -> list[Sight]:
+        """Living jobs of earlier attempts, none of which may start any more."""
+        if isinstance(self.seen.queue, Silence):
+            return []
+        key, attempt = self.record.key, self.record.attempt
+        earlier = {f"mm-{key}-{number}" for number in range(1, attempt)}
+        return [s for s in self.seen.queue if s.phase in _ALIVE and s.name in earlier]
+
+    @property
+    def absent(self) -> bool:
+        """Whether queue and accounting both answered, and the queue has no living job of it."""
+        answered = isinstance(self.seen.queue, tuple) and isinstance(self.seen.accounting, tuple)
+        return answered and not self.alive
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has been absent long enough, and still is."""
+        since = self.record.absent_since
+        return self.absent and since is not None and self.now - since >= self.deadlines.absent
+
+    @property
+    def ended(self) -> Sight | None:
+        """The job that the record means, where queue or accounting have it as ended."""
+        for place in (self.seen.queue, self.seen.accounting):
+            for sight in place if isinstance(place, tuple) else ():
+                if (
+                    sight.phase not in _ALIVE
+                    and sight.name == self.record.name
+                    and sight.remote_id == self.record.remote_id
+                    and _same_time(sight.submitted, self.record.remote_submitted)
+                ):
+                    return sight
+        return None
+
+    @property
+    def marks(self) -> Marks:
+        """What is on record; nothing where no records are kept or read."""
+        return self.seen.marks if isinstance(self.seen.marks, Marks) else Marks()
+
+    @property
+    def fenced(self) -> bool:
+        """Whether records of starts are kept, and were read."""
+        return isinstance(self.seen.marks, Marks)
+
+    @property
+    def unfenced(self) -> bool:
+        """Whether no records of starts are kept, so that the batch system's word must do."""
+        return self.seen.marks is None
+
+    @property
+    def lease_over(self) -> bool:
+        """Whether the owner has been silent for longer than the lease."""
+        return self.now >= self.record.lease_until
+
+
+def _same_time(one: float | None, other: float | None) -> bool:
+    return one is None or other is None or abs(one - other) <= _SAME_SECONDS
+
+
+def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines) -> Record:
+    """The record with what a look shows, in the same state.
+
+    Moments that lie ahead, after a clock went back, are now. ``seen`` is written only now and then,
+    so that a look at ten thousand jobs that goes well writes nothing.
+    """
+    record = _at(record, now)
+    situation = Situation(record, seen, now, deadlines)
+    changes: dict[str, object] = {}
+    chosen = situation.chosen
+    if chosen is not None:
+        if record.absent_since is not None:
+            changes["absent_since"] = None
+        if record.seen is None or now - record.seen > deadlines.silence / 3:
+            changes["seen"] = now
+        if record.state not in _UNCOMMITTED and chosen.remote_id != record.remote_id:
+            changes.update(remote_id=chosen.remote_id, remote_submitted=chosen.submitted)
+        elif chosen.remote_id == record.remote_id and record.remote_submitted is None:
+            changes["remote_submitted"] = chosen.submitted
+        changes = {n: v for n, v in changes.items() if getattr(record, n) != v}
+    elif situation.absent and record.absent_since is None:
+        changes["absent_since"] = now
+    return attrs.evolve(record, **changes) if changes else record  # type: ignore[arg-type]
+
+
+def _at(record: Record, now: float) -> Record:
+    """The record by a clock that may have gone back since it was written."""
+    if record.since <= now and (record.absent_since or now) <= now and (record.seen or now) <= now:
+        return record
+    back = max(record.since, record.absent_since or now, record.seen or now) - now
+    return attrs.evolve(
+        record,
+        since=min(record.since, now),
+        seen=None if record.seen is None else min(record.seen, now),
+        absent_since=None if record.absent_since is None else min(record.absent_since, now),
+        hold_until=record.hold_until - back,
+        deadline=None if record.deadline is None else record.deadline - back,
+        lease_until=min(record.lease_until, now + record.lease),
+    )
