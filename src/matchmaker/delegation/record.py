@@ -1,4 +1,4 @@
-"""The row of a job that is handed over: its state, its deadlines, and what was last seen of it.
+"""A job that is handed over: its row and its states, its description, and its log.
 
 The data alone: what moves a record from state to state is in
 :mod:`matchmaker.delegation.states`, where it is kept in :mod:`matchmaker.delegation.ledger`.
@@ -149,3 +149,33 @@ class Record:
     def name(self) -> str:
         """The name that the batch system knows the attempt by."""
         return job_name(self.key, self.attempt)
+
+
+@attrs.frozen(slots=True)
+class Payload:
+    """A job as it is submitted, in each attempt the same.
+
+    Attributes:
+        ad: the job's ad, as text.
+        script: the path of the job's script.
+        words: the arguments for the batch system's command.
+        metadata: names and texts that travel with the job.
+    """
+
+    ad: str
+    script: str
+    words: tuple[str, ...]
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen(slots=True)
+class Entry:
+    """A transition of a job in the log: when, from where to where, by whom and why."""
+
+    attempt: int
+    revision: int
+    at: float
+    source: str
+    target: str
+    by: str
+    reason: str

@@ -101,6 +101,12 @@ def _adopted(s: Situation) -> _Changes:
     }
 
 
+def _has_leave(s: Situation) -> bool:
+    """Whether there is a record of its commit, or without such records it may start."""
+    free = s.unfenced and s.chosen is not None and s.chosen.phase is not Phase.PARKED
+    return free or (s.marks.committed and not s.marks.forbidden)
+
+
 def _no_reply(s: Situation) -> bool:
     late = s.record.deadline is not None and s.now >= s.record.deadline
     return isinstance(s.seen.reply, Silence) or late
@@ -121,6 +127,15 @@ def _may_try_again(s: Situation) -> bool:
     return s.record.attempt < s.deadlines.attempts and bool(s.record.digest)
 
 
+def _why_again(s: Situation) -> str:
+    if s.ended is None or s.ended.phase is Phase.CANCELLED:
+        return s.record.reason
+    return (
+        f"its job ended with status {s.ended.exit} and without a record of its start: "
+        f"is the spool shared with the nodes?"
+    )
+
+
 def _again(s: Situation) -> _Changes:
     return {
         "attempt": s.record.attempt + 1,
@@ -129,14 +144,15 @@ def _again(s: Situation) -> _Changes:
         "absent_since": None,
         "seen": None,
         "hold_until": s.now + s.deadlines.hold,
-        "reason": s.record.reason,
+        "reason": _why_again(s),
     }
 
 
 def _no_more(s: Situation) -> _Changes:
     if not s.record.digest:
         return {"reason": "it never started, and the ledger was rebuilt without its description"}
-    last = f": {s.record.reason}" if s.record.reason else ""
+    why = _why_again(s)
+    last = f": {why}" if why else ""
     return {"reason": f"submitted {s.record.attempt} times, and it never started{last}"}
 
 
@@ -248,8 +264,7 @@ MOVES: Final = (
     Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED, _S.COMMITTED, _S.RUNNING), _S.CANCELLING,
          "its owner wants it ended, or its lease ran out", _end_wanted, _why_end),
     Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED), _S.COMMITTED,
-         "the record of its commit is there, though the ledger had forgotten",
-         lambda s: s.marks.committed and not s.marks.forbidden,
+         "it has leave to start already, though the ledger does not know", _has_leave,
          lambda s: {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}),
     Move((_S.INTENT, _S.UNKNOWN), _S.PREPARED,
          "the batch system gave an id, or has a parked job of its name",
@@ -296,10 +311,9 @@ def _cancels(sights: list[Sight]) -> tuple[Effect, ...]:
 
 def _only_parked(s: Situation) -> tuple[Effect, ...]:
     """Of a job without leave to start one parked instance stays."""
-    stays = s.parked
-    if s.record.state is _S.UNKNOWN and _hold_ends(s):
-        stays = None
-    return _cancels([sight for sight in s.alive if sight is not stays])
+    stays = None if s.record.state is _S.UNKNOWN and _hold_ends(s) else s.parked
+    surely = [x for x in s.alive if x.phase is Phase.PARKED or (s.fenced and not s.marks.committed)]
+    return _cancels([sight for sight in surely if sight is not stays])
 
 
 def _let_start(s: Situation) -> tuple[Effect, ...]:

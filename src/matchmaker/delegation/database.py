@@ -1,0 +1,107 @@
+"""Connections to the ledger's database, and what its errors mean to a person.
+
+What SQLite needs to be durable and to have one writer at a time is set here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlalchemy as sql
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+
+from matchmaker.delegation.errors import LedgerError
+
+
+class TakenError(Exception):
+    """A key is there already."""
+
+
+def engine(place: str, wait: float) -> Engine:
+    """The engine for a path or a URL. Raises LedgerError for an unknown kind of database."""
+    if "://" not in place:
+        made = sql.create_engine(f"sqlite:///{place}", connect_args={"timeout": wait})
+        _set_up_sqlite(made)
+        return made
+    # The driver that the extra installs; a URL may name another one.
+    url = place.replace("postgresql://", "postgresql+psycopg://", 1)
+    if not url.startswith("postgresql+"):
+        raise LedgerError(
+            f"{place.partition('://')[0]}: the ledger is a file, or at postgresql://…"
+        )
+    try:
+        return sql.create_engine(
+            url, pool_pre_ping=True, connect_args={"connect_timeout": int(wait)}
+        )
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise LedgerError(f"not the address of a database: {error}") from None
+    except ModuleNotFoundError as error:
+        raise LedgerError(
+            f"{error.name} is not installed: pip install 'classad-matchmaker[postgresql]'"
+        ) from None
+
+
+def _set_up_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        # Transactions begin below, at once with the right to write, and not at the first write.
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+_SAY: Final[tuple[tuple[str, Callable[[float], str]], ...]] = (
+    ("locked", lambda wait: f"another program has been writing to it for {wait:g} s; try again"),
+    (
+        "readonly",
+        lambda _: "it cannot be written: change the permissions of the file and its folder",
+    ),
+    (
+        "read-only",
+        lambda _: "it cannot be written: change the permissions of the file and its folder",
+    ),
+    ("full", lambda _: "the disk is full; nothing was done: make room and try again"),
+    (
+        "unable to open",
+        lambda _: "it cannot be opened or made: check the folder and its permissions",
+    ),
+    ("disk i/o", lambda _: "the disk reports an error; nothing was done"),
+    ("not a database", lambda _: _DAMAGED),
+    ("malformed", lambda _: _DAMAGED),
+    ("no such", lambda _: _DAMAGED),
+)
+_DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"
+
+
+def _sqlite_words(error: sqlite3.Error, wait: float) -> str:
+    said = str(error)
+    for word, words in _SAY:
+        if word in said.lower():
+            return words(wait)
+    return said
+
+
+@contextmanager
+def explained(place: str, wait: float) -> Iterator[None]:
+    """Turns the database's errors into LedgerError, and a key that is there into TakenError."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise TakenError from error
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None)
+        if isinstance(cause, sqlite3.Error):
+            words = _sqlite_words(cause, wait)
+        else:
+            words = " ".join(str(cause or error).split())[:300]
+        raise LedgerError(f"{place}: {words}") from error

@@ -1,0 +1,15 @@
+"""The errors of delegation that reach a person; none of them says that a job failed."""
+
+from __future__ import annotations
+
+
+class LedgerError(ValueError):
+    """The ledger cannot be read or written; the message says why and what to do."""
+
+
+class KeyTakenError(ValueError):
+    """A key stands for another job already, so that nothing was submitted."""
+
+
+class NoJobError(ValueError):
+    """No job has the key."""

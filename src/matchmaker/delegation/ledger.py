@@ -1,0 +1,256 @@
+"""The ledger: records of transfers and their log, durable before anything is done.
+
+SQLite in one file by default, PostgreSQL by its URL. A record is written in one transaction that
+holds only if nobody else wrote it since it was read (its revision) and the ledger was not rebuilt
+(its epoch). What the states mean is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sql
+from sqlalchemy.engine import Connection
+
+from matchmaker.delegation import database, tables
+from matchmaker.delegation.database import TakenError, explained
+from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.record import Entry, Payload, Record
+from matchmaker.delegation.tables import facts, jobs, log, transfers
+
+_WAIT_SECONDS: Final = 10.0
+_AT_ONCE: Final = 500
+
+Change = tuple[Record, Record]
+"""A record as it was read, and as it is to be."""
+
+
+class Ledger:
+    """Records of transfers in a database.
+
+    Safe for threads and for several processes on one machine; on PostgreSQL for several machines.
+    Every method raises LedgerError where the database cannot be read or written.
+    """
+
+    def __init__(self, place: str | Path, *, wait: float = _WAIT_SECONDS) -> None:
+        """Opens a ledger, and makes its tables if there are none.
+
+        Args:
+            place: the path of a file of SQLite, or a URL such as ``postgresql://host/database``.
+            wait: how many seconds to wait for another writer.
+
+        Raises:
+            LedgerError: it cannot be opened or made, or is of a newer version.
+        """
+        self.place = str(place)
+        self._wait = wait
+        self._engine = database.engine(self.place, wait)
+        self.sqlite = self._engine.dialect.name == "sqlite"
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        with self._reading() as read:
+            known = sql.inspect(read).has_table(facts.name)
+        if not known:
+            with self._writing() as write:
+                tables.metadata.create_all(write)
+                for name, value in (("version", tables.VERSION), ("epoch", 1)):
+                    there = write.scalar(sql.select(facts.c.value).where(facts.c.name == name))
+                    if there is None:
+                        write.execute(facts.insert().values(name=name, value=value))
+        with self._reading() as read:
+            found = dict(read.execute(sql.select(facts.c.name, facts.c.value)).tuples().all())
+        version = found.get("version", 0)
+        if version > tables.VERSION:
+            raise LedgerError(
+                f"{self.place}: a ledger of version {version}; this program knows versions up to "
+                f"{tables.VERSION}: use a newer program"
+            )
+        self.epoch = found.get("epoch", 0)
+
+    def close(self) -> None:
+        """Closes the connections; the ledger cannot be used afterwards."""
+        self._engine.dispose()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def find(self, key: str) -> Record | None:
+        """The record of a key, or None."""
+        return next(iter(self.records([key])), None)
+
+    def records(self, keys: Collection[str]) -> list[Record]:
+        """The records of those keys that there are."""
+        wanted = sorted(keys)
+        found: list[Record] = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            found += self._select(transfers.c.key.in_(some))
+        return found
+
+    def live(self, cluster: str | None = None) -> list[Record]:
+        """The records that are not terminal, the oldest first; of one batch system or of all."""
+        only = () if cluster is None else (transfers.c.cluster == cluster,)
+        return self._select(transfers.c.live == sql.true(), *only, order=transfers.c.created)
+
+    def recent(self, most: int = 1000, states: Collection[str] = ()) -> list[Record]:
+        """The youngest records, in some states or in all."""
+        only = (transfers.c.state.in_(sorted(map(str, states))),) if states else ()
+        return self._select(*only, order=transfers.c.created.desc(), most=most)
+
+    def _select(
+        self, *where: sql.ColumnElement[bool], order: Any = None, most: int | None = None
+    ) -> list[Record]:
+        with self._reading() as read:
+            query = sql.select(transfers).where(*where).order_by(order).limit(most)
+            return [tables.record_of(row) for row in read.execute(query).mappings()]
+
+    def payload(self, key: str) -> Payload | None:
+        """The job that a key stands for; None if nothing describes it, as after a rebuild."""
+        with self._reading() as read:
+            row = read.execute(sql.select(jobs).where(jobs.c.key == key)).mappings().first()
+            return None if row is None else tables.payload_of(row)
+
+    def history(self, key: str) -> list[Entry]:
+        """The transitions of a job, the first one first; empty for an unknown key."""
+        with self._reading() as read:
+            query = sql.select(log).where(log.c.key == key).order_by(log.c.id)
+            names = [field.name for field in attrs.fields(Entry)]
+            return [
+                Entry(**{name: row[name] for name in names})
+                for row in read.execute(query).mappings()
+            ]
+
+    def check(self) -> list[str]:
+        """What is damaged, by the database's own check; nothing if all is well."""
+        if not self.sqlite:
+            return []
+        with self._reading() as read:
+            said = [str(row[0]) for row in read.exec_driver_sql("PRAGMA integrity_check(20)")]
+        return [] if said == ["ok"] else said
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def add(self, record: Record, payload: Payload, by: str = "") -> Record | None:
+        """Writes a new record with its job; None if the key is there already."""
+        made = attrs.evolve(record, epoch=self.epoch, revision=1)
+        try:
+            with self._writing() as write:
+                self._check_epoch(write)
+                write.execute(transfers.insert().values(tables.row_of(made)))
+                write.execute(jobs.insert().values(tables.job_row(made.key, payload)))
+                write.execute(log.insert().values(_entry(None, made, by)))
+        except TakenError:
+            return None
+        return made
+
+    def save(self, changes: Sequence[Change], by: str = "") -> list[Record | None]:
+        """Writes changed records in one transaction; None for each that another wrote meanwhile.
+
+        A change of state goes into the log in the same transaction.
+        """
+        new = [attrs.evolve(after, revision=before.revision + 1) for before, after in changes]
+        if not new:
+            return []
+        rows = [
+            {**tables.row_of(made), "old_key": before.key, "old_revision": before.revision,
+             "old_epoch": before.epoch}
+            for (before, _), made in zip(changes, new, strict=True)
+        ]  # fmt: skip
+        with self._writing() as write:
+            self._check_epoch(write)
+            # All at once, and one by one only if somebody else wrote some of them.
+            with write.begin_nested() as attempt:
+                done = write.execute(_UPDATE, rows).rowcount
+                if done != len(rows):
+                    attempt.rollback()
+            won = [True] * len(rows)
+            if done != len(rows):
+                won = [write.execute(_UPDATE, row).rowcount == 1 for row in rows]
+            moved = [
+                _entry(before, made, by)
+                for (before, _), made, held in zip(changes, new, won, strict=True)
+                if held and (before.state, before.attempt) != (made.state, made.attempt)
+            ]
+            if moved:
+                write.execute(log.insert(), moved)
+        return [made if held else None for made, held in zip(new, won, strict=True)]
+
+    def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
+        """Replaces the live records, and those of the given keys, in a new epoch.
+
+        Whoever read the ledger before can write no more. Jobs and the log stay; each record gets
+        the digest that is on record, so that a job with a description can be submitted again.
+        """
+        keys = sorted({record.key for record in records})
+        with self._writing() as write:
+            self._check_epoch(write)
+            known: dict[str, str] = {}
+            for start in range(0, len(keys), _AT_ONCE):
+                some = transfers.c.key.in_(keys[start : start + _AT_ONCE])
+                found = write.execute(sql.select(transfers.c.key, transfers.c.digest).where(some))
+                known.update(dict(found.tuples().all()))
+                write.execute(transfers.delete().where(some))
+            self.epoch += 1
+            write.execute(facts.update().where(facts.c.name == "epoch").values(value=self.epoch))
+            write.execute(
+                transfers.update().where(transfers.c.live == sql.true()).values(epoch=self.epoch)
+            )
+            made = [
+                attrs.evolve(r, epoch=self.epoch, revision=1, digest=known.get(r.key, ""))
+                for r in records
+            ]
+            if made:
+                write.execute(transfers.insert(), [tables.row_of(record) for record in made])
+                write.execute(log.insert(), [{**_entry(None, r, by), "at": at,
+                                              "reason": "rebuilt"} for r in made])  # fmt: skip
+
+    def _check_epoch(self, write: Connection) -> None:
+        now = write.scalar(sql.select(facts.c.value).where(facts.c.name == "epoch"))
+        if now != self.epoch:
+            raise LedgerError(f"{self.place} was rebuilt meanwhile; open it again")
+
+    # --- connections ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with explained(self.place, self._wait), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with explained(self.place, self._wait), self._engine.connect() as plain:
+            connection = plain.execution_options(writes=True)
+            with connection.begin():
+                yield connection
+
+
+_UPDATE: Final = (
+    transfers.update()
+    .where(
+        transfers.c.key == sql.bindparam("old_key"),
+        transfers.c.revision == sql.bindparam("old_revision"),
+        transfers.c.epoch == sql.bindparam("old_epoch"),
+    )
+    .values({column.name: sql.bindparam(column.name) for column in transfers.c})
+)
+
+
+def _entry(before: Record | None, after: Record, by: str) -> dict[str, Any]:
+    return {
+        "key": after.key,
+        "attempt": after.attempt,
+        "revision": after.revision,
+        "at": after.since,
+        "source": "new" if before is None else str(before.state),
+        "target": str(after.state),
+        "by": by,
+        "reason": after.reason,
+    }

@@ -1,0 +1,137 @@
+"""The tables of the ledger in SQL, and rows made into records and back.
+
+A transfer and its job are two tables: the first is small and often written, the second is not
+written again. Indexes hold what commands ask for, so that they take the same time whatever the
+number of jobs that ended long ago.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import attrs
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    true,
+)
+
+from matchmaker.delegation.record import Payload, Record, State
+
+VERSION: Final = 1
+"""The version of the tables; a ledger of a newer one is refused."""
+
+metadata: Final = MetaData()
+
+# What the ledger says of itself: its version and its epoch.
+facts: Final = Table(
+    "delegation_facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+transfers: Final = Table(
+    "transfers",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("attempt", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("cluster", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("deadline", Float),
+    Column("hold_until", Float, nullable=False),
+    Column("lease", Float, nullable=False),
+    Column("lease_until", Float, nullable=False),
+    Column("remote_id", Text, nullable=False),
+    Column("remote_submitted", Float),
+    Column("seen", Float),
+    Column("absent_since", Float),
+    Column("cancel_wanted", Boolean, nullable=False),
+    Column("exit", Integer),
+    Column("reason", Text, nullable=False),
+)
+Index(
+    "transfers_live",
+    transfers.c.cluster,
+    transfers.c.created,
+    sqlite_where=transfers.c.live == true(),
+    postgresql_where=transfers.c.live == true(),
+)
+Index("transfers_created", transfers.c.created)
+Index("transfers_state", transfers.c.state, transfers.c.created)
+
+jobs: Final = Table(
+    "jobs",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("ad", Text, nullable=False),
+    Column("script", Text, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+)
+
+log: Final = Table(
+    "log",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+Index("log_key", log.c.key, log.c.id)
+
+
+_NAMES: Final = tuple(field.name for field in attrs.fields(Record))
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """The columns of a record."""
+    row = {name: getattr(record, name) for name in _NAMES}
+    row["state"] = str(record.state)
+    row["live"] = record.state.live
+    return row
+
+
+def record_of(row: RowMapping) -> Record:
+    """The record in a row of ``transfers``."""
+    values = {name: row[name] for name in _NAMES}
+    values["state"] = State(values["state"])
+    return Record(**values)
+
+
+def job_row(key: str, payload: Payload) -> dict[str, Any]:
+    """The columns of a job."""
+    return {
+        "key": key,
+        "ad": payload.ad,
+        "script": payload.script,
+        "words": json.dumps(payload.words),
+        "metadata": json.dumps(payload.metadata),
+    }
+
+
+def payload_of(row: RowMapping) -> Payload:
+    """The job in a row of ``jobs``."""
+    pairs = tuple((str(name), str(text)) for name, text in json.loads(row["metadata"]))
+    return Payload(row["ad"], row["script"], tuple(json.loads(row["words"])), pairs)
