@@ -1,1 +1,71 @@
-"""Handing jobs over to a batch system: under a contract, once, and without losing one."""
+"""Handing jobs over to a batch system: under a contract, once, and without losing one.
+
+A job is written down in a :class:`Ledger`, submitted so that it cannot start, and let go once that
+is sure. A :class:`Delegator` does it; docs/delegation.md explains the contract. Its modules are
+loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from matchmaker.delegation.asynchronous import AsyncDelegator
+    from matchmaker.delegation.delegate import Delegator
+    from matchmaker.delegation.errors import (
+        KeyTakenError,
+        LedgerError,
+        NoJobError,
+        UnansweredError,
+    )
+    from matchmaker.delegation.ledger import Ledger
+    from matchmaker.delegation.reconcile import Report
+    from matchmaker.delegation.record import Deadlines, Entry, Record, State
+    from matchmaker.delegation.states import NotPossibleError, stuck
+
+__all__ = [
+    "AsyncDelegator",
+    "Deadlines",
+    "Delegator",
+    "Entry",
+    "KeyTakenError",
+    "Ledger",
+    "LedgerError",
+    "NoJobError",
+    "NotPossibleError",
+    "Record",
+    "Report",
+    "State",
+    "UnansweredError",
+    "stuck",
+]
+
+_MODULES: Final = {
+    "AsyncDelegator": "asynchronous",
+    "Deadlines": "record",
+    "Delegator": "delegate",
+    "Entry": "record",
+    "KeyTakenError": "errors",
+    "Ledger": "ledger",
+    "LedgerError": "errors",
+    "NoJobError": "errors",
+    "NotPossibleError": "states",
+    "Record": "record",
+    "Report": "reconcile",
+    "State": "record",
+    "UnansweredError": "errors",
+    "stuck": "states",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "sqlalchemy":
+            raise
+        raise ModuleNotFoundError(
+            "the ledger needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'",
+            name="sqlalchemy",
+        ) from None

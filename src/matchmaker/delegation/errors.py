@@ -13,3 +13,7 @@ class KeyTakenError(ValueError):
 
 class NoJobError(ValueError):
     """No job has the key."""
+
+
+class UnansweredError(ValueError):
+    """The batch system or the spool gives no answer, so that nothing was done."""

@@ -126,6 +126,11 @@ class Situation:
         return self.seen.marks is None
 
     @property
+    def hold_ends(self) -> bool:
+        """Whether the hold of the submitted job is over, or too near its end for a commit."""
+        return self.now >= self.record.hold_until - self.deadlines.margin
+
+    @property
     def lease_over(self) -> bool:
         """Whether the owner has been silent for longer than the lease."""
         return self.now >= self.record.lease_until

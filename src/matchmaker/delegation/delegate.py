@@ -1,0 +1,261 @@
+"""Handing jobs over: the shell around the pure states, and the only part that acts.
+
+A :class:`Delegator` writes down what is to happen, then does it, then writes down what came of it.
+It may be killed between any two of these: whoever reconciles next goes on. What is decided is in
+:mod:`matchmaker.delegation.states`; how a batch system is asked is behind the protocols of
+:mod:`matchmaker.delegation.contact`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import socket
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matchmaker.batch import Submission
+from matchmaker.batch.policy import encoded
+from matchmaker.classad import ClassAd, Expr, dumps
+from matchmaker.delegation import states
+from matchmaker.delegation.contact import BatchSystem, Spool, check_key
+from matchmaker.delegation.effects import TRIES, Means, carry_out, digest_of
+from matchmaker.delegation.errors import KeyTakenError, NoJobError
+from matchmaker.delegation.reconcile import Report, rebuild, reconcile
+from matchmaker.delegation.record import Deadlines, Entry, Payload, Record, State
+
+if TYPE_CHECKING:
+    from matchmaker.delegation.ledger import Ledger
+
+
+class Delegator:
+    """Hands jobs over to one batch system under the contract of docs/delegation.md.
+
+    Several may share a ledger, on one machine or, with PostgreSQL, on many. Every method raises
+    LedgerError where the ledger cannot be read or written; no job has been submitted then that the
+    ledger does not know.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        system: BatchSystem | str = "slurm",
+        spool: Spool | str | Path | None = "",
+        *,
+        deadlines: Deadlines = states.DEFAULT,
+        owner: str | None = None,
+        parallel: int = 1,
+        clock: Callable[[], float] = time.time,
+        new_key: Callable[[], str] | None = None,
+    ) -> None:
+        """A delegator on a ledger.
+
+        Args:
+            ledger: where the records are.
+            system: the batch system, by its name or as an object.
+            spool: the records of starts and ends, or their directory, which the nodes must share;
+                by default a directory beside a ledger of SQLite. None: there are no records, and
+                the batch system's word must do.
+            deadlines: how long each step may take.
+            owner: who hands jobs over; by default the user at this machine.
+            parallel: how many commands of the batch system may run at a time.
+            clock: gives the time in seconds since 1970.
+            new_key: makes the keys of jobs that come without one.
+
+        Raises:
+            ValueError: the batch system is not known, or a spool must be named.
+        """
+        kept = _spool(spool, ledger)
+        self._means = Means(
+            ledger,
+            _system(system, fenced=kept is not None) if isinstance(system, str) else system,
+            kept,
+            deadlines,
+            owner if owner is not None else f"{_user()}@{socket.gethostname()}",
+            parallel,
+            clock,
+        )
+        self._new_key = new_key if new_key is not None else _random_key
+
+    # --- what the owner asks for --------------------------------------------------------------
+
+    def submit(
+        self,
+        job: ClassAd,
+        script: str | Path,
+        submission: Submission | Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+        lease: float | None = None,
+        policy: Expr | None = None,
+    ) -> Record:
+        """Hands a job over: it is written down, and submitted so that it cannot start yet.
+
+        A later :meth:`reconcile` commits it. The same key with the same job gives the record that
+        there is, and submits nothing.
+
+        Args:
+            job: the job's ad, which travels with it.
+            script: the job's script.
+            submission: the flags for the batch system, or words.
+            key: the job's name in the ledger; by default a new one.
+            lease: how many seconds the job lives without a word of its owner.
+            policy: what the job requires of its queue's policy, which travels with it.
+
+        Raises:
+            OSError: the script cannot be read.
+            KeyTakenError: the key stands for another job.
+            ValueError: the key, the lease or a word is none, or the flags are for another system.
+            NoFlagsError: the policy is too long to travel with the job.
+        """
+        key = check_key(key if key is not None else self._new_key())
+        if lease is not None and not 0 < lease < float("inf"):
+            raise ValueError(f"a lease is a number of seconds above 0, not {lease!r}")
+        metadata = {"key": key, "owner": self._means.owner, "ad": dumps(job)}
+        if policy is not None:
+            metadata["policy"] = encoded(policy)
+        path = Path(script).absolute()
+        payload = Payload(
+            dumps(job), str(path), self._words(submission), tuple(metadata.items())
+        )  # fmt: skip
+        digest = digest_of(payload, path.read_bytes(), self._means.system.name)
+        made = states.begin(
+            key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
+            cluster=self._means.system.name, digest=digest,
+        )  # fmt: skip
+        written = self._means.ledger.add(made.record, payload, self._means.owner)
+        if written is None:
+            known = self.job(key)
+            if known.digest != digest:
+                raise KeyTakenError(
+                    f"the key {key} stands for another job, handed over by {known.owner}; choose "
+                    f"another key"
+                )
+            return known
+        carry_out(self._means, written, made.effects)
+        return self.job(key)
+
+    def job(self, key: str) -> Record:
+        """The record of a job. Raises NoJobError for an unknown key."""
+        found = self._means.ledger.find(key)
+        if found is None:
+            raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
+        return found
+
+    def history(self, key: str) -> list[Entry]:
+        """The transitions of a job, the first one first. Raises NoJobError for an unknown key."""
+        self.job(key)
+        return self._means.ledger.history(key)
+
+    def renew(self, key: str, seconds: float | None = None) -> Record:
+        """Makes a job's lease run from now on, for `seconds` or as long as it was given for.
+
+        Raises NoJobError, and NotPossibleError for a job that has no lease to renew.
+        """
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise ValueError(f"a lease is a number of seconds above 0, not {seconds!r}")
+        record = self._update(
+            key, lambda known: states.renewed(known, self._means.clock(), seconds)
+        )
+        if self._means.spool is not None and record.state in {State.COMMITTED, State.RUNNING}:
+            # Where it has no effect, the job's own lease ends sooner, which the reconciler mends.
+            self._means.spool.renew(key, record.attempt, record.lease_until - self._means.clock())
+        return record
+
+    def cancel(self, key: str) -> Record:
+        """Ends a job, or begins to: the wish is written down, then one look follows.
+
+        Raises NoJobError, and NotPossibleError for a job that has ended otherwise.
+        """
+        self._update(key, states.wish_end)
+        self.reconcile([key])
+        return self.job(key)
+
+    def acknowledge(self, key: str) -> Record:
+        """Takes the result of a job that has ended; the records of its start and end are removed.
+
+        Raises NoJobError, and NotPossibleError for a job that has not ended.
+        """
+        record = self._update(key, lambda known: states.acknowledged(known, self._means.clock()))
+        if self._means.spool is not None:
+            self._means.spool.forget(key)
+        return record
+
+    # --- what keeps the jobs going ------------------------------------------------------------
+
+    def reconcile(self, keys: Collection[str] | None = None) -> Report:
+        """One look at the batch system, and one move at most for each live job.
+
+        Asks the batch system for its queue once, and for its accounting at most once. Safe to run
+        at any time, anywhere, as often as wanted.
+
+        Args:
+            keys: only these jobs; by default all live ones.
+        """
+        return reconcile(self._means, keys)
+
+    def rebuild(self) -> Report:
+        """Makes the live records anew from the batch system and the records of starts and ends.
+
+        Jobs that the ledger knows to have ended stay as they are. Whoever had the ledger open must
+        open it again.
+
+        Raises UnansweredError while the batch system or the spool gives no answer.
+        """
+        return rebuild(self._means)
+
+    # --- how it is done -----------------------------------------------------------------------
+
+    def _words(self, submission: Submission | Sequence[str] | None) -> tuple[str, ...]:
+        goes_to = self._means.system.name
+        if isinstance(submission, Submission) and submission.lrms != goes_to:
+            raise ValueError(f"the flags are for {submission.lrms}, and the job goes to {goes_to}")
+        words = submission.argv if isinstance(submission, Submission) else tuple(submission or ())
+        for word in words:
+            if not word.isprintable():
+                raise ValueError(f"no word for a command: {word[:80]!r}")
+        return words
+
+    def _update(self, key: str, change: Callable[[Record], Record]) -> Record:
+        """Changes a record, and again if another wrote it meanwhile."""
+        for _ in range(TRIES):
+            known = self.job(key)
+            wanted = change(known)
+            if wanted == known:
+                return known
+            written = self._means.ledger.save([(known, wanted)], self._means.owner)[0]
+            if written is not None:
+                return written
+        raise ValueError(f"{key} is being changed by others all the time; try again")
+
+
+def _random_key() -> str:
+    """Ten characters: with ``mm-`` and an attempt, as long a name as every batch system takes."""
+    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(10))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _system(name: str, *, fenced: bool) -> BatchSystem:
+    from matchmaker.delegation.commands import Commands
+    from matchmaker.delegation.control import load_control
+
+    return Commands(load_control(name), fenced=fenced)
+
+
+def _spool(spool: Spool | str | Path | None, ledger: Ledger) -> Spool | None:
+    """The spool itself, of a directory, or beside the ledger."""
+    if not isinstance(spool, (str, Path)):
+        return spool
+    if spool == "" and not ledger.sqlite:
+        raise ValueError("name the spool's directory: a ledger of PostgreSQL has none beside it")
+    from matchmaker.delegation.spool import SharedSpool
+
+    return SharedSpool(Path(spool or f"{ledger.place}.spool"))

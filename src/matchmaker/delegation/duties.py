@@ -1,0 +1,114 @@
+"""What is to be done while a record is in a state, by what is seen of it.
+
+Each duty may be done again without harm, the submission excepted, so that whoever looks next goes
+on where another was killed. Which state a record moves to is in :mod:`matchmaker.delegation.moves`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.record import State
+from matchmaker.delegation.situation import Situation
+
+
+class Act(StrEnum):
+    """What can be done for a record; each may be done again without harm, ``park`` excepted."""
+
+    PARK = "park"
+    COMMIT = "commit"
+    RELEASE = "release"
+    CANCEL = "cancel"
+    FORBID = "forbid"
+    STOP = "stop"
+
+
+@attrs.frozen(slots=True)
+class Effect:
+    """One thing to do: submit, commit, release or cancel a job, forbid its start, end its lease.
+
+    ``remote_id`` and ``name`` say which job of the batch system. ``park`` is carried out by nobody
+    but the writer of the row, since a submission is not repeated.
+    """
+
+    act: Act
+    remote_id: str = ""
+    name: str = ""
+    seconds: float = 0.0
+
+
+def _only_parked(s: Situation) -> tuple[Effect, ...]:
+    """Of a job without leave to start one parked instance stays."""
+    stays = None if s.record.state is _S.UNKNOWN and s.hold_ends else s.parked
+    surely = [x for x in s.alive if x.phase is Phase.PARKED or (s.fenced and not s.marks.committed)]
+    return cancels([sight for sight in surely if sight is not stays])
+
+
+def _let_start(s: Situation) -> tuple[Effect, ...]:
+    if s.fenced and not s.marks.started:
+        over = s.ended is not None and s.ended.phase is Phase.CANCELLED
+        if s.gone or (over and not s.alive):
+            return (Effect(Act.FORBID),)
+    held = [x for x in s.alive if x.phase is Phase.PARKED and x is not s.chosen]
+    due: tuple[Effect, ...] = ()
+    if s.fenced and not s.marks.committed:
+        due = (Effect(Act.COMMIT, seconds=max(0.0, s.record.lease_until - s.now)),)
+    if s.chosen is not None and s.chosen.phase is Phase.PARKED:
+        due = (*due, Effect(Act.RELEASE, s.chosen.remote_id, s.chosen.name))
+    return (*due, *cancels(held))
+
+
+def _end_it(s: Situation) -> tuple[Effect, ...]:
+    due: tuple[Effect, ...] = ()
+    if not s.unfenced and not s.marks.forbidden and not s.marks.started:
+        due = (Effect(Act.FORBID),)
+    if s.marks.started and s.marks.exit is None:
+        due = (*due, Effect(Act.STOP))
+    return (*due, *cancels(s.alive))
+
+
+def _leftovers(s: Situation) -> tuple[Effect, ...]:
+    """Instances that wait; one that runs is ending by itself."""
+    return cancels([sight for sight in s.alive if sight.phase is not Phase.RUNNING])
+
+
+_S = State
+
+_DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
+    _S.INTENT: lambda s: (),
+    _S.UNKNOWN: _only_parked,
+    _S.PREPARED: _only_parked,
+    _S.COMMITTED: _let_start,
+    _S.RUNNING: lambda s: cancels([x for x in s.alive if x.phase is Phase.PARKED]),
+    _S.CANCELLING: _end_it,
+    _S.DONE: _leftovers,
+    _S.FAILED: _leftovers,
+    _S.CANCELLED: lambda s: cancels(s.alive),
+    _S.LOST: lambda s: cancels(s.alive),
+    _S.ACKNOWLEDGED: _leftovers,
+}
+
+WAITS: Final[Mapping[State, str]] = {
+    _S.INTENT: "the reply to its submission; without one, it is looked for by its name",
+    _S.UNKNOWN: "a healthy answer of the batch system that shows it or proves it absent",
+    _S.PREPARED: "being seen for long enough; then it is committed",
+    _S.COMMITTED: "its start; if it is gone, its start is forbidden, and it is submitted again",
+    _S.RUNNING: "the record of its end; if it is gone, its lease must run out",
+    _S.CANCELLING: "proof that it can neither run nor start; the request is repeated",
+}
+"""What a live state waits for, and what comes next."""
+
+
+def due(s: Situation) -> tuple[Effect, ...]:
+    """What is to be done in the record's state, and about what is left of earlier attempts."""
+    return (*_DUE[s.record.state](s), *cancels(s.outdated))
+
+
+def cancels(sights: list[Sight]) -> tuple[Effect, ...]:
+    """The requests to end some jobs."""
+    return tuple(Effect(Act.CANCEL, sight.remote_id, sight.name) for sight in sights)

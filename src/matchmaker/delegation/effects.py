@@ -1,0 +1,148 @@
+"""Carrying out effects: what is due for a record is done, and a submission's reply is written down.
+
+An effect that fails is left to the next look: the states give it again. What is due is decided in
+:mod:`matchmaker.delegation.states`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from matchmaker.delegation import states
+from matchmaker.delegation.contact import BatchSystem, Spool
+from matchmaker.delegation.duties import Act, Effect
+from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.record import Deadlines, Payload, Record, State
+from matchmaker.delegation.situation import Observation
+
+if TYPE_CHECKING:
+    from matchmaker.delegation.ledger import Ledger
+
+TRIES: Final = 10
+"""How often a record is read again that another delegator keeps writing."""
+
+_NOT_ASKED: Final = Silence("not asked")
+
+
+@attrs.frozen(slots=True)
+class Means:
+    """What a delegator works with.
+
+    Attributes:
+        ledger: where the records are.
+        system: the batch system.
+        spool: the records of starts and ends; None if none are kept.
+        deadlines: how long each step may take.
+        owner: who acts, for the log.
+        parallel: how many commands of the batch system may run at a time.
+        clock: gives the time in seconds since 1970.
+    """
+
+    ledger: Ledger
+    system: BatchSystem
+    spool: Spool | None
+    deadlines: Deadlines
+    owner: str
+    parallel: int
+    clock: Callable[[], float]
+
+
+def carry_out_all(
+    means: Means, due: Sequence[tuple[Record, tuple[Effect, ...]]]
+) -> list[tuple[str, str]]:
+    """Does what is due for many records; gives for each that failed its key and why."""
+    if means.parallel > 1 and len(due) > 1:
+        with ThreadPoolExecutor(means.parallel) as pool:
+            done = list(pool.map(lambda one: carry_out(means, *one), due))
+    else:
+        done = [carry_out(means, record, effects) for record, effects in due]
+    return [
+        (record.key, trouble) for (record, _), trouble in zip(due, done, strict=True) if trouble
+    ]
+
+
+def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> str:
+    """Does what is due for a record, in order; says what had no effect, and why.
+
+    A job is not let go whose commit is not on record.
+    """
+    failed: dict[Act, str] = {}
+    for effect in effects:
+        if effect.act is Act.PARK:
+            _replied(means, record, _park(means, record, effect))
+        elif not (effect.act is Act.RELEASE and Act.COMMIT in failed):
+            trouble = _doing(means, record, effect)()
+            if trouble is not None:
+                failed[effect.act] = trouble.reason
+    return "; ".join(f"{act}: {reason}" for act, reason in failed.items())
+
+
+def _doing(means: Means, record: Record, effect: Effect) -> Callable[[], Silence | None]:
+    match effect.act, means.spool:
+        case Act.RELEASE, _:
+            return partial(means.system.release, effect.remote_id, effect.name)
+        case Act.CANCEL, _:
+            return partial(means.system.cancel, effect.remote_id, effect.name)
+        case Act.COMMIT, kept if kept is not None:
+            return partial(kept.commit, record.key, record.attempt, effect.seconds)
+        case Act.FORBID, kept if kept is not None:
+            return partial(kept.forbid, record.key, record.attempt)
+        case Act.STOP, kept if kept is not None:
+            return partial(kept.renew, record.key, record.attempt, 0.0)
+        case _:
+            return lambda: None
+
+
+def _park(means: Means, record: Record, effect: Effect) -> str | Silence:
+    """Submits an attempt; whatever goes wrong, it counts as submitted perhaps."""
+    payload = means.ledger.payload(record.key)
+    if payload is None:
+        return Silence("the ledger does not describe the job")
+    path = Path(payload.script)
+    try:
+        same = digest_of(payload, path.read_bytes(), means.system.name) == record.digest
+    except OSError as error:
+        return Silence(f"{path}: {error.strerror or error}")
+    if not same:
+        return Silence(f"{path} has changed since the job was handed over")
+    script: Path | Silence = path
+    if means.spool is not None:
+        script = means.spool.prepare(record.key, record.attempt, path)
+    if isinstance(script, Silence):
+        return script
+    return means.system.park(
+        record.name,
+        script,
+        payload.words,
+        metadata={**dict(payload.metadata), "attempt": str(record.attempt)},
+        seconds=effect.seconds,
+    )
+
+
+def _replied(means: Means, record: Record, reply: str | Silence) -> None:
+    """Writes down what came of a submission, unless the job has gone on meanwhile."""
+    known: Record | None = record
+    seen = Observation(queue=_NOT_ASKED, reply=reply)
+    for _ in range(TRIES):
+        if known is None or known.attempt != record.attempt:
+            return
+        if known.state not in {State.INTENT, State.UNKNOWN}:
+            return
+        moved = states.step(known, seen, means.clock(), means.deadlines).record
+        if moved == known or means.ledger.save([(known, moved)], means.owner)[0] is not None:
+            return
+        known = means.ledger.find(record.key)
+
+
+def digest_of(payload: Payload, script: bytes, system: str) -> str:
+    """A hash of what makes a job: its batch system, its words, its ad and its script."""
+    words = json.dumps([system, payload.words, payload.ad]).encode()
+    return hashlib.sha256(hashlib.sha256(words).digest() + script).hexdigest()

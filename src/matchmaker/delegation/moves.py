@@ -1,0 +1,260 @@
+"""The table of moves: from which states to which, when one holds, and what changes.
+
+Two phases with presumed abort: a job is submitted so that it cannot start, and what is not
+committed in time never starts. What is to be done in a state is in
+:mod:`matchmaker.delegation.duties`; :mod:`matchmaker.delegation.states` follows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.delegation.observation import Phase, Silence
+from matchmaker.delegation.record import State
+from matchmaker.delegation.situation import Situation
+
+_Changes = Mapping[str, Any]
+
+
+def _nothing(_: Situation) -> _Changes:
+    return {}
+
+
+@attrs.frozen(slots=True)
+class Move:
+    """A row of the table: from some states to one, when something holds, with what changes."""
+
+    sources: tuple[State, ...]
+    target: State
+    when: str
+    holds: Callable[[Situation], bool]
+    changes: Callable[[Situation], _Changes] = _nothing
+
+
+# --- what holds -----------------------------------------------------------------------------------
+
+
+def _end_wanted(s: Situation) -> bool:
+    return s.record.cancel_wanted or s.lease_over
+
+
+def _why_end(s: Situation) -> _Changes:
+    return {"reason": "its owner wants it ended" if s.record.cancel_wanted else "its lease ran out"}
+
+
+def _found_id(s: Situation) -> str:
+    """The id of a parked job: by the reply, else by its name while its hold lasts; or empty."""
+    if isinstance(s.seen.reply, str):
+        return s.seen.reply
+    return s.parked.remote_id if s.parked is not None and not s.hold_ends else ""
+
+
+def _adopted(s: Situation) -> _Changes:
+    sight = s.parked
+    known = sight is not None and sight.remote_id == _found_id(s)
+    return {
+        "remote_id": _found_id(s),
+        "remote_submitted": sight.submitted if known and sight is not None else None,
+        "absent_since": None,
+        "reason": "",
+    }
+
+
+def _has_leave(s: Situation) -> bool:
+    """Whether there is a record of its commit, or without such records it may start."""
+    free = s.unfenced and s.chosen is not None and s.chosen.phase is not Phase.PARKED
+    return free or (s.marks.committed and not s.marks.forbidden)
+
+
+def _no_reply(s: Situation) -> bool:
+    late = s.record.deadline is not None and s.now >= s.record.deadline
+    return isinstance(s.seen.reply, Silence) or late
+
+
+def _what_was_said(s: Situation) -> _Changes:
+    said = s.seen.reply.reason if isinstance(s.seen.reply, Silence) else "no reply in time"
+    return {"reason": said}
+
+
+def _never_started(s: Situation) -> bool:
+    """Whether the attempt is gone, and there is no record of its start or of leave to start."""
+    known = s.fenced or s.unfenced
+    return s.gone and known and not s.marks.started and not s.marks.committed
+
+
+def _may_try_again(s: Situation) -> bool:
+    return s.record.attempt < s.deadlines.attempts and bool(s.record.digest)
+
+
+def _why_again(s: Situation) -> str:
+    if s.ended is None or s.ended.phase is Phase.CANCELLED:
+        return s.record.reason
+    return (
+        f"its job ended with status {s.ended.exit} and without a record of its start: "
+        f"is the spool shared with the nodes?"
+    )
+
+
+def _again(s: Situation) -> _Changes:
+    return {
+        "attempt": s.record.attempt + 1,
+        "remote_id": "",
+        "remote_submitted": None,
+        "absent_since": None,
+        "seen": None,
+        "hold_until": s.now + s.deadlines.hold,
+        "reason": _why_again(s),
+    }
+
+
+def _no_more(s: Situation) -> _Changes:
+    if not s.record.digest:
+        return {"reason": "it never started, and the ledger was rebuilt without its description"}
+    why = _why_again(s)
+    last = f": {why}" if why else ""
+    return {"reason": f"submitted {s.record.attempt} times, and it never started{last}"}
+
+
+def _settled(s: Situation) -> bool:
+    """Whether it was seen parked, alone, long enough after the reply, with its hold still ahead."""
+    sight = s.parked
+    return (
+        sight is not None
+        and len(s.alive) == 1
+        and sight.remote_id == s.record.remote_id
+        and s.now - s.record.since >= s.deadlines.settle
+        and (s.fenced or s.unfenced)
+    )
+
+
+def _unparked(s: Situation) -> bool:
+    """Whether it left the hold with no leave to start, or another one stands in its place."""
+    sight = s.chosen
+    return s.gone or (
+        sight is not None
+        and (sight.phase is not Phase.PARKED or sight.remote_id != s.record.remote_id)
+    )
+
+
+def _exit_of(s: Situation) -> int | None:
+    """The exit status: by the record of the end, else by the batch system, if that may say."""
+    if s.marks.exit is not None:
+        return s.marks.exit
+    sight = s.ended
+    if sight is None or sight.phase is not Phase.ENDED:
+        return None
+    started = s.unfenced or (s.marks.started and s.gone)
+    return sight.exit if started else None
+
+
+def _succeeded(s: Situation) -> bool:
+    return _exit_of(s) == 0
+
+
+def _broken(s: Situation) -> bool:
+    """Whether it ended otherwise: a status, or the batch system's word that it is over."""
+    code = _exit_of(s)
+    if code is not None:
+        return code != 0
+    over = s.ended is not None and s.gone
+    if s.ended is not None and s.ended.phase is Phase.CANCELLED and s.marks.forbidden:
+        return True
+    return over and (s.unfenced or s.marks.started)
+
+
+def _how_it_broke(s: Situation) -> _Changes:
+    code = _exit_of(s)
+    if code is not None:
+        return {"exit": code, "reason": f"exit status {code}"}
+    sight = s.ended
+    said = sight.why if sight is not None and sight.why else "no exit status is known"
+    how = "the batch system ended it" if sight and sight.phase is Phase.CANCELLED else "it ended"
+    return {"reason": f"{how}: {said}"}
+
+
+def _vanished(s: Situation) -> bool:
+    """Whether it is proven absent, and its lease is over, which stops a payload we cannot see."""
+    may_run = not s.fenced or s.marks.started
+    return s.gone and s.lease_over and may_run and not s.marks.forbidden and s.ended is None
+
+
+def _payload_runs(s: Situation) -> bool:
+    sight = s.chosen
+    return s.marks.started or (s.unfenced and sight is not None and sight.phase is Phase.RUNNING)
+
+
+def _stopped(s: Situation) -> bool:
+    """Whether a job that is being ended can neither run nor start any more."""
+    if s.marks.forbidden or s.marks.exit is not None:
+        return True
+    if s.unfenced:
+        return s.gone
+    never = s.fenced and not s.marks.committed and not s.marks.started
+    return s.gone and (never or s.lease_over or (s.marks.started and s.ended is not None))
+
+
+def _how_it_stopped(s: Situation) -> _Changes:
+    why = s.record.reason
+    if s.marks.forbidden:
+        why = f"{why}; it never started"
+    return {"exit": s.marks.exit, "reason": why}
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+_S = State
+
+MOVES: Final = (
+    Move((_S.COMMITTED, _S.RUNNING, _S.CANCELLING), _S.DONE,
+         "the record of its end, or the queue, says exit status 0", _succeeded,
+         lambda s: {"exit": 0, "reason": ""}),
+    Move((_S.COMMITTED, _S.RUNNING), _S.FAILED,
+         "it ended with another exit status, or was ended by the batch system", _broken,
+         _how_it_broke),
+    Move((_S.COMMITTED, _S.RUNNING), _S.LOST,
+         "it is proven absent, nothing says how it ended, and its lease ran out", _vanished,
+         lambda s: {"reason": "gone from the batch system, with no record of its end"}),
+    Move((_S.CANCELLING,), _S.CANCELLED,
+         "it can neither run nor start any more", _stopped, _how_it_stopped),
+    Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED, _S.COMMITTED, _S.RUNNING), _S.CANCELLING,
+         "its owner wants it ended, or its lease ran out", _end_wanted, _why_end),
+    Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED), _S.COMMITTED,
+         "it has leave to start already, though the ledger does not know", _has_leave,
+         lambda s: {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}),
+    Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.INTENT,
+         "it can never start: it was gone, or began unasked; submitted again as the next attempt",
+         lambda s: s.marks.forbidden and _may_try_again(s), _again),
+    Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.FAILED,
+         "it can never start, and was submitted as often as it may be",
+         lambda s: s.marks.forbidden and not _may_try_again(s), _no_more),
+    Move((_S.INTENT, _S.UNKNOWN), _S.PREPARED,
+         "the batch system gave an id, or has a parked job of its name",
+         lambda s: bool(_found_id(s)), _adopted),
+    Move((_S.INTENT,), _S.UNKNOWN,
+         "any other reply, or none in time", _no_reply, _what_was_said),
+    Move((_S.UNKNOWN,), _S.INTENT,
+         "it is proven absent with no record of a start: submitted again as the next attempt",
+         lambda s: _never_started(s) and _may_try_again(s), _again),
+    Move((_S.UNKNOWN,), _S.FAILED,
+         "it is proven absent, and was submitted as often as it may be",
+         lambda s: _never_started(s) and not _may_try_again(s), _no_more),
+    Move((_S.PREPARED,), _S.UNKNOWN,
+         "it is gone or no longer parked, or its hold is about to end",
+         lambda s: _unparked(s) or s.hold_ends,
+         lambda s: {"reason": "it was gone, or its hold ended, before the commit"}),
+    Move((_S.PREPARED,), _S.COMMITTED,
+         "it was seen parked for long enough after the reply", _settled),
+    Move((_S.COMMITTED,), _S.RUNNING, "there is a record of its start", _payload_runs),
+)  # fmt: skip
+"""Every move that an observation can cause; of several the first counts."""
+
+BY_OWNER: Final = (
+    (_S.DONE, _S.ACKNOWLEDGED),
+    (_S.FAILED, _S.ACKNOWLEDGED),
+    (_S.CANCELLED, _S.ACKNOWLEDGED),
+    (_S.LOST, _S.ACKNOWLEDGED),
+)
+"""The moves that the owner makes, by taking the result."""

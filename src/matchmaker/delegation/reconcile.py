@@ -1,0 +1,176 @@
+"""Reconciling: one look at the batch system and the spool, one step for each record, then effects.
+
+Asks for the queue once and for the accounting once, whatever the number of jobs. What a look means
+for a record is decided in :mod:`matchmaker.delegation.states`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from matchmaker.delegation import states
+from matchmaker.delegation.contact import Marks, key_of
+from matchmaker.delegation.effects import Means, carry_out_all
+from matchmaker.delegation.errors import UnansweredError
+from matchmaker.delegation.observation import Answer, Phase, Sight, Silence
+from matchmaker.delegation.record import Record, State
+from matchmaker.delegation.situation import Observation
+
+_DAY: Final = 86_400.0
+_OVER: Final = frozenset({Phase.ENDED, Phase.CANCELLED})
+
+_Sights = Mapping[str, tuple[Sight, ...]]
+"""What an answer shows, by key."""
+
+
+@attrs.frozen(slots=True)
+class Report:
+    """What a reconciliation saw and did.
+
+    Attributes:
+        live: how many live jobs it looked at.
+        moved: the jobs whose state changed, before and after.
+        silence: why the batch system or the spool gave no answer; empty if both did.
+        troubles: what could not be done, by key; it is tried again next time.
+        strangers: how many jobs of ours the queue has that this ledger does not know.
+    """
+
+    live: int = 0
+    moved: tuple[tuple[Record, Record], ...] = ()
+    silence: str = ""
+    troubles: tuple[tuple[str, str], ...] = ()
+    strangers: int = 0
+
+
+def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
+    """One look at the batch system, and one move at most for each live job, or for some keys."""
+    now = means.clock()
+    # The records come before the look: what is submitted in between must not seem absent.
+    if keys is None:
+        records = means.ledger.live(means.system.name)
+    else:
+        records = [r for r in means.ledger.records(keys) if r.cluster == means.system.name]
+    queue = _by_key(means.system.look())
+    accounting = _recalled(means, records, queue, now)
+    marks = None
+    if means.spool is not None:
+        marks = means.spool.marks([(record.key, record.attempt) for record in records])
+    live = sum(record.state.live for record in records)
+    strangers = 0
+    if keys is None and not isinstance(queue, Silence):
+        others = _alive(queue) - {record.key for record in records}
+        ended = [r for r in means.ledger.records(others) if r.cluster == means.system.name]
+        strangers = len(others) - len(ended)
+        records += [record for record in ended if not record.state.live]
+    steps = [
+        (record, states.step(record, seen, now, means.deadlines))
+        for record in records
+        for seen in [_observation(record, queue, accounting, marks)]
+    ]
+    changes = [(old, made.record) for old, made in steps if made.record != old]
+    saved = means.ledger.save(changes, means.owner)
+    written = {old.key: new for (old, _), new in zip(changes, saved, strict=True)}
+    # Whoever lost the race for a row does nothing about it.
+    due = [
+        (current, made.effects)
+        for old, made in steps
+        if made.effects and (current := written.get(old.key, old)) is not None
+    ]
+    return Report(
+        live,
+        tuple(
+            (old, new)
+            for (old, _), new in zip(changes, saved, strict=True)
+            if new is not None and (old.state, old.attempt) != (new.state, new.attempt)
+        ),
+        "; ".join(x.reason for x in (queue, accounting, marks) if isinstance(x, Silence)),
+        tuple(carry_out_all(means, due)),
+        strangers,
+    )
+
+
+def rebuild(means: Means) -> Report:
+    """Makes the live records anew from the batch system and the records of starts and ends.
+
+    Raises UnansweredError while one of them gives no answer.
+    """
+    now = means.clock()
+    queue = _by_key(means.system.look())
+    kept = means.spool.attempts() if means.spool is not None else ()
+    if isinstance(queue, Silence):
+        raise UnansweredError(f"nothing to rebuild from: {queue.reason}")
+    if isinstance(kept, Silence):
+        raise UnansweredError(f"nothing to rebuild from: {kept.reason}")
+    latest: dict[str, int] = dict(sorted(kept))
+    for sight in (sight for sights in queue.values() for sight in sights):
+        key, attempt = key_of(sight.name) or ("", 0)
+        latest[key] = max(attempt, latest.get(key, 0))
+    ended = {r.key for r in means.ledger.records(latest) if not r.state.live}
+    made = [
+        attrs.evolve(
+            states.begin(
+                key, now, means.deadlines, owner=means.owner, cluster=means.system.name
+            ).record,
+            attempt=attempt,
+            state=State.UNKNOWN,
+            reason="rebuilt",
+        )
+        for key, attempt in sorted(latest.items())
+        if key not in ended
+    ]
+    means.ledger.rebuild(made, now, means.owner)
+    return reconcile(means)
+
+
+def _by_key(answer: Answer) -> _Sights | Silence:
+    if isinstance(answer, Silence):
+        return answer
+    found: dict[str, list[Sight]] = {}
+    for sight in answer.sights:
+        named = key_of(sight.name)
+        if named is not None:
+            found.setdefault(named[0], []).append(sight)
+    return {key: tuple(sights) for key, sights in found.items()}
+
+
+def _recalled(
+    means: Means, records: Iterable[Record], queue: _Sights | Silence, now: float
+) -> _Sights | Silence | None:
+    """What accounting has of the jobs that the queue does not show alive."""
+    if isinstance(queue, Silence):
+        return None
+    missing = [
+        record
+        for record in records
+        if all(s.phase in _OVER or s.name != record.name for s in queue.get(record.key, ()))
+    ]
+    if not missing:
+        return {}
+    since = min(*(record.created for record in missing), now) - _DAY
+    return _by_key(means.system.recall([record.name for record in missing], since))
+
+
+def _alive(queue: _Sights) -> set[str]:
+    return {
+        key for key, sights in queue.items() if any(sight.phase not in _OVER for sight in sights)
+    }
+
+
+def _observation(
+    record: Record,
+    queue: _Sights | Silence,
+    accounting: _Sights | Silence | None,
+    marks: Mapping[tuple[str, int], Marks] | Silence | None,
+) -> Observation:
+    return Observation(
+        queue=queue if isinstance(queue, Silence) else queue.get(record.key, ()),
+        accounting=accounting.get(record.key, ())
+        if isinstance(accounting, Mapping)
+        else accounting,
+        marks=marks.get((record.key, record.attempt), Marks())
+        if isinstance(marks, Mapping)
+        else marks,
+    )
