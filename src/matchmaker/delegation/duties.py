@@ -67,9 +67,12 @@ def _end_it(s: Situation) -> tuple[Effect, ...]:
     due: tuple[Effect, ...] = ()
     if not s.unfenced and not s.marks.forbidden and not s.marks.started:
         due = (Effect(Act.FORBID),)
-    if s.marks.started and s.marks.exit is None:
-        due = (*due, Effect(Act.STOP))
-    return (*due, *cancels(s.alive))
+    return (*due, *_stop(s), *cancels(s.alive))
+
+
+def _stop(s: Situation) -> tuple[Effect, ...]:
+    """A payload that may go on somewhere loses its lease."""
+    return (Effect(Act.STOP),) if s.marks.started and s.marks.exit is None else ()
 
 
 def _leftovers(s: Situation) -> tuple[Effect, ...]:
@@ -87,7 +90,7 @@ _DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
     _S.RUNNING: lambda s: cancels([x for x in s.alive if x.phase is Phase.PARKED]),
     _S.CANCELLING: _end_it,
     _S.DONE: _leftovers,
-    _S.FAILED: _leftovers,
+    _S.FAILED: lambda s: (*_stop(s), *_leftovers(s)),
     _S.CANCELLED: lambda s: cancels(s.alive),
     _S.LOST: lambda s: cancels(s.alive),
     _S.ACKNOWLEDGED: _leftovers,

@@ -64,9 +64,15 @@ class Situation:
 
     @property
     def chosen(self) -> Sight | None:
-        """The living job that the record means: of the id it names, else the lowest."""
+        """The living job that the record means: of the id it names, else the lowest.
+
+        Once one may start, another takes its place only where records keep both from starting.
+        """
         mine = [sight for sight in self.alive if sight.remote_id == self.record.remote_id]
-        return next(iter(mine or self.alive), None)
+        others = self.alive
+        if self.unfenced and self.record.remote_id and self.record.state not in _UNCOMMITTED:
+            others = []
+        return next(iter(mine or others), None)
 
     @property
     def parked(self) -> Sight | None:

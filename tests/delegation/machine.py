@@ -1,0 +1,228 @@
+"""A Hypothesis state machine: delegators over a world that goes wrong, and what must hold.
+
+Whatever happens, no payload starts twice, no job is lost, and every record is terminal or has a
+deadline ahead. At the end the faults stop, and every job must come to its end.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from matchmaker import parse_ad
+from matchmaker.delegation import moves
+from matchmaker.delegation.delegate import Delegator
+from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.states import NotPossibleError
+from tests.delegation.world import Killed, MemoryLedger, World
+
+AD: Final = parse_ad("[ a = 1 ]")
+DEADLINES: Final = Deadlines(lease=2000.0)
+KEYS: Final = ("a", "b")
+TERMINAL: Final = {State.DONE, State.FAILED, State.LOST, State.CANCELLED, State.ACKNOWLEDGED}
+
+FAULTS: Final = (
+    ("park", "nothing"), ("park", "lost"), ("park", "late"), ("park", "twice"), ("park", "killed"),
+    ("look", "silent"), ("look", "stale"), ("recall", "silent"), ("marks", "silent"),
+    ("release", "nothing"), ("release", "lost"), ("cancel", "nothing"), ("cancel", "lost"),
+    ("prepare", "nothing"), ("prepare", "lost"), ("commit", "nothing"), ("commit", "lost"),
+    ("forbid", "nothing"), ("forbid", "lost"), ("renew", "nothing"),
+    ("ledger", "fails"), ("ledger", "killed"), ("ledger", "killed after"),
+)  # fmt: skip
+
+SECONDS: Final = st.sampled_from([1.0, 6.0, 12.0, 35.0, 35.0, 120.0])
+Ill = tuple[Sequence[tuple[str, str]], int | None, int, int]
+ILL: Final = st.tuples(
+    st.lists(st.sampled_from(FAULTS), max_size=3),
+    st.none() | st.none() | st.integers(0, 12),
+    st.integers(0, 1),
+    st.just(0) | st.integers(1, 10),
+)
+"""Faults of the calls that follow, when the delegator is killed, and which other comes between."""
+
+TABLE: Final = {
+    *((str(s), str(m.target)) for m in moves.MOVES for s in m.sources),
+    *((str(s), str(t)) for s, t in moves.BY_OWNER),
+    ("new", str(State.INTENT)),
+    ("new", str(State.UNKNOWN)),
+}
+
+
+def script() -> Path:
+    """A job's script, which nobody runs."""
+    path = Path(tempfile.gettempdir()) / "matchmaker-delegation-test.sh"
+    if not path.exists():
+        path.write_text("#!/bin/sh\n")
+    return path
+
+
+class Transfers(RuleBasedStateMachine):
+    """Two delegators, a ledger, some jobs."""
+
+    fenced = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.script = script()
+        self.world = World(fenced=self.fenced)
+        self.ledger = MemoryLedger(self.world)
+        self.skews = [0.0, 0.0]
+        self.clocks_agreed = True
+        self.nodes_lost = False
+
+    def delegator(self, number: int) -> Delegator:
+        ledger: Any = self.ledger
+        return Delegator(
+            ledger, self.world, self.world if self.fenced else None, deadlines=DEADLINES,
+            owner=f"d{number}", clock=lambda: self.world.now + self.skews[number],
+        )  # fmt: skip
+
+    # --- what may happen ----------------------------------------------------------------------
+
+    @initialize(
+        status=st.sampled_from([0, 0, 3]), length=st.sampled_from([5.0, 100.0, 700.0]), ill=ILL
+    )
+    def begin(self, status: int, length: float, ill: Ill) -> None:
+        self.world.status, self.world.length = status, length
+        self.hand_over(0, KEYS[0], ill)
+
+    def suffer(self, ill: Ill) -> None:
+        """What goes wrong in the calls that follow."""
+        faults, kill_after, other, wait = ill
+        self.world.faults = {}
+        for kind, fault in faults:
+            self.world.faults.setdefault(kind, []).append(fault)
+        self.world.kill_after = kill_after
+        self.world.between = None
+
+        def later() -> None:
+            nonlocal wait
+            wait -= 1
+            if wait > 0:
+                self.world.between = later
+            else:
+                self.tried(lambda: self.delegator(other).reconcile())
+
+        if wait:
+            self.world.between = later
+
+    @rule(number=st.integers(0, 1), key=st.sampled_from(KEYS), ill=ILL)
+    def hand_over(self, number: int, key: str, ill: Ill) -> None:
+        self.suffer(ill)
+        self.tried(lambda: self.delegator(number).submit(AD, self.script, key=key))
+        self.check()
+
+    @rule(number=st.integers(0, 1), seconds=SECONDS, looks=st.integers(1, 5), ill=ILL)
+    def look(self, number: int, seconds: float, looks: int, ill: Ill) -> None:
+        self.suffer(ill)
+        for _ in range(looks):
+            self.world.pass_time(seconds)
+            alone = self.world.between is None or self.clocks_agreed
+            if self.tried(lambda: self.delegator(number).reconcile()) and alone:
+                self.check_deadlines(number)
+            self.check()
+
+    @rule(number=st.integers(0, 1), seconds=SECONDS, looks=st.integers(1, 5))
+    def look_undisturbed(self, number: int, seconds: float, looks: int) -> None:
+        self.look(number, seconds, looks, ((), None, 0, 0))
+
+    @rule(clean=st.booleans())
+    def batch_system_crashes(self, clean: bool) -> None:
+        self.world.crash(clean=clean)
+
+    @rule(what=st.sampled_from(["node", "accounting", "clock", "time"]), number=st.integers(0, 1),
+          skew=st.sampled_from([-3600.0, -60.0, 60.0, 3600.0]))  # fmt: skip
+    def happens(self, what: str, number: int, skew: float) -> None:
+        if what == "node":
+            self.nodes_lost = True
+            self.world.lose_node()
+        elif what == "accounting":
+            self.world.accounting_delay = 90.0 - self.world.accounting_delay
+        elif what == "clock":
+            self.clocks_agreed = False
+            self.skews[number] = skew
+        else:
+            self.world.pass_time(1000.0)
+
+    @rule(what=st.sampled_from(["cancel", "cancel", "renew", "acknowledge"]),
+          number=st.integers(0, 1), key=st.sampled_from(KEYS), ill=ILL)  # fmt: skip
+    def owner(self, what: str, number: int, key: str, ill: Ill) -> None:
+        if key in self.ledger.rows:
+            self.suffer(ill)
+            act = getattr(self.delegator(number), what)
+            self.tried(lambda: act(key))
+            self.check()
+
+    # --- what must hold -----------------------------------------------------------------------
+
+    def tried(self, call: Callable[[], object]) -> bool:
+        """Whether a call came to its end; a kill and a refusal are no failures."""
+        try:
+            call()
+        except (Killed, LedgerError, NotPossibleError):
+            return False
+        return True
+
+    def check(self) -> None:
+        for key, starts in self.world.starts.items():
+            assert starts <= 1, f"{key} started {starts} times"
+        for record in self.ledger.rows.values():
+            assert not record.state.live or record.deadline is not None
+            if record.state is State.DONE:
+                assert self.world.finished.get(record.key) == 0, "done without an end"
+            if record.state is State.CANCELLED and self.clocks_agreed:
+                assert record.key not in self.world.runs_of, "cancelled, and it runs"
+        for key in self.ledger.rows:
+            self.check_log(key)
+
+    def check_log(self, key: str) -> None:
+        entries = [(e.source, e.target) for e in self.ledger.history(key)]
+        assert entries[0][0] == "new"
+        for (_, before), (after, _) in pairwise(entries):
+            assert after in {before, "new"}, "the log has a gap"
+        assert set(entries) <= TABLE, set(entries) - TABLE
+
+    def check_deadlines(self, number: int) -> None:
+        now = self.world.now + self.skews[number]
+        for record in self.ledger.live():
+            assert record.deadline is not None
+            assert record.deadline > now, f"{record.key}: {record.state} is past its deadline"
+
+    def teardown(self) -> None:
+        """The faults stop; every job that was asked for must come to its end."""
+        world = self.world
+        world.faults, world.kill_after, world.between = {}, None, None
+        world.accounting_delay = world.stale_until = 0.0
+        for round_ in range(200):
+            if not self.ledger.live() and not world.delayed:
+                break
+            world.pass_time(11.0 if round_ < 60 else 300.0)
+            self.delegator(0).reconcile()
+            self.check()
+        assert not self.ledger.live(), [str(r.state) for r in self.ledger.live()]
+        # What is left in the queue of jobs that have ended is taken away.
+        for _ in range(3):
+            world.pass_time(1000.0)
+            self.delegator(1).reconcile()
+        self.check()
+        assert not [job for job in world.jobs.values() if job.phase not in {"ended", "cancelled"}]
+        for record in self.ledger.rows.values():
+            self.check_end(record)
+
+    def check_end(self, record: Record) -> None:
+        """A payload that ran to its end is not lost, unless its node was."""
+        code = self.world.finished.get(record.key)
+        if record.state is State.LOST:
+            assert code is None or self.nodes_lost or not self.clocks_agreed, "lost, and it ended"
+        if code == 0 and self.fenced and not self.nodes_lost:
+            wanted = {State.DONE, State.ACKNOWLEDGED}
+            if not self.clocks_agreed:
+                wanted |= {State.CANCELLED, State.LOST, State.FAILED}
+            assert record.state in wanted, f"it ended well and is {record.state}"
