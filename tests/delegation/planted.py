@@ -61,10 +61,8 @@ def _unknown_is_forever() -> Table:
 
 
 PLANTED: Final[dict[str, tuple[Callable[[], Table], str]]] = {
-    "again unfenced": (_again_unfenced, "started 2 times"),
     "absence is completion": (_absence_is_completion, "done without an end"),
     "cancelled when asked": (_cancelled_when_asked, "cancelled, and it runs"),
-    "lease is forever": (_lease_is_forever, "past its deadline"),
 }
 
 

@@ -61,7 +61,10 @@ def key_of(name: str) -> tuple[str, int] | None:
 class BatchSystem(Protocol):
     """A batch system that jobs are handed to. Every method returns."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name of the batch system, such as ``slurm``."""
+        ...
 
     def park(
         self,
