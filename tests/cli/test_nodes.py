@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker import read_ads
+from matchmaker.batch.description import describable, formats
 from tests.batch.description import outputs
 from tests.cli.conftest import Run
 
@@ -42,7 +43,7 @@ def test_nodes_and_queues_of_a_batch_system(classad: Run, saved: tuple[Path, Pat
         ["wn2", "offline,job-busy", "false", "4", "4", "8000", "8000", "-"],
     ]
     queues = json.loads(classad(*words, "--queues", "--json").out)
-    assert [queue["Name"] for queue in queues] == ["workq", "special"]
+    assert [queue["Name"] for queue in queues] == ["workq", "special", "routing"]
 
 
 def test_described_nodes_are_written_and_chosen(
@@ -97,7 +98,7 @@ def test_what_tells_of_nothing_is_said(classad: Run, tmp_path: Path) -> None:
     assert done.status == 1
     assert done.out == "0 worker nodes\n"
     assert "slurm described no worker nodes" in done.err
-    assert "scontrol --oneliner show node" in done.err
+    assert "scontrol --details --oneliner show node" in done.err
     assert not written.read_text().strip()
     data = classad("nodes", "--lrms", "slurm", "--saved", empty, "--json")
     assert (data.status, json.loads(data.out)) == (1, [])
@@ -122,7 +123,7 @@ def test_watching_prints_changes_and_keeps_the_file(
         assert next(iter(read_ads(written))).eval("FreeCpus") == 1
         # While it cannot be asked, what is known stays.
         replace(saved[0], "pbsnodes: cannot connect to server")
-        assert "not JSON" in process.stderr.readline()
+        assert "no line is an output of pbspro" in process.stderr.readline()
         changed = json.loads(outputs.PBS_NODES)
         del changed["nodes"]["wn2"]
         replace(saved[0], json.dumps(changed))
@@ -147,3 +148,82 @@ def test_changes_as_data(saved: tuple[Path, Path]) -> None:
         first = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)
     assert (first["name"], first["changed"], first["ad"]["Cpus"]) == ("wn1", [], 8)
+
+
+def test_what_a_reader_was_tested_with(classad: Run) -> None:
+    for lrms in describable():
+        listed = classad("nodes", "--lrms", lrms, "--formats")
+        assert listed.status == 0, listed.err
+        head, columns, *rows = listed.out.splitlines()
+        assert head == f"{lrms}: {len(formats(lrms))} outputs"
+        assert columns.split() == ["output", "versions", "tested", "from", "a", "daemon"]
+        for row, known in zip(rows, formats(lrms), strict=True):
+            assert row.startswith(known.output)
+            assert ", ".join(known.versions) in row
+        said = json.loads(classad("nodes", "--lrms", lrms, "--formats", "--json").out)
+        assert [one["output"] for one in said] == [known.output for known in formats(lrms)]
+    assert classad("nodes", "--lrms", "lfs", "--formats").status == 2
+    assert "--formats needs --lrms" in classad("nodes", "--nodes", "x", "--formats").err
+
+
+@pytest.fixture
+def restricted(tmp_path: Path) -> list[object]:
+    """The words for two partitions, one for a group and one whose groups cannot be read."""
+    path = tmp_path / "partitions"
+    path.write_text(
+        "PartitionName=open AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL State=UP\n"
+        "PartitionName=grid AllowGroups=cmsgrp,ops AllowAccounts=ALL AllowQos=ALL State=UP\n"
+        "PartitionName=lost AllowGroups= AllowAccounts=ALL AllowQos=ALL State=UP\n"
+    )
+    return ["--lrms", "slurm", "--saved", path]
+
+
+ADMITS = "GlueCEAccessControlBaseRule"
+
+
+def test_queues_admit_whom_the_batch_system_admits(classad: Run, restricted: list[object]) -> None:
+    def rules(*words: str) -> tuple[dict[str, object], str]:
+        done = classad("nodes", *restricted, "--queues", "--json", *words)
+        return {ad["Name"]: ad.get(ADMITS) for ad in json.loads(done.out)}, done.err
+
+    nobody = ["DENY:ALL"]
+    found, said = rules()
+    assert found == {"open": None, "grid": nobody, "lost": nobody}
+    assert "partition lost admits nobody: AllowGroups= cannot be read" in said
+    assert "grid admits nobody: the batch system admits" in said
+    assert "--local VO=NAME" in said
+    found, said = rules("--vo", "ops")
+    assert found == {"open": ["VO:ops"], "grid": ["VO:ops"], "lost": nobody}
+    assert "grid admits nobody" not in said
+    found, _ = rules("--vo", "cms")
+    assert found == {"open": ["VO:cms"], "grid": nobody, "lost": nobody}
+    found, _ = rules("--vo", "cms", "--vo", "atlas", "--local", "cms=cmsgrp")
+    assert found == {"open": ["VO:cms", "VO:atlas"], "grid": ["VO:cms"], "lost": nobody}
+
+
+def test_a_published_queue_admits_whom_the_batch_system_admits(
+    classad: Run, restricted: list[object], tmp_path: Path
+) -> None:
+    site = tmp_path / "site.ldif"
+    where = ["--endpoint", "ce.s.grid:8443/cream", "--site", "S", "-o", site]
+    vos = ["--vo", "cms", "--vo", "atlas", "--local", "cms=cmsgrp"]
+    done = classad("publish", *restricted, *where, *vos)
+    # The admin is to look at what could not be read.
+    assert done.status == 1
+    assert "lost admits nobody" in done.err
+    for version in ("1.3", "2.0"):
+        assert classad("publish", *restricted, *where, *vos, "--glue", version).status == 1
+        for vo, queues in (("cms", {"open", "grid"}), ("atlas", {"open"})):
+            job = f'[ VirtualOrganisation = "{vo}"; Rank = 1; Requirements = true ]'
+            chosen = classad("broker", "-", "--ldif", site, "--json", stdin=job)
+            ranked = json.loads(chosen.out)["queues"]["ranked"]
+            assert {one["name"].rpartition("-")[2] for one in ranked} == queues, version
+
+
+@pytest.mark.parametrize("word", ["cms", "=x", "cms=", " = "])
+def test_a_local_name_of_another_form(classad: Run, restricted: list[object], word: str) -> None:
+    done = classad("nodes", *restricted, "--queues", "--vo", "cms", "--local", word)
+    assert done.status == 2
+    assert "expected VO=NAME, such as cms=cmsgrp" in done.err
+    done = classad("nodes", *restricted, "--vo", "cms")
+    assert "--vo and --local go with --queues" in done.err

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import click
+
 from matchmaker import ClassAd, write_ads
 from matchmaker.batch import Description, DescriptionError, describe, read_description
 from matchmaker.batch.description import spoken
@@ -16,6 +18,7 @@ from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.glue.publish.local_access import admits_nobody
 from matchmaker.matching.pair import describe as phrase
 
 NODE_COLUMNS = (
@@ -49,6 +52,29 @@ def description(lrms: str, saved: tuple[str, ...]) -> Description:
     for issue in found.issues:
         print(f"classad: {printable(issue)}", file=sys.stderr)
     return found
+
+
+def local_names(words: Iterable[str]) -> dict[str, list[str]]:
+    """The local names of ``--local VO=NAME``, by VO. Raises UsageError for another form."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        vo, equals, name = word.rpartition("=")
+        if not (vo.strip() and equals and name.strip()):
+            raise click.UsageError(f"--local {word}: expected VO=NAME, such as cms=cmsgrp")
+        found.setdefault(vo.strip(), []).append(name.strip())
+    return found
+
+
+def report_closed(queues: Iterable[ClassAd]) -> None:
+    """Reports queues that the batch system keeps for others than the VOs, on standard error."""
+    for ad in queues:
+        if admits_nobody(ad):
+            name, lists = printable(str(ad.eval("Name"))), printable(phrase(ad.eval("LocalAccess")))
+            print(
+                f"classad: {name} admits nobody: the batch system admits {lists}; say with"
+                " --vo and --local VO=NAME which VOs run under these names",
+                file=sys.stderr,
+            )
 
 
 def nothing(lrms: str, what: str = "queues") -> str:

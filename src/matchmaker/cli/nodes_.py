@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import attrs
 import click
 
-from matchmaker import ClassAd, Expr, nodes, write_ads
+from matchmaker import ClassAd, Expr, glue, nodes, write_ads
+from matchmaker.batch.description import formats
 from matchmaker.cli import described, queues, reports, sources
-from matchmaker.cli.output import count, print_json
+from matchmaker.cli.output import count, print_json, show, table
 
 
 @click.command()
@@ -21,6 +24,12 @@ from matchmaker.cli.output import count, print_json
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
+@click.option("--vo", "vos", multiple=True, metavar="VO",
+              help="With --queues: a VO, group or role that the queues admit.")  # fmt: skip
+@click.option("--local", "local", multiple=True, metavar="VO=NAME",
+              help="The local group or account that jobs of a VO run as.")  # fmt: skip
+@click.option("--formats", "of_formats", is_flag=True,
+              help="What the reader of --lrms was tested with: outputs and versions.")  # fmt: skip
 @click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
 @click.option("--watch", "every", metavar="SECONDS", type=click.FloatRange(min=0.1),
               help="Ask again after so long, and print what changed.")  # fmt: skip
@@ -34,6 +43,9 @@ def command(
     places: queues.Sources,
     queue: str | None,
     of_queues: bool,
+    vos: tuple[str, ...],
+    local: tuple[str, ...],
+    of_formats: bool,
     output: str | None,
     every: float | None,
     as_json: bool,
@@ -42,6 +54,10 @@ def command(
 
     Without JOB, the batch system named with --lrms describes its nodes, or with --queues its
     queues. --write keeps the ads in a file, and --watch the file up to date, until interrupted.
+    --formats lists what the reader of the batch system was tested with, and asks nobody.
+
+    A queue that the batch system keeps for some groups or accounts admits the VOs of --vo whose
+    name, or whose name given with --local, is among them.
 
     With JOB and descriptions of queues, JOB's requirements are first reduced against its queue;
     without them, they are held against the nodes as they stand. Nodes that take no jobs at the
@@ -51,6 +67,10 @@ def command(
         raise click.UsageError("where are the nodes? give one of --nodes FILE and --lrms NAME")
     if saved and lrms is None:
         raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
+    if (vos or local) and not of_queues:
+        raise click.UsageError("--vo and --local go with --queues: whom do they admit?")
+    if of_formats:
+        return _formats(lrms, as_json=as_json)
     if job_file is not None:
         if of_queues or output or every is not None:
             raise click.UsageError("--queues, --write and --watch do not go with a job")
@@ -58,27 +78,45 @@ def command(
         return _choose(job_file, inventory, places, queue=queue, as_json=as_json)
     if lrms is None or places.any or queue or places.at:
         raise click.UsageError("without a job, only --lrms describes nodes; name the job first")
-    return _list(lrms, saved, of_queues=of_queues, output=output, every=every, as_json=as_json)
+    names = described.local_names(local)
+
+    def look() -> tuple[ClassAd, ...]:
+        found = described.description(lrms, saved)
+        return tuple(glue.admit(found.queues, vos, names)) if of_queues else found.nodes
+
+    return _list(lrms, look, of_queues=of_queues, output=output, every=every, as_json=as_json)
+
+
+def _formats(lrms: str | None, *, as_json: bool) -> int:
+    if lrms is None:
+        raise click.UsageError("--formats needs --lrms: the reader of which batch system?")
+    known = formats(lrms)
+    if as_json:
+        print_json([attrs.asdict(one) for one in known])
+        return 0
+    rows = [[one.output, ", ".join(one.versions), ", ".join(one.running)] for one in known]
+    print(f"{lrms}: {count(len(known), 'output')}")
+    show(table(["output", "versions tested", "from a daemon"], rows, whole=(0, 1, 2)))
+    return 0
 
 
 def _list(
     lrms: str,
-    saved: tuple[str, ...],
+    look: Callable[[], tuple[ClassAd, ...]],
     *,
     of_queues: bool,
     output: str | None,
     every: float | None,
     as_json: bool,
 ) -> int:
-    def look() -> tuple[ClassAd, ...]:
-        found = described.description(lrms, saved)
-        return found.queues if of_queues else found.nodes
 
     if every is not None:
         described.watch(look, every, output, as_json=as_json)
     ads = look()
     if output is not None:
         write_ads(ads, output)
+    if of_queues:
+        described.report_closed(ads)
     if not ads:
         said = described.nothing(lrms, "queues" if of_queues else "worker nodes")
         print(f"classad: {said}", file=sys.stderr)

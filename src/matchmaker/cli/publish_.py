@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import click
@@ -25,6 +25,8 @@ from matchmaker.glue.snapshot import joined
 @click.option("--site", metavar="NAME", help="The site of queues that do not name theirs.")
 @click.option("--vo", "vos", multiple=True, metavar="VO",
               help="A VO or /vo/group/Role=role that queues without rules admit.")  # fmt: skip
+@click.option("--local", "local", multiple=True, metavar="VO=NAME",
+              help="The local group or account that jobs of a VO run as.")  # fmt: skip
 @queues.options
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the worker nodes of --ce.")
 @click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
@@ -44,6 +46,7 @@ def command(
     endpoint: str | None,
     site: str | None,
     vos: tuple[str, ...],
+    local: tuple[str, ...],
     places: queues.Sources,
     nodes_file: str | None,
     split: bool,
@@ -57,6 +60,9 @@ def command(
     the hosts behind them: what all have in common, or with --split each class of equal ones. What
     --ldif and --ldap say is published beside that as it is, cleaned.
 
+    A queue that the batch system keeps for some groups or accounts admits the VOs of --vo whose
+    name, or whose name given with --local, is among them.
+
     What the schema cannot hold, and queues that are left out, are reported on standard error; then
     the exit status is 1. A source that could not be read to its end is not published.
     """
@@ -69,8 +75,10 @@ def command(
         )
     if split and not (nodes_file or lrms):
         raise click.UsageError("--split needs --nodes or --lrms: it divides nodes into classes")
-    if (endpoint or site or vos) and not (places.ce_files or lrms):
-        raise click.UsageError("--endpoint, --site and --vo are about the queues of --lrms or --ce")
+    if (endpoint or site or vos or local) and not (places.ce_files or lrms):
+        raise click.UsageError(
+            "--endpoint, --site, --vo and --local are about the queues of --lrms or --ce"
+        )
     if lrms is not None and endpoint is None:
         raise click.UsageError(
             "--lrms needs --endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream: a batch"
@@ -80,7 +88,7 @@ def command(
         raise click.UsageError(
             "nothing to publish: give --lrms NAME, --ce FILE, --ldif FILE or --ldap URL"
         )
-    offer = _Offer(endpoint, site, vos, split)
+    offer = _Offer(endpoint, site, vos, described.local_names(local), split)
     issues: list[glue.Issue] = []
     told = glue.GlueRecords((), (), (), ())
     left_out = False
@@ -116,10 +124,12 @@ class _Offer:
     endpoint: str | None
     site: str | None
     vos: tuple[str, ...]
+    local: Mapping[str, Sequence[str]]
     split: bool
 
     def describe(self, queues: Iterable[ClassAd], hosts: Iterable[ClassAd]) -> glue.GlueRecords:
-        placed = glue.place(queues, self.endpoint, site=self.site, vos=self.vos)
+        placed = glue.place(queues, self.endpoint, site=self.site, vos=self.vos, local=self.local)
+        described.report_closed(placed)
         return glue.describe_site(placed, hosts, split=self.split)
 
 

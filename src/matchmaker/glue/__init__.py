@@ -32,6 +32,7 @@ from matchmaker.glue.flatten import (
 from matchmaker.glue.issues import Issue, Issues, Report, total
 from matchmaker.glue.publish.describe import describe_site
 from matchmaker.glue.publish.endpoint import place
+from matchmaker.glue.publish.local_access import admit
 from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked
 from matchmaker.glue.readers.ldif import (
     Attributes,
@@ -59,6 +60,7 @@ __all__ = [
     "GlueRecords",
     "Issue",
     "SubClusterChoice",
+    "admit",
     "attribute",
     "describe_site",
     "expires",

@@ -44,7 +44,11 @@ PBS_QUEUES = json.dumps(
                 "enabled": "True", "started": "True",
             },
             "special": {"queue_type": "Execution", "enabled": "True", "started": "False"},
-            "routing": {"queue_type": "Route", "enabled": "True", "started": "True"},
+            "routing": {
+                "queue_type": "Route", "enabled": "True", "started": "True",
+                "route_destinations": "workq,elsewhere@other",
+                "state_count": "Transit:0 Queued:2 Held:0 Waiting:0 Running:0 Exiting:0 Begun:0 ",
+            },
         },
     }
 )  # fmt: skip

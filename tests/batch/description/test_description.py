@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from matchmaker.batch import description
 from matchmaker.batch.description import Description, DescriptionError, asking, read_description
 from matchmaker.batch.limits import Limits
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
-from tests.batch.description import outputs
+from tests.batch.description import outputs, shapes
 
 
 def described(lrms: str, *texts: str) -> Description:
@@ -37,13 +38,13 @@ def test_pbs() -> None:
     one, two = found.nodes
     assert facts(one, "Name", "Available", "Cpus", "FreeCpus") == ["wn1", True, 8, 5]
     assert facts(one, "Memory", "FreeMemory", "GPUs", "FreeGPUs") == [16000, 12000, 2, 1]
-    assert facts(one, "Features", "Queues") == [["bigmem"], ["workq"]]
+    assert facts(one, "Features", "Queues") == [["bigmem"], ["workq", "routing"]]
     assert facts(one, "Native.resources_available_mem") == ["16384000kb"]
     assert facts(two, "Available", "NodeState", "Queues") == [
         False, "offline,job-busy", ["special"],
     ]  # fmt: skip
     queues = by_name(found.queues)
-    assert set(queues) == {"workq", "special"}
+    assert set(queues) == {"workq", "special", "routing"}
     work = queues["workq"]
     assert facts(work, "GlueCEStateStatus", "GlueCEPolicyMaxWallClockTime") == ["Production", 2880]
     assert facts(work, "GlueCEPolicyMaxCPUTime", "GlueCEPolicyMaxRunningJobs") == [1470, 100]
@@ -83,8 +84,10 @@ def test_lsf() -> None:
     one, two = nodes["wn1"], nodes["wn2"]
     assert facts(one, "Cpus", "FreeCpus", "Memory") == [16, 11, 31948]
     assert one.eval("Disk") == 100 * 1024 * 1024
-    assert facts(one, "Features", "Queues") == [["mg", "el8", "bigmem"], ["normal"]]
+    # Others are all that a queue does not name.
+    assert facts(one, "Features", "Queues") == [["mg", "el8", "bigmem"], ["normal", "night"]]
     assert facts(two, "Available", "Queues") == [False, ["normal", "night"]]
+    assert facts(one, "GlueHostArchitecturePlatformType") == ["x86_64"]
     normal, night = by_name(found.queues)["normal"], by_name(found.queues)["night"]
     assert facts(normal, "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxRunningJobs") == [
         720, UNDEFINED,
@@ -125,7 +128,7 @@ def test_gridengine() -> None:
     assert facts(two, "Cpus", "Available", "NodeState", "Memory") == [4, False, "au", UNDEFINED]
     (queue,) = found.queues
     assert facts(queue, "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxCPUTime") == [
-        1440, UNDEFINED,
+        1440, 999999999,
     ]  # fmt: skip
     assert facts(queue, "GlueCEInfoTotalCPUs", "GlueCEStateFreeCPUs") == [12, 6]
     assert facts(queue, "Native.pe_list") == ["make smp mpi"]
@@ -144,7 +147,7 @@ def test_slurm_in_json() -> None:
     long, short = found.queues
     assert facts(long, "GlueCEPolicyMaxWallClockTime", "GlueCEStateStatus") == [2880, "Production"]
     assert facts(short, "GlueCEPolicyMaxWallClockTime", "GlueCEStateStatus") == [
-        UNDEFINED, "Draining",
+        999999999, "Draining",
     ]  # fmt: skip
 
 
@@ -284,13 +287,33 @@ def test_describe_asks_the_commands_it_names() -> None:
     answers = dict(
         zip(
             description.commands("lsf"),
-            (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES),
+            (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES, shapes.LSF_GROUPS),
             strict=True,
         )
     )
     found = description.describe("lsf", lambda argv: answers[tuple(argv)])
     assert len(found.nodes) == 2
     assert json.loads(outputs.LSF_QUEUES)["QUEUES"] == len(found.queues)
+
+
+def test_a_command_that_is_not_needed_may_fail() -> None:
+    answers = dict(
+        zip(
+            description.commands("lsf"),
+            (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES),
+            strict=False,
+        )
+    )
+
+    def ask(argv: Sequence[str]) -> str:
+        if tuple(argv) not in answers:
+            raise DescriptionError(f"{argv[0]}: it failed with status 255: No host group found")
+        return answers[tuple(argv)]
+
+    assert len(description.describe("lsf", ask).nodes) == 2
+    del answers[description.commands("lsf")[0]]
+    with pytest.raises(DescriptionError, match="lshosts: it failed"):
+        description.describe("lsf", ask)
 
 
 @pytest.mark.parametrize("lrms", ["slurm", "torque", "sge", "htcondor"])

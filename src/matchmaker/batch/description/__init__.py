@@ -12,8 +12,17 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from matchmaker.batch.description import gridengine, htcondor, lsf, pbs, slurm, torque
+from matchmaker.batch.description import (
+    gridengine,
+    htcondor,
+    htcondor_ce,
+    lsf,
+    pbs,
+    slurm,
+    torque,
+)
 from matchmaker.batch.description.asking import ask
+from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import DescriptionError, Text
 from matchmaker.batch.limits import LIMITS
@@ -23,7 +32,10 @@ Ask: TypeAlias = Callable[[Sequence[str]], str]
 
 
 class _Reader(Protocol):
-    """A module for one batch system: its commands, and a reader of what they print."""
+    """A module for one batch system: its commands, and a reader of what they print.
+
+    It may have ``OPTIONAL``, the commands that may fail.
+    """
 
     @property
     def LRMS(self) -> str: ...  # noqa: N802 - a constant of a module
@@ -31,10 +43,15 @@ class _Reader(Protocol):
     @property
     def COMMANDS(self) -> tuple[tuple[str, ...], ...]: ...  # noqa: N802
 
+    @property
+    def FORMATS(self) -> tuple[Format, ...]: ...  # noqa: N802
+
     def read(self, texts: Iterable[Text]) -> tuple[Sequence[Node | ClassAd], Sequence[Queue]]: ...
 
 
-_MODULES: Final[tuple[_Reader, ...]] = (gridengine, htcondor, lsf, pbs, slurm, torque)
+_MODULES: Final[tuple[_Reader, ...]] = (
+    gridengine, htcondor, htcondor_ce, lsf, pbs, slurm, torque,
+)  # fmt: skip
 _SYSTEMS: Final = {module.LRMS: module for module in _MODULES}
 
 
@@ -75,6 +92,17 @@ def spoken(lrms: str) -> str:
     return "; ".join(map(shlex.join, commands(lrms)))
 
 
+def formats(lrms: str) -> tuple[Format, ...]:
+    """The outputs that the reader of a batch system was tested with, and their versions.
+
+    Raises ValueError for an unknown batch system.
+
+    >>> [known.versions for known in formats("torque") if known.output == "pbsnodes -x"]
+    [('2.5', '4.2', '6.1')]
+    """
+    return _system(lrms).FORMATS
+
+
 def describe(lrms: str, ask: Ask = ask) -> Description:
     """Describes the batch system that is installed here.
 
@@ -87,7 +115,15 @@ def describe(lrms: str, ask: Ask = ask) -> Description:
     >>> found.nodes[0].eval("Cpus"), found.queues[0].eval("GlueCEPolicyMaxWallClockTime")
     (4, 1440)
     """
-    return read_description(lrms, [(" ".join(argv), ask(argv)) for argv in commands(lrms)])
+    optional = getattr(_system(lrms), "OPTIONAL", ())
+    outputs = []
+    for argv in commands(lrms):
+        try:
+            outputs.append((" ".join(argv), ask(argv)))
+        except DescriptionError:
+            if argv not in optional:
+                raise
+    return read_description(lrms, outputs)
 
 
 def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Description:
@@ -146,9 +182,11 @@ def _system(lrms: str) -> _Reader:
 __all__ = [
     "Description",
     "DescriptionError",
+    "Format",
     "commands",
     "describable",
     "describe",
+    "formats",
     "read_description",
     "spoken",
 ]

@@ -1,17 +1,31 @@
 """Grid Engine: ``qhost``, ``qstat`` (both in XML) and ``qconf``.
 
-The shapes are those of Grid Engine 8.1.9 (qhost(1), qstat(1), queue_conf(5), complex(5)).
+The shapes are those of Grid Engine 8.1.9 (qhost(1), qstat(1), queue_conf(5), complex(5)). Each
+output is read alone too; what it does not say is unknown.
 """
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
+from matchmaker.batch.description.access import NOBODY, Access, names_in
+from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue, by_queue, status
 from matchmaker.batch.description.texts import Text, as_xml
-from matchmaker.batch.description.units import known, megabytes, real, seconds, whole, words
+from matchmaker.batch.description.units import (
+    first,
+    known,
+    limit,
+    megabytes,
+    platform,
+    real,
+    whole,
+)
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -26,11 +40,50 @@ COMMANDS: Final = (
     ("qconf", "-sq", "*"),
 )
 
+_VERSIONS: Final = ("8.1.9",)
+FORMATS: Final = (
+    Format("qhost -xml", _VERSIONS, running=_VERSIONS),
+    Format("qhost -F -q -xml", _VERSIONS, running=_VERSIONS),
+    Format("qstat -f -xml", _VERSIONS, running=_VERSIONS),
+    Format("qstat -F -xml", _VERSIONS, running=_VERSIONS),
+    Format("qstat -g c -xml", _VERSIONS, running=_VERSIONS),
+    Format("qconf -sc", _VERSIONS, running=_VERSIONS),
+    Format("qconf -sq", _VERSIONS, running=_VERSIONS),
+)
+
 _CLOSING: Final = frozenset("adDEosSuC")
 """Letters of a queue instance's state that keep jobs from it: alarm, disabled, error, unknown, …"""
 
 _HEADING: Final = "#name"
 """How the list of complexes begins."""
+
+_SLOTS: Final = ("slots", "slots_total")
+_STATE: Final = ("state_string", "state")
+"""The names of facts about a queue on a host, in ``qhost`` and in ``qstat``."""
+
+_WALL: Final = ("h_rt", "s_rt")
+_CPU: Final = ("h_cpu", "s_cpu")
+_LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
+                 "projects": "AllowedProjects", "xprojects": "DeniedProjects"}  # fmt: skip
+_OVERRIDE: Final = re.compile(r"\[([^=\]]*)=([^\]]*)\]")
+
+Facts = Mapping[str, str]
+
+
+@attrs.frozen(slots=True)
+class _Said:
+    """What the outputs say, by host and by queue."""
+
+    hosts: dict[str, dict[str, str]] = attrs.Factory(dict)
+    instances: dict[str, dict[str, dict[str, str]]] = attrs.Factory(dict)
+    used: dict[str, dict[str, str]] = attrs.Factory(dict)
+    configured: dict[str, dict[str, str]] = attrs.Factory(dict)
+    access: dict[str, Access] = attrs.Factory(dict)
+    booleans: set[str] = attrs.Factory(set)
+
+    def instance(self, queue: str, host: str) -> dict[str, str]:
+        """The facts of a queue on a host."""
+        return self.instances.setdefault(host, {}).setdefault(queue, {})
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
@@ -38,37 +91,41 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 
     A host has what its queues have: complex values are as often theirs as the host's.
     """
-    hosts: list[Element] = []
-    instances: dict[str, list[dict[str, str]]] = {}
-    used: dict[str, dict[str, str]] = {}
-    configured: dict[str, dict[str, str]] = {}
-    booleans: set[str] = set()
+    said = _Said()
     for text in texts:
         content = text.content.lstrip()
-        if not content:
-            continue
         if content.startswith(_HEADING):
-            booleans |= {line[0] for line in _table(content) if line[2:3] == ["BOOL"]}
-        elif not content.startswith("<"):
-            configured.update(_configured(text))
-        else:
-            root = as_xml(text)
-            if root.tag not in ("qhost", "job_info"):
-                raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
-            hosts += (host for host in root.iter("host") if host.get("name") != "global")
-            for entry in root.iter("cluster_queue_summary"):
-                facts = {part.tag: (part.text or "").strip() for part in entry}
-                used[facts.get("name", "")] = facts
-            for entry in root.iter("Queue-List"):
-                _, _, host_name = (entry.findtext("name") or "").partition("@")
-                instances.setdefault(host_name, []).append(_values(entry, "resource"))
-    nodes = [_node(host, instances.get(host.get("name", ""), []), booleans) for host in hosts]
-    names = dict.fromkeys([*configured, *used, *(name for node in nodes for name in node.queues)])
+            said.booleans.update(line[0] for line in _table(content) if line[2:3] == ["BOOL"])
+        elif content.startswith("<"):
+            _take(as_xml(text), said, text)
+        elif content:
+            for name, facts in _configured(text).items():
+                said.configured[name] = facts
+                said.access[name] = _access(facts, text)
+    hosts = dict.fromkeys([*said.hosts, *said.instances])
+    nodes = [_node(host, said) for host in hosts]
     behind = by_queue(nodes)
-    return nodes, [
-        _queue(name, configured.get(name, {}), used.get(name, {}), behind.get(name, ()))
-        for name in names
-    ]
+    names = dict.fromkeys([*said.configured, *said.used, *behind])
+    return nodes, [_queue(name, said, behind.get(name, ())) for name in names]
+
+
+def _take(root: Element, said: _Said, text: Text) -> None:
+    """Takes up the output of ``qhost`` or ``qstat``."""
+    if root.tag not in ("qhost", "job_info"):
+        raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
+    for host in root.iter("host"):
+        name = host.get("name", "")
+        if name == "global":
+            continue
+        said.hosts[name] = {**_values(host, "resourcevalue"), **_values(host, "hostvalue")}
+        for queue in host.iter("queue"):
+            said.instance(queue.get("name", ""), name).update(_values(queue, "queuevalue"))
+    for entry in root.iter("cluster_queue_summary"):
+        facts = _parts(entry)
+        said.used[facts.get("name", "")] = facts
+    for entry in root.iter("Queue-List"):
+        queue_name, _, host_name = (entry.findtext("name") or "").partition("@")
+        said.instance(queue_name, host_name).update({**_parts(entry), **_values(entry, "resource")})
 
 
 def _values(element: Element, kind: str) -> dict[str, str]:
@@ -76,40 +133,57 @@ def _values(element: Element, kind: str) -> dict[str, str]:
     return {value.get("name", ""): (value.text or "").strip() for value in element.iter(kind)}
 
 
+def _parts(element: Element) -> dict[str, str]:
+    """The texts of the elements inside one, by their tags."""
+    return {part.tag: (part.text or "").strip() for part in element if part.get("name") is None}
+
+
 def _table(content: str) -> list[list[str]]:
     return [line.split() for line in content.split("\n") if line and not line.startswith("#")]
 
 
-def _node(host: Element, instances: Iterable[dict[str, str]], booleans: set[str]) -> Node:
-    parts = [_values(host, "resourcevalue"), *instances]
-    facts = dict(ChainMap({}, _values(host, "hostvalue"), *parts))
-    queues = {each.get("name", ""): _values(each, "queuevalue") for each in host.iter("queue")}
-    states = [queue.get("state_string", "") for queue in queues.values()]
-    slots = sum(whole(queue.get("slots")) or 0 for queue in queues.values())
-    taken = sum(
-        (whole(queue.get(name)) or 0)
-        for queue in queues.values()
-        for name in ("slots_used", "slots_resv")
-    )
-    cpus = whole(facts.get("num_proc"))
+def _node(name: str, said: _Said) -> Node:
+    queues = said.instances.get(name, {})
+    parts = [said.hosts.get(name, {}), *queues.values()]
+    facts = dict(ChainMap({}, *parts))
+    states = [first(queue, _STATE) or "" for queue in queues.values()]
+    cpus = _count(facts.get("num_proc"))
+    slots = sum(_slots(queue) or 0 for queue in queues.values())
+    taken = sum(_taken(queue) for queue in queues.values())
+    available = any(not _CLOSING.intersection(state) for state in states)
+    if not queues:
+        # A host whose daemon has not reported runs nothing; of another, the queues decide.
+        state, takes = None, None if cpus is not None else False
+    else:
+        state, takes = ",".join(dict.fromkeys(filter(None, states))) or "ok", available
     return Node(
-        name=host.get("name", ""),
+        name=name,
         lrms=LRMS,
-        state=",".join(dict.fromkeys(state for state in states if state)) or "ok",
-        available=any(not _CLOSING.intersection(state) for state in states),
+        state=state,
+        available=takes,
         cpus=slots or None if cpus is None else cpus,
         free_cpus=None if not queues else max(0, min(cpus or slots, slots) - taken),
         memory=megabytes(facts.get("mem_total")),
         free_memory=megabytes(facts.get("mem_free")),
         gpus=_count(facts.get("gpu", facts.get("ngpus"))),
-        arch=known(facts.get("arch_string")),
-        load=real(facts.get("load_avg")),
+        arch=platform(first(facts, ("arch_string", "arch"))),
+        load=real(first(facts, ("load_avg", "np_load_avg"))),
+        max_wall=_greatest(_own(said, queue, name, _WALL) for queue in queues),
+        max_cpu=_greatest(_own(said, queue, name, _CPU) for queue in queues),
         features=tuple(
-            name for name in sorted(booleans) if any(_count(part.get(name)) for part in parts)
+            each for each in sorted(said.booleans) if any(_count(part.get(each)) for part in parts)
         ),
         queues=tuple(queues),
-        native={name: text for name, text in facts.items() if known(text) is not None},
+        native={fact: text for fact, text in facts.items() if known(text) is not None},
     )
+
+
+def _slots(instance: Facts) -> int | None:
+    return whole(first(instance, _SLOTS))
+
+
+def _taken(instance: Facts) -> int:
+    return sum(whole(instance.get(name)) or 0 for name in ("slots_used", "slots_resv"))
 
 
 def _count(text: str | None) -> int | None:
@@ -135,29 +209,85 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
     return found
 
 
-def _queue(
-    name: str, facts: Mapping[str, str], used: Mapping[str, str], mine: Sequence[Node]
-) -> Queue:
-    total = whole(used.get("total"))
-    if total is None and mine:
-        total = sum(node.cpus or 0 for node in mine)
-    open_somewhere = not mine or any(node.available for node in mine)
+def _access(facts: Facts, text: Text) -> Access:
+    """Whom a queue admits. Lists that differ between hosts, or cannot be read, admit nobody."""
+    lists: dict[str, tuple[str, ...]] = {}
+    for name, kind in _LISTS.items():
+        value = facts.get(name, "NONE")
+        if value == "NONE":
+            continue
+        names = names_in(re.sub(r"[\s,]+", ",", value)) if "[" not in value else None
+        if names is None:
+            text.note(f"queue {facts['qname']} admits nobody: {name} {value[:80]!r} cannot be read")
+            return NOBODY
+        lists[kind] = names
+    return (lists,) if lists else ()
+
+
+def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
+    facts, used = said.configured.get(name, {}), said.used.get(name, {})
+    instances = [queues[name] for queues in said.instances.values() if name in queues]
+    opened = [one for one in instances if not _CLOSING.intersection(first(one, _STATE) or "")]
+    total, free, running = (whole(used.get(each)) for each in ("total", "available", "used"))
+    if not used and instances:
+        total = sum(_slots(one) or 0 for one in instances)
+        free = sum(max(0, (_slots(one) or 0) - _taken(one)) for one in opened)
+        running = sum(whole(one.get("slots_used")) or 0 for one in instances)
     return Queue(
         name=name,
         lrms=LRMS,
         # A queue takes jobs in any state; it runs none where every instance is closed.
-        status=status(takes=True, runs=open_somewhere),
+        status=status(takes=True, runs=bool(opened)) if instances else None,
         total_cpus=total,
-        free_cpus=whole(used.get("available")),
-        running=whole(used.get("used")),
-        max_wall=_least(facts, "h_rt", "s_rt"),
-        max_cpu=_least(facts, "h_cpu", "s_cpu"),
+        free_cpus=free,
+        running=running,
+        max_wall=_lowest(name, said, mine, _WALL),
+        max_cpu=_lowest(name, said, mine, _CPU),
         priority=whole(facts.get("priority")),
+        access=said.access.get(name, ()),
         native={**facts, **{f"used.{each}": text for each, text in used.items()}},
     )
 
 
-def _least(facts: Mapping[str, str], *names: str) -> int | None:
-    """The least of some limits, each ``24:0:0`` or ``24:0:0,[host=…]``; ``INFINITY`` is none."""
-    limits = [seconds((words(facts.get(name)) or ("",))[0]) for name in names]
-    return min((limit for limit in limits if limit is not None), default=None)
+def _own(said: _Said, queue: str, host: str, names: tuple[str, ...]) -> int | None:
+    """The limit of a queue on jobs on a host, the least of some; None if unknown.
+
+    The configuration of a queue may say others of some hosts: ``01:30:00,[node2=01:00:00]``. Which
+    hosts a group ``@big`` has is unknown: then it is the lowest.
+    """
+    found = []
+    for name in names:
+        text = said.instances.get(host, {}).get(queue, {}).get(name)
+        if text is None:
+            limits = _limits(said.configured.get(queue, {}).get(name))
+            grouped = [value for key, value in limits.items() if key[:1] in ("", "@")]
+            found += [limits[host]] if host in limits else grouped
+        else:
+            found.append(limit(text))
+    return _least(found)
+
+
+def _lowest(queue: str, said: _Said, mine: Iterable[Node], names: tuple[str, ...]) -> int | None:
+    """The lowest limit of a queue on any of its hosts."""
+    facts = said.configured.get(queue, {})
+    limits = [each for name in names for each in _limits(facts.get(name)).values()]
+    return _least([*limits, *(_own(said, queue, node.name, names) for node in mine)])
+
+
+def _limits(text: str | None) -> dict[str, int | None]:
+    """The limits of a queue by host or group of hosts; the one for all others has no name."""
+    if text is None:
+        return {}
+    others = {host: limit(value) for host, value in _OVERRIDE.findall(text)}
+    return {"": limit(text.partition(",")[0]), **others}
+
+
+def _least(limits: Iterable[int | None]) -> int | None:
+    return min((each for each in limits if each is not None), default=None)
+
+
+def _greatest(limits: Iterable[int | None]) -> int | None:
+    found = list(limits)
+    return (
+        None if None in found else max((each for each in found if each is not None), default=None)
+    )

@@ -1,21 +1,33 @@
-"""HTCondor: ``condor_status -json`` and ``condor_status -schedd -json``: ads already.
+"""HTCondor: ``condor_status`` and ``condor_status -schedd``, ``-json`` or ``-long``: ads already.
 
-Slots keep their ads and get the names by which GLUE 1.3 knows hosts; each schedd is a queue.
+Slots keep their ads and get the names by which GLUE 1.3 knows hosts; each schedd is a queue. The
+schedd of an HTCondor-CE has the routes that ``condor_ce_job_router_info -config`` lists.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import PRODUCTION, Queue
 from matchmaker.batch.description.texts import Text, as_json
-from matchmaker.classad import ClassAd, ParseError, parse_ads, parse_expr
+from matchmaker.batch.description.units import whole
+from matchmaker.classad import ClassAd, ParseError, Value, parse_ads, parse_expr
 
 LRMS: Final = "htcondor"
 
 COMMANDS: Final = (("condor_status", "-json"), ("condor_status", "-schedd", "-json"))
+
+FORMATS: Final = (
+    Format("condor_status -json", ("23.9",), running=("23.9",)),
+    Format("condor_status -long", ("23.9",), running=("23.9",)),
+    Format("condor_status -schedd -json", ("23.9",), running=("23.9",)),
+    Format("condor_status -schedd -long", ("23.9",), running=("23.9",)),
+    Format("condor_ce_job_router_info -config", ("8.8", "23.9"), running=("23.9",)),
+)
 
 _OF_HOSTS: Final = {
     "LRMSType": '"htcondor"',
@@ -32,38 +44,56 @@ _OF_HOSTS: Final = {
     ),
 }
 
+_ROUTE: Final = re.compile(r"^Route \d+\s*$", re.MULTILINE)
+_OF_ROUTE: Final = re.compile(r"^(\w+) *: ?(.*)$", re.MULTILINE)
+_QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*=?\s*"([^"\s]+)"', re.IGNORECASE)
+"""How a route names the queue that it submits to, in its old form and in its new one."""
+
 
 def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
     """The slots and schedds in some outputs, in any order.
 
-    Raises DescriptionError for what is no JSON list of ads.
+    Of slots that have one name the first is kept. Raises DescriptionError for what is no list of
+    ads.
     """
-    slots: list[ClassAd] = []
-    queues: list[Queue] = []
+    slots: dict[str, ClassAd] = {}
+    schedds: list[ClassAd] = []
+    routes: list[ClassAd] = []
     for text in texts:
-        for ad in _ads(text):
-            if ad.eval("MyType") == "Scheduler":
-                queues.append(_queue(ad))
-            else:
-                slots.append(_slot(ad))
-    return slots, queues
-
-
-def _ads(text: Text) -> Iterable[ClassAd]:
-    # Without ads the command prints nothing at all.
-    if not text.content.strip():
-        return
-    data = as_json(text)
-    if not isinstance(data, list):
-        raise text.wrong("a JSON list of ads was expected")
-    for entry in data:
-        if not isinstance(entry, dict):
-            text.skip(str(entry), "an ad")
+        if _ROUTE.search(text.content):
+            routes += _routes(text)
             continue
+        for ad in _ads(text):
+            name = str(ad.eval("Name"))
+            if ad.eval("MyType") == "Scheduler":
+                schedds.append(ad)
+            elif slots.setdefault(name, ad) is not ad:
+                text.note(f"two slots are named {name}; the first is kept")
+    # What is asked for of a CE may stand beside the schedds of the pool behind it.
+    of_ce = [ad for ad in schedds if "HTCondorCEVersion" in ad] or schedds
+    known = list(slots.values())
+    return [_slot(ad) for ad in known], [
+        _queue(ad, known, routes if any(ad is one for one in of_ce) else ()) for ad in schedds
+    ]
+
+
+def _ads(text: Text) -> Iterator[ClassAd]:
+    """The ads of ``-json`` or ``-long``; one that cannot be read is left out and noted."""
+    content = text.content.strip()
+    blocks: Iterable[tuple[str, str]]
+    if content[:1] in ("[", "{"):
+        data = as_json(text)
+        if not isinstance(data, list):
+            raise text.wrong("a JSON list of ads was expected")
+        blocks = (("json", json.dumps([entry])) for entry in data)
+    else:
+        # Without ads the commands print nothing at all.
+        blocks = (("old", block) for block in re.split(r"\n\s*\n", content) if block)
+    for form, block in blocks:
         try:
-            yield from parse_ads(json.dumps([entry]), format="json")
+            yield from parse_ads(block, format=form)
         except ParseError as error:
-            text.skip(str(entry.get("Name", entry)), f"an ad ({error})")
+            text.skip(block.split("\n")[0], f"an ad ({error})")
 
 
 def _slot(ad: ClassAd) -> ClassAd:
@@ -73,17 +103,61 @@ def _slot(ad: ClassAd) -> ClassAd:
     return ad
 
 
-def _queue(ad: ClassAd) -> Queue:
-    def number(name: str) -> int | None:
-        value: Any = ad.eval(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _routes(text: Text) -> list[ClassAd]:
+    """The routes of a job router, as ads: what each demands of jobs, and where it sends them."""
+    found = []
+    for block in _ROUTE.split(text.content)[1:]:
+        facts = dict(_OF_ROUTE.findall(block))
+        queue = _QUEUE.search(block)
+        values: dict[str, Value | None] = {
+            "Name": facts.get("Name", "").strip('"') or None,
+            "GridResource": facts.get("GridResource", "").strip() or None,
+            "Queue": queue[1] if queue else None,
+            **{name: whole(facts.get(name)) for name in ("Universe", "MaxJobs", "MaxIdleJobs")},
+        }
+        ad = ClassAd({name: value for name, value in values.items() if value is not None})
+        try:
+            ad["Requirements"] = parse_expr(facts.get("Requirements") or "true")
+        except ParseError:
+            ad["Requirements"] = False
+            text.note(f"route {values['Name']}: its Requirements cannot be read: it takes no job")
+        found.append(ad)
+    return found
 
+
+def _queue(ad: ClassAd, slots: Sequence[ClassAd], routes: Iterable[ClassAd]) -> Queue:
+    total, free = _cpus(slots)
     return Queue(
         name=str(ad.eval("Name")),
         lrms=LRMS,
         status=PRODUCTION,
-        running=number("TotalRunningJobs"),
-        waiting=number("TotalIdleJobs"),
-        max_running=number("MaxJobsRunning"),
+        total_cpus=total,
+        free_cpus=free,
+        running=_number(ad, "TotalRunningJobs"),
+        waiting=_number(ad, "TotalIdleJobs"),
+        max_running=_number(ad, "MaxJobsRunning"),
+        routes=tuple(routes),
         native={name: str(ad.eval(name)) for name in ad},
     )
+
+
+def _cpus(slots: Sequence[ClassAd]) -> tuple[int | None, int | None]:
+    """The CPUs of a pool, and those that nobody claimed; None where no slot is known.
+
+    A dynamic slot has its CPUs from a partitionable one, which says how many it had.
+    """
+    if not slots:
+        return None, None
+    total = free = 0
+    for slot in slots:
+        cpus = _number(slot, "Cpus") or 0
+        if slot.eval("SlotType") != "Dynamic":
+            total += _number(slot, "TotalSlotCpus") or cpus
+        if slot.eval("State") == "Unclaimed":
+            free += cpus
+    return total, free
+
+
+def _number(ad: ClassAd, name: str) -> int | None:
+    value: Any = ad.eval(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,6 +1,7 @@
-"""LSF: ``lshosts``, ``bhosts`` and ``bqueues`` with ``-o … -json`` (LSF 10.1).
+"""LSF: ``lshosts``, ``bhosts`` and ``bqueues`` with ``-o … -json``, and ``bmgroup -w`` (LSF 10.1).
 
-Each answers with an object: ``{"COMMAND": "bhosts", "HOSTS": 1, "RECORDS": [{"HOST_NAME": …}]}``.
+Each but the last answers with an object:
+``{"COMMAND": "bhosts", "HOSTS": 1, "RECORDS": [{"HOST_NAME": …}]}``.
 """
 
 from __future__ import annotations
@@ -9,9 +10,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import attrs
+
+from matchmaker.batch.description.access import NOBODY, Access, names_in
+from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
-from matchmaker.batch.description.units import known, less, megabytes, real, whole, words
+from matchmaker.batch.description.units import (
+    UNLIMITED,
+    less,
+    megabytes,
+    platform,
+    real,
+    whole,
+    words,
+)
 
 LRMS: Final = "lsf"
 
@@ -21,79 +34,159 @@ COMMANDS: Final = (
     ("bhosts", "-o", "host_name status max njobs run ssusp ususp rsv", "-json"),
     ("bqueues", "-o", "queue_name priority status max njobs pend run susp hosts runlimit cpulimit",
      "-json"),
+    ("bmgroup", "-w"),
 )  # fmt: skip
+OPTIONAL: Final = frozenset({("bmgroup", "-w")})
+"""Fails where there are no groups of hosts."""
+
+FORMATS: Final = (
+    Format("lshosts -o … -json", ("10.1",)),
+    Format("bhosts -o … -json", ("10.1",)),
+    Format("bqueues -o … -json", ("10.1",)),
+    Format("bmgroup -w", ("10.1",)),
+)
 
 _OPEN: Final = frozenset({"ok", "closed_full", "closed_excl", "closed_busy"})
 """States of a host that takes jobs, now or when it has room."""
 
+_GROUPS: Final = "GROUP_NAME"
+"""How the list of groups of hosts begins."""
+
 _MINUTES: Final = re.compile(r"(\d+)(?:\.(\d+))?(?:\s*min\b.*)?", re.DOTALL)
+
+Facts = Mapping[str, str]
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The hosts and queues in some outputs, in any order."""
     by_command: dict[str, list[dict[str, str]]] = {"lshosts": [], "bhosts": [], "bqueues": []}
+    groups: dict[str, str] = {}
+    of_queues: list[Text] = []
     for text in texts:
+        if text.content.lstrip().startswith(_GROUPS):
+            groups.update(_groups(text))
+            continue
+        if not text.content.strip():
+            continue
         data = as_object(text)
         command = str(data.get("COMMAND"))
         if command not in by_command:
             known = ", ".join(by_command)
             raise text.wrong(f'"COMMAND" should be one of {known}, not {command!r}')
-        by_command[command] += (
+        records = [
             {name.lower(): value for name, value in flat(record).items()}
             for record in listed(text, data, "RECORDS")
-        )
+        ]
+        by_command[command] += records
+        of_queues += [text] * len(records) if command == "bqueues" else []
     hosts: dict[str, dict[str, str]] = {}
     for record in (*by_command["lshosts"], *by_command["bhosts"]):
         name = record.get("host_name", record.get("hname", ""))
         hosts.setdefault(name, {}).update(record)
-    queues = by_command["bqueues"]
+    servers = {name: facts for name, facts in hosts.items() if facts.get("server") != "No"}
+    queues = list(zip(by_command["bqueues"], of_queues, strict=True))
+    terms = _Hosts(frozenset(servers), groups)
+    members = {
+        facts.get("queue_name", ""): terms.of(facts.get("hosts", "all"), text)
+        for facts, text in queues
+    }
     nodes = [
-        _node(name, facts, queues) for name, facts in hosts.items() if facts.get("server") != "No"
+        _node(name, facts, tuple(queue for queue, mine in members.items() if name in mine))
+        for name, facts in servers.items()
     ]
     behind = by_queue(nodes)
-    return nodes, [_queue(facts, behind.get(facts.get("queue_name", ""), ())) for facts in queues]
+    return nodes, [
+        _queue(facts, behind.get(facts.get("queue_name", ""), ()), _access(facts, text))
+        for facts, text in queues
+    ]
 
 
-def _node(name: str, facts: Mapping[str, str], queues: Iterable[Mapping[str, str]]) -> Node:
+def _groups(text: Text) -> dict[str, str]:
+    """The members of each group, as ``bmgroup`` lists them; administrators are in parentheses."""
+    rows = (re.sub(r"\([^)]*\)", "", line).split(None, 1) for line in text.content.split("\n"))
+    found = {row[0]: row[1] for row in rows if len(row) == 2}
+    del found[_GROUPS]
+    return found
+
+
+@attrs.frozen(slots=True)
+class _Hosts:
+    """The hosts that run jobs, and the groups of them."""
+
+    servers: frozenset[str]
+    groups: Mapping[str, str]
+
+    def of(self, terms: str, text: Text, above: tuple[str, ...] = ()) -> frozenset[str]:
+        """The hosts of a queue or a group: names, ``all``, ``others``, and ``~name`` for not.
+
+        A name may be followed by a preference, ``wn1+2``, that of a group by a slash. A name that
+        is neither of a host nor of a group is noted.
+        """
+        named: set[str] = set()
+        excluded: set[str] = set()
+        others = terms.strip() in ("", "-")
+        for term in terms.replace(",", " ").split():
+            name = term.lstrip("~").partition("+")[0].rstrip("/")
+            into = excluded if term.startswith("~") else named
+            if name == "others":
+                others = True
+            elif name == "all":
+                into |= self.servers
+            elif name in self.servers:
+                into.add(name)
+            elif name in self.groups and name not in above:
+                into |= self.of(self.groups[name], text, (*above, name))
+            elif name not in ("none", "-", "allremote") and self.servers:
+                text.note(f"{name!r} is no host that runs jobs and no group of bmgroup")
+        # Others are all that the queue does not name, so that with them it has all.
+        return frozenset((self.servers if others else named) - excluded)
+
+
+def _node(name: str, facts: Facts, queues: tuple[str, ...]) -> Node:
     cores, slots, used = (whole(facts.get(each)) for each in ("ncpus", "max", "njobs"))
     total = slots if slots is not None else cores
     resources = words((facts.get("resources") or "").strip("()").replace(" ", ","))
-    state = facts.get("status", "unknown")
+    state = facts.get("status")
     return Node(
         name=name,
         lrms=LRMS,
-        state=state,
-        available=state.lower() in _OPEN,
+        state=state or "unknown",
+        available=None if state is None else state.lower() in _OPEN,
         cpus=cores if cores is not None else slots,
         free_cpus=less(total, used),
         memory=megabytes(facts.get("maxmem"), "m"),
         disk=megabytes(facts.get("maxtmp"), "m"),
-        arch=known(facts.get("type")),
+        arch=platform(facts.get("type")),
         load=real(facts.get("r1m")),
         # A resource that a host gives to one job at a time has a mark of exclamation.
         features=tuple(each.lstrip("!") for each in resources),
-        queues=tuple(
-            each["queue_name"]
-            for each in queues
-            if "queue_name" in each and _has(each.get("hosts"), name)
-        ),
+        queues=queues,
         native=facts,
     )
 
 
-def _has(hosts: str | None, name: str) -> bool:
-    """Whether a queue has a host: ``all``, or names, each maybe with a preference: ``wn1+2``."""
-    listed_ = [host.rpartition("+")[0] or host for host in (hosts or "all").split()]
-    return name in listed_ or bool({"all", "none", "-"}.intersection(listed_))
+def _access(facts: Facts, text: Text) -> Access:
+    """Whom a queue admits: users and groups of them; those that cannot be read admit nobody."""
+    users = re.sub(r"[\s,]+", ",", facts.get("users", "all").strip())
+    if users in ("all", "-"):
+        return ()
+    names = [name.removesuffix("/") for name in names_in(users) or ()]
+    denied = tuple(name[1:] for name in names if name.startswith("~"))
+    allowed = tuple(name for name in names if not name.startswith("~"))
+    if not names:
+        text.note(f"queue {facts.get('queue_name')} admits nobody: its users cannot be read")
+        return NOBODY
+    lists = {"AllowedUsers": allowed} if "all" not in allowed else {}
+    return ({**lists, **({"DeniedUsers": denied} if denied else {})},)
 
 
-def _queue(facts: Mapping[str, str], mine: Sequence[Node]) -> Queue:
-    opened, _, active = facts.get("status", "Open:Active").partition(":")
+def _queue(facts: Facts, mine: Sequence[Node], access: Access) -> Queue:
+    opened, _, active = facts.get("status", "").partition(":")
     total, free = cpus(mine)
     return Queue(
         name=facts.get("queue_name", ""),
         lrms=LRMS,
-        status=status(opened.lower() == "open", active.lower() == "active"),
+        status=status(opened.lower() == "open", active.lower() == "active") if active else None,
         total_cpus=total,
         free_cpus=free,
         running=whole(facts.get("run")),
@@ -102,16 +195,19 @@ def _queue(facts: Mapping[str, str], mine: Sequence[Node]) -> Queue:
         max_cpu=_seconds(facts.get("cpulimit")),
         max_running=whole(facts.get("max")),
         priority=whole(facts.get("priority", facts.get("prio"))),
+        access=access,
         native=facts,
     )
 
 
 def _seconds(minutes: str | None) -> int | None:
-    """Minutes, as ``60.0`` or ``60.0 min of wn1``, in whole seconds.
+    """Minutes, as ``60.0`` or ``60.0 min of wn1``, in whole seconds; a dash is no limit.
 
-    >>> _seconds("60.0 min of wn1"), _seconds("0.5"), _seconds("-")
-    (3600, 30, None)
+    >>> _seconds("60.0 min of wn1"), _seconds("0.5"), _seconds("-"), _seconds(None)
+    (3600, 30, 999999999, None)
     """
+    if minutes is not None and minutes.strip() == "-":
+        return UNLIMITED
     found = _MINUTES.fullmatch(minutes.strip()) if minutes else None
     number = real(f"{found[1]}.{found[2] or 0}") if found else None
     return None if number is None else int(number * 60)

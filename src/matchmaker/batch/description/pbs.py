@@ -1,18 +1,29 @@
-"""PBS Pro and OpenPBS: ``pbsnodes -a -F json`` and ``qstat -Q -f -F json``.
+"""PBS Pro and OpenPBS: ``pbsnodes -a`` and ``qstat -Q -f``, in JSON or as text.
 
 The shapes are those of the PBS Professional Reference Guide (pbsnodes, qstat, *Vnode Attributes*,
-*Queue Attributes*). Torque is in ``torque``.
+*Queue Attributes*). Torque, which shares the queues, is in ``torque``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
+import attrs
+
+from matchmaker.batch.description.access import (
+    NOBODY,
+    Access,
+    Lists,
+    both,
+    either,
+    names_in,
+)
+from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Text, as_object, flat
-from matchmaker.batch.description.units import less, megabytes, seconds, whole, words
+from matchmaker.batch.description.texts import Text, as_object, blocks, flat
+from matchmaker.batch.description.units import less, megabytes, platform, seconds, whole, words
 
 LRMS: Final = "pbspro"
 
@@ -21,35 +32,65 @@ COMMANDS: Final = (
     ("qstat", "-Q", "-f", "-F", "json"),
 )
 
+FORMATS: Final = (
+    Format("pbsnodes -a -F json", ("22.05",)),
+    Format("pbsnodes -a", ("22.05",)),
+    Format("qstat -Q -f -F json", ("22.05",)),
+    Format("qstat -Q -f", ("22.05",)),
+)
+
+Facts: TypeAlias = Mapping[str, str]
+
 AVAILABLE: Final = frozenset(
     {"free", "busy", "job-busy", "job-exclusive", "job-sharing", "resv-exclusive"}
 )
 """States of a node that takes jobs, now or when it has room."""
 
+HEAD: Final = "Queue:"
+"""What the name of a queue follows in text."""
+
 _AVAILABLE: Final = "resources_available."
 _ASSIGNED: Final = "resources_assigned."
+_CHUNK: Final = "default_chunk."
+_AMOUNT: Final = re.compile(r"\d+(?:\.\d+)?[kmgtp]?[bw]?|[\d:]+", re.IGNORECASE)
 _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
-    """The nodes and execution queues in some outputs, in any order.
-
-    A node that no queue is set for takes jobs of every queue that has no nodes of its own.
-    """
+    """The vnodes with CPUs, and the queues that jobs are submitted to, in any order."""
     nodes: dict[str, dict[str, str]] = {}
-    queues: dict[str, dict[str, str]] = {}
+    found = Queues()
     for text in texts:
-        data = as_object(text)
-        if "nodes" not in data and "Queue" not in data:
-            raise text.wrong('neither "nodes" nor "Queue" is in it')
-        nodes.update(_named(text, data, "nodes"))
-        queues.update(_named(text, data, "Queue"))
+        if text.content.lstrip()[:1] in ("{", "["):
+            data = as_object(text)
+            if "nodes" not in data and "Queue" not in data:
+                raise text.wrong('neither "nodes" nor "Queue" is in it')
+            nodes.update(_named(text, data, "nodes"))
+            for name, facts in _named(text, data, "Queue").items():
+                found.add(name, facts, text)
+        else:
+            nodes.update(listed_nodes(text, found))
     bound = {facts["queue"] for facts in nodes.values() if "queue" in facts}
-    executing = [name for name, facts in queues.items() if executes(facts)]
-    free = tuple(name for name in executing if name not in bound)
-    found = [_node(name, facts, free) for name, facts in nodes.items()]
-    behind = by_queue(found)
-    return found, [queue(name, queues[name], LRMS, behind.get(name, ())) for name in executing]
+
+    def takes(queue: str, of_queue: Facts, node: str) -> bool:
+        facts = nodes[node]
+        placed = facts["queue"] == queue if "queue" in facts else queue not in bound
+        return placed and _offers(facts, of_queue)
+
+    return found.described(LRMS, [_node(name, facts) for name, facts in nodes.items()], takes)
+
+
+def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
+    """The nodes of an output in text, by name; its queues join ``queues``."""
+    nodes: dict[str, dict[str, str]] = {}
+    for head, facts in blocks(text):
+        if head.startswith(HEAD):
+            queues.add(head[len(HEAD) :].strip(), facts, text)
+        elif "state" in facts:
+            nodes[head] = facts
+        else:
+            text.skip(head, "a node with its state")
+    return nodes
 
 
 def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
@@ -65,12 +106,13 @@ def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str,
     return found
 
 
-def _node(name: str, facts: Mapping[str, str], free_queues: tuple[str, ...]) -> Node:
+def _node(name: str, facts: Facts) -> Node:
     has = _part(facts, _AVAILABLE)
     used = _part(facts, _ASSIGNED)
     states = words(facts.get("state"))
     cores, gpus = whole(has.get("ncpus", facts.get("pcpus"))), whole(has.get("ngpus"))
     memory = megabytes(has.get("mem"))
+    arch = has.get("arch")
     return Node(
         name=name,
         lrms=LRMS,
@@ -82,46 +124,178 @@ def _node(name: str, facts: Mapping[str, str], free_queues: tuple[str, ...]) -> 
         free_memory=less(memory, megabytes(used.get("mem", "0"))),
         gpus=gpus,
         free_gpus=less(gpus, whole(used.get("ngpus", "0"))),
-        arch=has.get("arch"),
+        # PBS calls the operating system so: `arch=linux`.
+        arch=platform(arch),
+        system=arch if platform(arch) is None else None,
         # Booleans of the site's own are asked for like features: `:bigmem=True`.
         features=tuple(each for each, value in has.items() if value.lower() == "true"),
-        queues=(facts["queue"],) if "queue" in facts else words(has.get("Qlist")) or free_queues,
         native=facts,
     )
 
 
-def executes(facts: Mapping[str, str]) -> bool:
-    """Whether a queue of PBS or Torque runs jobs; one that routes hands them to others."""
-    return facts.get("queue_type", "Execution")[:1] in "Ee"
+def _offers(node: Facts, queue: Facts) -> bool:
+    """Whether a node has what a queue asks for in each chunk that does not say otherwise.
+
+    Amounts are left to the job.
+    """
+    return all(
+        value.lower() in words(node.get(f"{_AVAILABLE}{name}", "").lower())
+        for name, value in _part(queue, _CHUNK).items()
+        if not _AMOUNT.fullmatch(value)
+    )
 
 
-def queue(name: str, facts: Mapping[str, str], lrms: str, mine: Sequence[Node]) -> Queue:
-    """A queue of PBS or Torque, from its attributes by their names, and the nodes behind it."""
-    counts = {
-        state: whole(number)
-        for state, _, number in (
-            part.partition(":") for part in words(facts.get("state_count"), " ")
+@attrs.frozen(slots=True)
+class Queues:
+    """The queues of PBS or Torque: their attributes, and whom each of them admits."""
+
+    facts: dict[str, Facts] = attrs.Factory(dict)
+    access: dict[str, Access] = attrs.Factory(dict)
+    texts: dict[str, Text] = attrs.Factory(dict)
+
+    def add(self, name: str, facts: Facts, text: Text) -> None:
+        """Adds a queue of an output."""
+        self.facts[name] = facts
+        self.access[name] = _access(name, facts, text)
+        self.texts[name] = text
+
+    def described(
+        self, lrms: str, nodes: Iterable[Node], takes: Callable[[str, Facts, str], bool]
+    ) -> tuple[list[Node], list[Queue]]:
+        """The nodes that have CPUs, with their queues, and the queues that take jobs from users.
+
+        A routing queue stands for the queues that it hands its jobs to.
+
+        Args:
+            lrms: the batch system.
+            nodes: without queues.
+            takes: whether an execution queue, by name and attributes, sends jobs to a node.
+        """
+        kept = [node for node in nodes if node.cpus != 0]
+        offered = {name: facts for name, facts in self.facts.items() if not _is_inner(facts)}
+        ends = {name: self._ends(name) for name in offered}
+        bound = [
+            attrs.evolve(
+                node,
+                queues=tuple(
+                    name
+                    for name in offered
+                    if any(takes(end, self.facts[end], node.name) for end in ends[name])
+                ),
+            )
+            for node in kept
+        ]
+        behind = by_queue(bound)
+        return bound, [
+            self._queue(name, lrms, ends[name], behind.get(name, ())) for name in offered
+        ]
+
+    def _ends(self, name: str, above: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """The execution queues that jobs of a queue run in, of this server."""
+        facts = self.facts.get(name)
+        if facts is None or name in above:
+            return ()
+        if not _routes(facts):
+            return (name,)
+        found = (
+            self._ends(each, (*above, name)) for each in words(facts.get("route_destinations"))
         )
-    }
-    total, free = cpus(mine)
-    return Queue(
-        name=name,
-        lrms=lrms,
-        status=status(_is_true(facts.get("enabled")), _is_true(facts.get("started"))),
-        total_cpus=total,
-        free_cpus=free,
-        running=counts.get("Running"),
-        waiting=counts.get("Queued"),
-        max_wall=seconds(facts.get("resources_max.walltime")),
-        max_cpu=seconds(facts.get("resources_max.cput")),
-        max_jobs=_limit(facts.get("max_queued", facts.get("max_queuable"))),
-        max_running=_limit(facts.get("max_run", facts.get("max_running"))),
-        priority=whole(facts.get("Priority")),
-        native=facts,
+        return tuple(dict.fromkeys(end for ends in found for end in ends))
+
+    def _queue(self, name: str, lrms: str, ends: Sequence[str], mine: Sequence[Node]) -> Queue:
+        facts = self.facts[name]
+        routes = _routes(facts)
+        inner = [end for end in ends if end != name]
+        # Jobs in queues that nobody submits to came from here.
+        counts = [
+            _counts(facts),
+            *(_counts(self.facts[e]) for e in inner if _is_inner(self.facts[e])),
+        ]
+        runs = _is_true(facts.get("started")) and (
+            not routes or any(_is_true(self.facts[end].get("started")) for end in ends)
+        )
+        access = self.access[name]
+        if routes:
+            access = both(access, either(self.access[end] for end in ends))
+            if not ends:
+                self.texts[name].note(f"queue {name} admits nobody: no destination of it is known")
+        total, free = cpus(mine)
+        return Queue(
+            name=name,
+            lrms=lrms,
+            status=status(_is_true(facts.get("enabled")), runs),
+            total_cpus=total,
+            free_cpus=free,
+            running=_sum(each.get("Running") for each in counts),
+            waiting=_sum(each.get("Queued") for each in counts),
+            max_wall=self._limit(name, ends, "resources_max.walltime"),
+            max_cpu=self._limit(name, ends, "resources_max.cput"),
+            max_jobs=_limit(facts.get("max_queued", facts.get("max_queuable"))),
+            max_running=_limit(facts.get("max_run", facts.get("max_running"))),
+            priority=whole(facts.get("Priority")),
+            access=access,
+            native=facts,
+        )
+
+    def _limit(self, name: str, ends: Sequence[str], limit: str) -> int | None:
+        """The limit of a queue, or else the greatest of the queues that it hands its jobs to."""
+        own = seconds(self.facts[name].get(limit))
+        others = [seconds(self.facts[end].get(limit)) for end in ends]
+        known = [other for other in others if other is not None]
+        return (
+            own if own is not None else max(known) if known and len(known) == len(others) else None
+        )
+
+
+def _access(name: str, facts: Facts, text: Text) -> Access:
+    """Whom a queue admits, by its lists of users and groups; one that is empty names nobody."""
+    alternatives: list[Lists] = []
+    for kind, own in (("Users", "user"), ("Groups", "group")):
+        enabled = facts.get(f"acl_{own}_enable")
+        if enabled is None or enabled.lower() in ("false", "f", "n", "no", "0"):
+            continue
+        names = names_in(facts.get(f"acl_{own}s", ""))
+        if not _is_true(enabled) or names is None:
+            text.note(f"queue {name} admits nobody: acl_{own}s cannot be read")
+            return NOBODY
+        # `-eve@host` is denied wherever she comes from; of whom is admitted, the place counts.
+        denied = tuple(each[1:].partition("@")[0] for each in names if each.startswith("-"))
+        admitted = (each.removeprefix("+").removesuffix("@*") for each in names)
+        alternatives.append(
+            {
+                f"Allowed{kind}": tuple(each for each in admitted if not each.startswith("-")),
+                **({f"Denied{kind}": denied} if denied else {}),
+            }
+        )
+    if _is_true(facts.get("acl_logic_or")):
+        return tuple(alternatives)
+    return (
+        ({name: each for one in alternatives for name, each in one.items()},)
+        if alternatives
+        else ()
     )
 
 
-def _part(facts: Mapping[str, str], prefix: str) -> dict[str, str]:
+def _is_inner(queue: Facts) -> bool:
+    """Whether only other queues send jobs to a queue."""
+    return (queue.get("from_route_only") or "false").lower() not in ("false", "f", "n", "no", "0")
+
+
+def _routes(queue: Facts) -> bool:
+    return queue.get("queue_type", "Execution")[:1] in "Rr"
+
+
+def _counts(queue: Facts) -> dict[str, int | None]:
+    parts = (part.partition(":") for part in words(queue.get("state_count"), " "))
+    return {state: whole(number) for state, _, number in parts}
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    known = list(numbers)
+    return None if None in known else sum(number or 0 for number in known)
+
+
+def _part(facts: Facts, prefix: str) -> dict[str, str]:
     return {name[len(prefix) :]: text for name, text in facts.items() if name.startswith(prefix)}
 
 
@@ -132,4 +306,4 @@ def _limit(text: str | None) -> int | None:
 
 
 def _is_true(text: str | None) -> bool:
-    return (text or "").lower() == "true"
+    return (text or "").lower() in ("true", "t", "y", "yes", "1")

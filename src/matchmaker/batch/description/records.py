@@ -11,6 +11,8 @@ from typing import Final
 
 import attrs
 
+from matchmaker.batch.description.access import EVERYBODY, Access
+from matchmaker.batch.description.units import UNLIMITED
 from matchmaker.classad import ClassAd
 
 NATIVE: Final = "Native"
@@ -23,6 +25,9 @@ QUEUEING: Final = "Queueing"
 """The states of a queue in GLUE 1.3: runs what it takes; does neither; runs, takes no more; takes,
 and runs nothing."""
 
+_CLOSED: Final = "DENY:ALL"
+"""The rule of GLUE that denies everybody."""
+
 _ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -32,9 +37,11 @@ class Node:
 
     Attributes:
         state: the state as the batch system prints it.
-        available: whether the node takes jobs.
+        available: whether the node takes jobs, now or when it has room.
+        cpus: those that jobs can have.
         memory, free_memory, disk: megabytes of 2**20 bytes.
         load: the mean load of one minute.
+        max_wall, max_cpu: seconds; the greatest limits of its queues on jobs there.
         features: the names that jobs may ask for.
         queues: the queues that may send jobs to the node.
         native: everything that the batch system printed.
@@ -42,8 +49,8 @@ class Node:
 
     name: str
     lrms: str
-    state: str
-    available: bool
+    state: str | None
+    available: bool | None
     cpus: int | None = None
     free_cpus: int | None = None
     memory: int | None = None
@@ -54,6 +61,8 @@ class Node:
     arch: str | None = None
     system: str | None = None
     load: float | None = None
+    max_wall: int | None = None
+    max_cpu: int | None = None
     features: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     native: Mapping[str, str] = attrs.Factory(dict)
@@ -82,6 +91,8 @@ class Node:
                 "Memory": self.memory,
                 "FreeMemory": self.free_memory,
                 "Disk": None if self.disk is None else self.disk * 1024,
+                "MaxWallClockTime": _minutes(self.max_wall),
+                "MaxCPUTime": _minutes(self.max_cpu),
                 "GPUs": self.gpus,
                 "FreeGPUs": self.free_gpus,
                 "Features": list(self.features),
@@ -102,12 +113,17 @@ class Node:
 class Queue:
     """A queue, or what the batch system calls so: a partition, a cluster queue, a schedd.
 
-    ``status`` is one of GLUE 1.3's four. Times are in seconds, None if unlimited or unknown.
+    Attributes:
+        status: one of GLUE 1.3's four.
+        max_wall, max_cpu: seconds; `UNLIMITED` where the batch system says that there is no limit.
+        access: whom it admits; by default everybody.
+        routes: what a queue of HTCondor-CE does with its jobs, an ad for each route.
+        native: everything that the batch system printed.
     """
 
     name: str
     lrms: str
-    status: str
+    status: str | None
     total_cpus: int | None = None
     free_cpus: int | None = None
     running: int | None = None
@@ -118,10 +134,15 @@ class Queue:
     max_running: int | None = None
     priority: int | None = None
     default: bool | None = None
+    access: Access = EVERYBODY
+    routes: tuple[ClassAd, ...] = ()
     native: Mapping[str, str] = attrs.Factory(dict)
 
     def ad(self) -> ClassAd:
         """The queue as an ad, under the names of a GLUE 1.3 computing element; times in minutes.
+
+        A queue that does not admit everybody has ``LocalAccess``, and the rule of GLUE that denies
+        everybody, until somebody says which organisations its names stand for.
 
         >>> queue = Queue(name="long", lrms="pbspro", status=PRODUCTION, max_wall=7200, running=3)
         >>> ad = queue.ad()
@@ -129,6 +150,7 @@ class Queue:
         (120, 'Production')
         """
         jobs = (self.running, self.waiting)
+        lists = [ClassAd({k: list(names) for k, names in one.items()}) for one in self.access]
         return _ad(
             {
                 "Name": self.name,
@@ -148,6 +170,9 @@ class Queue:
                 "GlueCEPolicyMaxTotalJobs": self.max_jobs,
                 "GlueCEPolicyMaxRunningJobs": self.max_running,
                 "GlueCEPolicyPriority": self.priority,
+                "LocalAccess": lists or None,
+                "GlueCEAccessControlBaseRule": [_CLOSED] if lists else None,
+                "Routes": list(self.routes) or None,
             },
             self.native,
         )
@@ -196,7 +221,7 @@ def status(takes: bool, runs: bool) -> str:
 
 def _minutes(seconds: int | None) -> int | None:
     # A limit is not to be made longer than it is.
-    return None if seconds is None else seconds // 60
+    return seconds if seconds is None or seconds == UNLIMITED else seconds // 60
 
 
 def _ad(facts: Mapping[str, object], native: Mapping[str, str]) -> ClassAd:

@@ -1,15 +1,18 @@
-"""Slurm's nodes and partitions: ``scontrol show node|partition``, as lines or as JSON.
+"""Slurm's nodes, partitions and jobs: ``scontrol show node|partition`` and ``squeue``.
 
-The lines are those of ``scontrol -o`` or without it (man scontrol, versions 20 to 25). The JSON is
-that of ``scontrol show nodes|partitions --json`` and, before version 23.02, of ``sinfo --json``.
+Lines are those of ``scontrol -o`` or without it (scontrol(1), versions 14.03 to 25.11), JSON that
+of ``--json`` and of slurmrestd (0.0.37 to 0.0.44). Tables give the names of one fact in each.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
+from matchmaker.batch.description.access import NOBODY, Access, names_in
+from matchmaker.batch.description.formats import Format
+from matchmaker.batch.description.hosts import has
 from matchmaker.batch.description.records import (
     CLOSED,
     DRAINING,
@@ -20,219 +23,192 @@ from matchmaker.batch.description.records import (
     by_queue,
     cpus,
 )
-from matchmaker.batch.description.texts import Text, as_object, flat, listed
-from matchmaker.batch.description.units import less, real, seconds, whole, words
+from matchmaker.batch.description.slurm_output import JOB, records
+from matchmaker.batch.description.texts import Text
+from matchmaker.batch.description.units import (
+    first,
+    less,
+    limit,
+    megabytes,
+    platform,
+    real,
+    whole,
+    words,
+)
 
 LRMS: Final = "slurm"
 
-_JOB: Final = "Job=%i Partition=%P State=%T"
 COMMANDS: Final = (
-    ("scontrol", "--oneliner", "show", "node"),
+    ("scontrol", "--details", "--oneliner", "show", "node"),
     ("scontrol", "--oneliner", "show", "partition"),
-    ("squeue", "--noheader", "--array", f"--format={_JOB}"),
+    ("squeue", "--noheader", "--array", f"--format={JOB}"),
 )
 
-_PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
-_LAST: Final = ("Reason", "Comment", "Extra", "OS")
-"""What may hold anything, ``a=b`` too; ``OS`` ends before ``RealMemory``."""
+_OF_JSON: Final = ("0.0.37", "0.0.38", "0.0.39", "0.0.40", "0.0.41", "0.0.42", "0.0.43", "0.0.44")
+FORMATS: Final = (
+    Format("scontrol show node", ("14.03", "22.05", "25.11"), running=("22.05",)),
+    Format("scontrol show partition", ("14.03", "22.05", "25.11"), running=("22.05",)),
+    Format("nodes in JSON", _OF_JSON, running=("0.0.38",)),
+    Format("partitions in JSON", _OF_JSON),
+    Format("jobs in JSON", ("0.0.38", "0.0.44")),
+    Format(f"squeue --format={JOB!r}", ("22.05",), running=("22.05",)),
+)
+
+_NODE: Final = {
+    "name": ("NodeName", "name"),
+    "state": ("State", "state"),
+    "flags": ("state_flags",),
+    "cpus": ("CPUEfctv", "effective_cpus", "CPUTot", "cpus"),
+    "used cpus": ("CPUAlloc", "alloc_cpus"),
+    "memory": ("RealMemory", "real_memory"),
+    "reserved memory": ("MemSpecLimit", "specialized_memory"),
+    "used memory": ("AllocMem", "alloc_memory"),
+    "disk": ("TmpDisk", "temporary_disk"),
+    "gres": ("Gres", "gres"),
+    "used gres": ("GresUsed", "gres_used"),
+    "tres": ("CfgTRES", "tres"),
+    "used tres": ("AllocTRES", "tres_used"),
+    "arch": ("Arch", "architecture"),
+    "system": ("OS", "operating_system"),
+    "load": ("CPULoad",),
+    "hundredths of load": ("cpu_load",),
+    "features": ("ActiveFeatures", "active_features", "AvailableFeatures", "Features", "features"),
+    "partitions": ("Partitions", "partitions"),
+}
+"""The names of a node's facts, in lines and in JSON, the most telling first."""
+
+_PARTITION: Final = {
+    "name": ("PartitionName", "name"),
+    "state": ("State", "partition.state", "state", "nodes_online"),
+    "cpus": ("TotalCPUs", "cpus.total", "total_cpus"),
+    "time": ("MaxTime", "maximums.time", "max_time_limit"),
+    "priority": ("PriorityTier", "priority.tier", "priority_tier", "Priority"),
+    "default": ("Default",),
+    "flags": ("flags",),
+    "nodes": ("Nodes", "nodes.configured", "nodes"),
+}
+_ACCESS: Final = {
+    "AllowGroups": "AllowedGroups", "groups.allowed": "AllowedGroups",
+    "allowed_groups": "AllowedGroups",
+    "AllowAccounts": "AllowedAccounts", "accounts.allowed": "AllowedAccounts",
+    "allowed_accounts": "AllowedAccounts",
+    "DenyAccounts": "DeniedAccounts", "accounts.deny": "DeniedAccounts",
+    "denied_accounts": "DeniedAccounts",
+    "AllowQos": "AllowedQos", "qos.allowed": "AllowedQos", "allowed_qos": "AllowedQos",
+    "DenyQos": "DeniedQos", "qos.deny": "DeniedQos", "denied_qos": "DeniedQos",
+}  # fmt: skip
+_WHO: Final = re.compile(r"(?:^|\.)(?:allow|deny|denied)", re.IGNORECASE)
+"""What the names of facts on access begin with. One that is not known may keep anybody out."""
+_NOT_WHO: Final = frozenset({"allowed_allocation_nodes", "nodes.allowed_allocation"})
 
 _TAKES_JOBS: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED"})
-_OUT: Final = frozenset(
-    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "FUTURE", "INVAL", "INVALID_REG",
-     "MAINT", "NOT_RESPONDING", "NO_RESPOND", "POWERING_DOWN", "REBOOT", "REBOOT_ISSUED",
-     "REBOOT_REQUESTED", "UNKNOWN"}
+_HARMLESS: Final = frozenset(
+    {"CLOUD", "COMPLETING", "DYNAMIC_NORM", "PLANNED", "POWER", "POWERED_DOWN", "POWERING_UP",
+     "POWER_UP", "RESUME", "UNDRAIN"}
 )  # fmt: skip
-_STATUS: Final = {"UP": PRODUCTION, "DOWN": QUEUEING, "DRAIN": DRAINING, "INACTIVE": CLOSED}
-_NO_LIMIT: Final = 4294967295
+"""Flags of a node that takes jobs all the same: one that sleeps is woken. (sinfo(1), 25.11.)"""
+_MARKS: Final = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN",
+                 "%": "POWERING_DOWN", "$": "MAINTENANCE", "@": "REBOOT_REQUESTED",
+                 "^": "REBOOT_ISSUED", "-": "PLANNED"}  # fmt: skip
+
+_STATUS: Final = {
+    "UP": PRODUCTION, "DOWN": QUEUEING, "DRAIN": DRAINING, "INACTIVE": CLOSED,
+    # Version 0.0.37 of the JSON has the number of the state, under another name.
+    "3": PRODUCTION, "1": QUEUEING, "2": DRAINING, "0": CLOSED,
+}  # fmt: skip
+_UNSET: Final = 4294967294
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT"})
+
+Facts = Mapping[str, str]
+_Job = tuple[str, str, int | None]
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The nodes and partitions in some outputs, in any order."""
-    nodes: list[Node] = []
-    partitions: list[Mapping[str, str]] = []
-    jobs: list[Mapping[str, str]] | None = None
+    nodes: list[Facts] = []
+    partitions: list[tuple[Facts, Access]] = []
+    jobs: list[_Job] | None = None
     for text in texts:
-        if text.content.lstrip().startswith("{"):
-            data = as_object(text)
-            nodes += (_node_of_json(entry) for entry in listed(text, data, "nodes"))
-            partitions += (_partition_of_json(entry) for entry in listed(text, data, "partitions"))
-            continue
-        for line, words_ in _entries(text.content):
-            if "NodeName" in words_:
-                nodes.append(_node(words_))
-            elif "PartitionName" in words_:
-                partitions.append(words_)
-            elif "Job" in words_:
-                jobs = jobs if jobs is not None else []
-                jobs.append(words_)
-            elif words_ or line.strip() not in _NOTHING:
-                text.skip(line, f"a node, a partition, or a job as {_JOB} has it")
-        if not text.content.strip():
-            jobs = jobs if jobs is not None else []
-    behind = by_queue(nodes)
-    return nodes, [
-        _queue(entry, behind.get(entry["PartitionName"], ()), jobs) for entry in partitions
+        for kind, facts in records(text):
+            if kind == "node":
+                nodes.append(facts)
+            elif kind == "partition":
+                partitions.append((facts, _access(facts, text)))
+            else:
+                jobs = [] if jobs is None else jobs
+                jobs += [_job(facts)] if facts else []
+    found = [_node(facts, [facts for facts, _ in partitions]) for facts in nodes]
+    behind = by_queue(found)
+    return found, [
+        _queue(facts, access, behind.get(_name(facts), ()), jobs) for facts, access in partitions
     ]
 
 
-_NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
+def _name(partition: Facts) -> str:
+    return first(partition, _PARTITION["name"]) or ""
 
 
-def _entries(content: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each entry with its first line: a line each, or several with an empty line between."""
-    lines: list[str] = []
-    for line in (*content.split("\n"), ""):
-        begins = bool(line) and not line[0].isspace()
-        if lines and (begins or not line.strip()):
-            yield lines[0], _pairs(" ".join(lines))
-            lines = []
-        if line.strip():
-            lines.append(line)
+def _node(facts: Facts, partitions: Iterable[Facts]) -> Node:
+    def said(name: str) -> str | None:
+        return first(facts, _NODE[name])
+
+    states = _states(said("state")) + _states(said("flags"))
+    tres, used = _tres(said("tres")), _tres(said("used tres"))
+    # What is in use is listed where it is more than nothing.
+    in_use = {**dict.fromkeys(tres, "0"), **used}
+    cores = _known(whole(said("cpus")), whole(tres.get("cpu")))
+    memory = _known(whole(said("memory")), megabytes(tres.get("mem"), "m"))
+    taken = _known(whole(said("used memory")), megabytes(in_use.get("mem"), "m"))
+    gpus = _known(_gpus(said("gres")), whole(tres.get("gres/gpu")))
+    used_gpus = _known(_gpus(said("used gres")), whole(in_use.get("gres/gpu")))
+    hundredths = whole(said("hundredths of load"))
+    return Node(
+        name=said("name") or "",
+        lrms=LRMS,
+        state="+".join(states) if "state" in facts else said("state") or "UNKNOWN",
+        available=_available(states),
+        cpus=cores,
+        free_cpus=less(cores, _known(whole(said("used cpus")), whole(in_use.get("cpu")))),
+        memory=memory,
+        free_memory=less(less(memory, whole(said("reserved memory") or "0")), taken),
+        disk=whole(said("disk")),
+        gpus=gpus,
+        free_gpus=less(gpus, used_gpus if gpus else 0),
+        arch=platform(said("arch")),
+        system=(said("system") or "").partition(" ")[0] or None,
+        load=real(said("load")) if hundredths is None or hundredths >= _UNSET else hundredths / 100,
+        features=words(said("features")),
+        queues=_partitions(said("name") or "", said("partitions"), partitions),
+        native=facts,
+    )
 
 
-def _pairs(line: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    marks = list(_PAIR.finditer(line))
-    index = 0
-    while index < len(marks):
-        mark = marks[index]
-        index += 1
-        if mark[1] in _LAST:
-            # What follows is of the text, up to the name that Slurm prints next, if any.
-            while index < len(marks) and not (mark[1] == "OS" and marks[index][1] == "RealMemory"):
-                index += 1
-        end = marks[index].start() if index < len(marks) else len(line)
-        found.setdefault(mark[1], line[mark.end() : end].strip())
+def _known(number: int | None, other: int | None) -> int | None:
+    return other if number is None else number
+
+
+def _states(text: str | None) -> list[str]:
+    """The states of ``MIXED+PLANNED``, ``idle*`` or a list in JSON.
+
+    >>> _states("idle*"), _states("IDLE,DRAIN"), _states(None)
+    (['IDLE', 'NOT_RESPONDING'], ['IDLE', 'DRAIN'], [])
+    """
+    found: list[str] = []
+    for word in re.split(r"[+,]", (text or "").strip().upper()):
+        name = word.rstrip("".join(_MARKS))
+        found += [name, *(_MARKS[mark] for mark in word[len(name) :])] if word else []
     return found
 
 
-def _node(facts: Mapping[str, str]) -> Node:
-    states = [state.strip("*~#!%$@^-") for state in facts.get("State", "UNKNOWN").split("+")]
-    cores, used = whole(facts.get("CPUTot")), whole(facts.get("CPUAlloc"))
-    memory, taken = whole(facts.get("RealMemory")), whole(facts.get("AllocMem"))
-    gpus = _gpus(facts.get("Gres"))
-    used_gpus = _gpus_of_tres(facts.get("AllocTRES"))
-    return Node(
-        name=facts["NodeName"],
-        lrms=LRMS,
-        state=facts.get("State", "UNKNOWN"),
-        available=_available(states) and not facts.get("State", "").endswith("*"),
-        cpus=cores,
-        free_cpus=less(cores, used),
-        memory=memory,
-        free_memory=less(memory, taken),
-        disk=whole(facts.get("TmpDisk")),
-        gpus=gpus,
-        free_gpus=less(gpus, used_gpus),
-        arch=facts.get("Arch") or None,
-        system=_first_word(facts.get("OS")),
-        load=real(facts.get("CPULoad")),
-        features=words(facts.get("ActiveFeatures", facts.get("AvailableFeatures"))),
-        queues=words(facts.get("Partitions")),
-        native=facts,
-    )
-
-
 def _available(states: Iterable[str]) -> bool:
-    known = {state.upper() for state in states}
-    return bool(known & _TAKES_JOBS) and not known & _OUT
+    """Whether a node takes jobs: a state that does, and no flag that may hinder it."""
+    known = set(states)
+    return bool(known & _TAKES_JOBS) and known <= _TAKES_JOBS | _HARMLESS
 
 
-def _node_of_json(entry: Mapping[str, Any]) -> Node:
-    facts = flat(entry)
-    states = _states(entry.get("state")) + _states(entry.get("state_flags"))
-    memory, gpus = whole(facts.get("real_memory")), _gpus(facts.get("gres"))
-    load = _number(entry.get("cpu_load"))
-    cores = whole(facts.get("cpus"))
-    idle = whole(facts.get("idle_cpus", facts.get("alloc_idle_cpus")))
-    used = whole(facts.get("alloc_cpus"))
-    return Node(
-        name=facts.get("name", ""),
-        lrms=LRMS,
-        state="+".join(states) or "UNKNOWN",
-        available=_available(states),
-        cpus=cores,
-        free_cpus=less(cores, used) if used is not None else idle,
-        memory=memory,
-        free_memory=less(memory, whole(facts.get("alloc_memory"))),
-        disk=whole(facts.get("temporary_disk")),
-        gpus=gpus,
-        free_gpus=less(gpus, _gpus(facts.get("gres_used"))),
-        arch=facts.get("architecture") or None,
-        system=_first_word(facts.get("operating_system")),
-        # Hundredths; an unset number is 2**32 - 2.
-        load=None if load is None or load >= _NO_LIMIT - 1 else load / 100,
-        features=_list(entry.get("active_features", entry.get("features"))),
-        queues=_list(entry.get("partitions")),
-        native=facts,
-    )
-
-
-def _states(value: Any) -> list[str]:
-    if isinstance(value, str):
-        value = value.split("+")
-    return [str(one).upper() for one in value if one] if isinstance(value, list) else []
-
-
-def _list(value: Any) -> tuple[str, ...]:
-    if isinstance(value, list):
-        return tuple(str(one) for one in value if one)
-    return words(value) if isinstance(value, str) else ()
-
-
-def _number(value: Any) -> float | None:
-    """A number, also as newer versions wrap it: ``{"set": true, "number": 7}``."""
-    if isinstance(value, dict):
-        return _number(value.get("number")) if value.get("set") else None
-    return None if isinstance(value, bool) else real(str(value))
-
-
-def _partition_of_json(entry: Mapping[str, Any]) -> dict[str, str]:
-    """A partition as the lines have it, as far as a queue needs it."""
-
-    def at(*path: str) -> Any:
-        value: Any = entry
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        return value
-
-    minutes = at("maximums", "time")
-    if isinstance(minutes, dict) and minutes.get("infinite"):
-        minutes = None
-    limit = _number(minutes)
-    facts = {
-        **flat(entry),
-        "PartitionName": str(at("name") or ""),
-        "State": (_states(at("partition", "state") or at("state")) or ["UP"])[0],
-        "TotalCPUs": str(at("cpus", "total")),
-        "MaxTime": "UNLIMITED" if limit is None else str(int(limit)),
-        "PriorityTier": str(at("priority", "tier")),
-    }
-    flags = at("flags") or at("partition", "flags") or []
-    facts["Default"] = "YES" if "default" in str(flags).lower() else "NO"
-    return facts
-
-
-def _queue(
-    facts: Mapping[str, str], mine: Sequence[Node], jobs: Iterable[Mapping[str, str]] | None
-) -> Queue:
-    name = facts["PartitionName"]
-    _, free = cpus(mine)
-    states = [job.get("State", "") for job in jobs or () if name in words(job.get("Partition"))]
-    return Queue(
-        name=name,
-        lrms=LRMS,
-        status=_STATUS.get(facts.get("State", "UP"), CLOSED),
-        total_cpus=whole(facts.get("TotalCPUs")),
-        free_cpus=free,
-        running=None if jobs is None else sum(state in _RUNS for state in states),
-        waiting=None if jobs is None else states.count("PENDING"),
-        max_wall=seconds(facts.get("MaxTime"), 60),
-        priority=whole(facts.get("PriorityTier")),
-        default=facts.get("Default") == "YES",
-        native=facts,
-    )
+def _tres(text: str | None) -> dict[str, str]:
+    pairs = (word.partition("=") for word in words(text))
+    return {name: value for name, _, value in pairs}
 
 
 def _gpus(gres: str | None) -> int | None:
@@ -241,24 +217,102 @@ def _gpus(gres: str | None) -> int | None:
     >>> _gpus("gpu:a100:2(S:0-1),gpu:h100:1"), _gpus("gpu"), _gpus("(null)"), _gpus(None)
     (3, 1, 0, None)
     """
-    if gres is None:
+    if gres is None or gres == "N/A":
         return None
     total = 0
     for one in words(re.sub(r"\([^)]*\)", "", gres)):
         kind, *rest = one.split(":")
-        if kind.removeprefix("gres/") == "gpu":
+        if kind.removeprefix("gres/").removeprefix("gres:") == "gpu":
             count = whole(rest[-1]) if rest else None
             total += 1 if count is None else count
     return total
 
 
-def _gpus_of_tres(tres: str | None) -> int | None:
-    for one in words(tres):
-        name, _, number = one.partition("=")
-        if name == "gres/gpu":
-            return whole(number)
-    return 0
+def _partitions(node: str, said: str | None, partitions: Iterable[Facts]) -> tuple[str, ...]:
+    """The partitions of a node; before version 16.05 only they say which nodes they have."""
+    if said is not None:
+        return words(said)
+    return tuple(_name(one) for one in partitions if has(first(one, _PARTITION["nodes"]), node))
 
 
-def _first_word(text: str | None) -> str | None:
-    return text.split()[0] if text and text.split() else None
+def _access(facts: Facts, text: Text) -> Access:
+    """Whom a partition admits. Lists that cannot be read, or are not known, admit nobody."""
+    lists: dict[str, tuple[str, ...]] = {}
+    of_lines = {_ACCESS[name].removeprefix("Allowed").removeprefix("Denied")
+                for name in facts if name in _ACCESS and name[0].isupper()}  # fmt: skip
+    # Lines have a list of each kind, or the line is not whole.
+    wrong = "one of AllowGroups, AllowAccounts and AllowQos" if len(of_lines) in (1, 2) else ""
+    for name, value in facts.items():
+        kind = _ACCESS.get(name, "")
+        if not _WHO.search(name) or name in _NOT_WHO:
+            continue
+        if value == "ALL" and not kind.startswith("Denied"):
+            continue
+        if value or name[0].isupper():  # in JSON an empty list is none
+            names = names_in(value) if kind and value != "ALL" else None
+            lists[kind] = names or ()
+            wrong = wrong if names else f"{name}={value[:80]}"
+    if wrong:
+        text.note(f"partition {_name(facts)} admits nobody: {wrong} cannot be read")
+        return NOBODY
+    if facts.get("RootOnly") == "YES" or "root_only" in words(facts.get("flags")):
+        lists["AllowedUsers"] = ("root",)
+    return (lists,) if lists else ()
+
+
+_TASKS: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASCII)
+
+
+def _job(facts: Facts) -> tuple[str, str, int | None]:
+    """The partition and the state of a job, and how many tasks it has; None where unknown."""
+    count: int | None = 0
+    for part in (facts.get("array_task_string") or "0").partition("%")[0].split(","):
+        one = _TASKS.fullmatch(part)
+        if one is None or count is None:
+            count = None
+        else:
+            low, high, step = int(one[1]), int(one[2] or one[1]), int(one[3] or 1)
+            count += max(0, high - low) // (step or 1) + 1
+    return (
+        first(facts, ("Partition", "partition")) or "",
+        first(facts, ("State", "job_state")) or "",
+        count,
+    )
+
+
+def _queue(
+    facts: Facts,
+    access: Access,
+    mine: Sequence[Node],
+    jobs: Sequence[_Job] | None,
+) -> Queue:
+    def said(name: str) -> str | None:
+        return first(facts, _PARTITION[name])
+
+    def counted(states: Iterable[str]) -> int | None:
+        wanted = frozenset(states)
+        counts = [
+            count
+            for partition, state, count in jobs or ()
+            if wanted & set(state.split(",")) and _name(facts) in words(partition)
+        ]
+        return None if jobs is None or None in counts else sum(count or 0 for count in counts)
+
+    _, free = cpus(mine)
+    state, default, flags = said("state"), said("default"), said("flags")
+    if default is None and flags is not None:
+        default = "YES" if "default" in words(flags.lower()) else "NO"
+    return Queue(
+        name=_name(facts),
+        lrms=LRMS,
+        status=None if state is None else _STATUS.get(state.upper(), CLOSED),
+        total_cpus=whole(said("cpus")),
+        free_cpus=free,
+        running=counted(_RUNS),
+        waiting=counted(("PENDING",)),
+        max_wall=limit(said("time"), 60),
+        priority=whole(said("priority")),
+        default=None if default is None else default == "YES",
+        access=access,
+        native=facts,
+    )

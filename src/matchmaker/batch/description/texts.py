@@ -6,8 +6,9 @@ JSON and XML in such a text are read here, within bounds.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -15,6 +16,9 @@ from matchmaker.batch.limits import LIMITS
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
+
+
+_HEAD: Final = re.compile(r"(?:Queue: *)?[\w.:-]+(?:\[[\w.,-]+\])?\s*")
 
 
 class DescriptionError(ValueError):
@@ -33,9 +37,37 @@ class Text:
         """Notes a line that is left out."""
         self.skipped.append(f"{self.source}: expected {expected}, left out {line.strip()[:80]!r}")
 
+    def note(self, message: str) -> None:
+        """Notes what an admin should know of the output."""
+        self.skipped.append(f"{self.source}: {message}")
+
     def wrong(self, why: str) -> DescriptionError:
         """The error for an output that cannot be read."""
         return DescriptionError(f"{self.source}: {why}")
+
+
+def blocks(text: Text) -> list[tuple[str, dict[str, str]]]:
+    r"""Blocks of ``name = value`` below a head, as PBS and Torque print nodes and queues.
+
+    A tab begins a line that continues a value. A line that is neither is left out and noted.
+
+    >>> blocks(Text("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2", "x"))
+    [('Queue: q', {'a': '1,2'}), ('n1', {'b': '2'})]
+    """
+    found: list[tuple[str, dict[str, str]]] = []
+    name = ""
+    for line in text.content.split("\n"):
+        if _HEAD.fullmatch(line):
+            found.append((line.strip(), {}))
+            name = ""
+        elif line.startswith("\t") and name:
+            found[-1][1][name] += line.strip()
+        elif " = " in line and found:
+            name, _, value = (part.strip() for part in line.partition(" = "))
+            found[-1][1][name] = value
+        elif line.strip():
+            text.skip(line, "NAME = VALUE, or the name of a node or queue")
+    return found
 
 
 def as_object(text: Text) -> dict[str, Any]:
@@ -77,17 +109,30 @@ def listed(text: Text, data: Mapping[str, Any], name: str) -> Iterator[Mapping[s
 def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """A JSON object as names and texts; what stands inside another is named ``outer.inner``.
 
+    A number of Slurm, ``{"set": true, "infinite": false, "number": 7}``, is its text; one that is
+    not set is left out.
+
     >>> flat({"a": 1, "b": {"c": True}, "d": ["x", "y"], "e": None})
     {'a': '1', 'b.c': 'true', 'd': 'x,y'}
+    >>> flat({"a": {"set": False, "infinite": True, "number": 0}, "b": {"set": False, "number": 0}})
+    {'a': 'UNLIMITED'}
     """
     found: dict[str, str] = {}
-    for name, value in entry.items():
+    for name, outer in entry.items():
+        value = _number(outer) if isinstance(outer, dict) and "set" in outer else outer
         if isinstance(value, dict):
             if prefix.count(".") < LIMITS.depth and len(prefix) + len(name) < LIMITS.name:
                 found.update(flat(value, f"{prefix}{name}."))
         elif value is not None:
             found[f"{prefix}{name}"] = _plain(value)
     return found
+
+
+def _number(value: Mapping[str, Any]) -> Any:
+    """A number that may be infinite or not set; other objects as they are."""
+    if not value.keys() <= {"set", "infinite", "number"}:
+        return value
+    return "UNLIMITED" if value.get("infinite") else value.get("number") if value["set"] else None
 
 
 def _plain(value: Any, depth: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Torque: ``pbsnodes -x`` (XML) and ``qstat -Q -f`` (lines).
+"""Torque: ``pbsnodes -x`` (XML) or ``pbsnodes -a`` (text), and ``qstat -Q -f`` (text).
 
 The shapes are those of the TORQUE Administrator Guide (pbsnodes, qstat, *Queue attributes*) and of
 what its ``pbs_mom`` reports in ``status``.
@@ -9,28 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import attrs
-
 from matchmaker.batch.description import pbs
-from matchmaker.batch.description.records import Node, Queue, by_queue
+from matchmaker.batch.description.formats import Format
+from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import Text, as_xml
-from matchmaker.batch.description.units import less, megabytes, real, whole, words
+from matchmaker.batch.description.units import less, megabytes, platform, real, whole, words
 
 LRMS: Final = "torque"
 
 COMMANDS: Final = (("pbsnodes", "-x"), ("qstat", "-Q", "-f"))
 
-_QUEUE: Final = "Queue:"
+FORMATS: Final = (
+    Format("pbsnodes -x", ("2.5", "4.2", "6.1")),
+    Format("pbsnodes -a", ("2.5", "6.1")),
+    Format("qstat -Q -f", ("2.5", "6.1")),
+)
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
-    """The nodes and execution queues in some outputs, in any order.
+    """The nodes, and the queues that jobs are submitted to, in some outputs, in any order.
 
     A property that a queue's ``resources_default.neednodes`` names binds the nodes that have it to
     the queue; where a queue names none, it has all.
     """
     nodes: list[Node] = []
-    queues: dict[str, dict[str, str]] = {}
+    queues = pbs.Queues()
     for text in texts:
         if text.content.lstrip().startswith("<"):
             root = as_xml(text)
@@ -41,24 +44,14 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 for entry in root.iter("Node")
             )
         else:
-            queues.update(_queues(text))
-    executing = {name: facts for name, facts in queues.items() if pbs.executes(facts)}
-    bound = [
-        attrs.evolve(
-            node,
-            queues=tuple(
-                name
-                for name, facts in executing.items()
-                if facts.get("resources_default.neednodes", node.name)
-                in (node.name, *node.features)
-            ),
-        )
-        for node in nodes
-    ]
-    behind = by_queue(bound)
-    return bound, [
-        pbs.queue(name, facts, LRMS, behind.get(name, ())) for name, facts in executing.items()
-    ]
+            listed = pbs.listed_nodes(text, queues)
+            nodes += (_node({"name": name, **facts}) for name, facts in listed.items())
+    features = {node.name: node.features for node in nodes}
+
+    def takes(_: str, queue: Mapping[str, str], node: str) -> bool:
+        return queue.get("resources_default.neednodes", node) in (node, *features[node])
+
+    return queues.described(LRMS, nodes, takes)
 
 
 def _node(facts: Mapping[str, str]) -> Node:
@@ -71,6 +64,7 @@ def _node(facts: Mapping[str, str]) -> Node:
     cpus, gpus = whole(facts.get("np")), whole(facts.get("gpus"))
     # One entry a processor in use, `0/123.server`, or since version 5 ranges: `0-3/123.server`.
     used = sum(_processors(job.partition("/")[0]) for job in words(facts.get("jobs")))
+    memory = megabytes(status.get("physmem"))
     return Node(
         name=facts.get("name", ""),
         lrms=LRMS,
@@ -78,11 +72,14 @@ def _node(facts: Mapping[str, str]) -> Node:
         available=bool(states) and pbs.AVAILABLE.issuperset(states),
         cpus=cpus,
         free_cpus=less(cpus, used),
-        memory=megabytes(status.get("physmem")),
-        free_memory=megabytes(status.get("availmem")),
+        memory=memory,
+        # What is available, and the total, count swap, all of which may be what is free.
+        free_memory=less(
+            megabytes(status.get("availmem")), less(megabytes(status.get("totmem")), memory)
+        ),
         gpus=gpus,
         system=status.get("opsys"),
-        arch=_architecture(status.get("uname")),
+        arch=platform((status.get("uname") or "").rpartition(" ")[2]),
         load=real(status.get("loadave")),
         features=words(facts.get("properties")),
         native={
@@ -101,26 +98,3 @@ def _processors(places: str) -> int:
     first, _, last = places.partition("-")
     begin, end = whole(first), whole(last or first)
     return 1 if begin is None or end is None or not 0 <= end - begin < 1 << 16 else end - begin + 1
-
-
-def _architecture(uname: str | None) -> str | None:
-    """The machine of ``Linux wn1 5.14.0 #1 SMP … x86_64``."""
-    return uname.split()[-1] if uname and len(uname.split()) > 1 else None
-
-
-def _queues(text: Text) -> dict[str, dict[str, str]]:
-    """``Queue: batch``, then lines ``name = value``; a tab begins what continues a value."""
-    found: dict[str, dict[str, str]] = {}
-    facts: dict[str, str] | None = None
-    name: str | None = None
-    for line in text.content.split("\n"):
-        if line.startswith(_QUEUE):
-            facts, name = found.setdefault(line[len(_QUEUE) :].strip(), {}), None
-        elif line.startswith("\t") and facts is not None and name is not None:
-            facts[name] += line.strip()
-        elif " = " in line and facts is not None:
-            name, _, value = (part.strip() for part in line.partition(" = "))
-            facts[name] = value
-        elif line.strip():
-            text.skip(line, "Queue: NAME or NAME = VALUE")
-    return found

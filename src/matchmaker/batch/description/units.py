@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
+
+UNLIMITED: Final = 999_999_999
+"""A limit that does not bind, as GLUE writes it."""
+
+_NO_LIMIT: Final = frozenset({"unlimited", "infinite", "infinity", "-1"})
+_PLATFORMS: Final = {
+    "x86_64": "x86_64", "amd64": "x86_64", "x64": "x86_64", "em64t": "x86_64",
+    "i686": "i686", "i586": "i686", "i386": "i686", "x86": "i686", "86": "i686", "intel": "i686",
+    "aarch64": "aarch64", "arm64": "aarch64", "armv7l": "armv7l", "ppc64": "ppc64",
+    "ppc64le": "ppc64le", "ia64": "ia64", "s390x": "s390x", "riscv64": "riscv64",
+}  # fmt: skip
+"""Architectures by what batch systems call them, without the system that may stand before."""
+_SYSTEM: Final = re.compile(r"(?:linux|lx\d*|nt|sol|darwin)[-_]?(?=.)", re.IGNORECASE)
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)i?([bw]?)", re.IGNORECASE)
 _POWERS: Final = {letter: power for power, letter in enumerate(("", "k", "m", "g", "t", "p", "e"))}
@@ -77,6 +91,37 @@ def seconds(text: str | None, unit: int = 1) -> int | None:
         return given[0] * unit
     hours, minutes, rest = given if len(given) == 3 else (0, *given)
     return (hours * 60 + minutes) * 60 + rest
+
+
+def limit(text: str | None, unit: int = 1) -> int | None:
+    """A time limit in seconds, as `seconds` reads it; `UNLIMITED` for a word that says so.
+
+    >>> limit("60", 60), limit("UNLIMITED"), limit("INFINITY"), limit("NONE"), limit(None)
+    (3600, 999999999, 999999999, None, None)
+    """
+    return UNLIMITED if (text or "").strip().lower() in _NO_LIMIT else seconds(text, unit)
+
+
+def platform(text: str | None) -> str | None:
+    """The architecture that a text names, as ``uname -m`` does; None for one that is not known.
+
+    An operating system alone is no architecture.
+
+    >>> platform("lx-amd64"), platform("X86_64"), platform("LINUX_ARM64"), platform("LINUX86")
+    ('x86_64', 'x86_64', 'aarch64', 'i686')
+    >>> platform("linux"), platform("-"), platform(None)
+    (None, None, None)
+    """
+    return _PLATFORMS.get(_SYSTEM.sub("", text.strip(), count=1).lower()) if text else None
+
+
+def first(facts: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    """The fact of the first of some names that has one.
+
+    >>> first({"cpus": "4", "CPUTot": "8"}, ("CPUEfctv", "CPUTot", "cpus")), first({}, ("x",))
+    ('8', None)
+    """
+    return next((facts[name] for name in names if name in facts), None)
 
 
 def words(text: str | None, separator: str = ",") -> tuple[str, ...]:

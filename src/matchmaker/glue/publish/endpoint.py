@@ -7,13 +7,13 @@ are submitted, of which site they are, and whom they admit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.access import RULES, rule
 from matchmaker.glue.flatten import unwrap
+from matchmaker.glue.publish.local_access import admit
 
 _ENDPOINT: Final = re.compile(
     r"(?P<host>[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?):(?P<port>[0-9]{1,5})/(?P<kind>[a-z0-9_.]+)",
@@ -28,6 +28,7 @@ def place(
     *,
     site: str | None = None,
     vos: Iterable[str] = (),
+    local: Mapping[str, Sequence[str]] | None = None,
 ) -> list[ClassAd]:
     """Ads of queues with what a batch system does not know of them, ready for `describe_site`.
 
@@ -40,6 +41,8 @@ def place(
         vos: whom the queues admit: virtual organisations, VOMS groups and roles, which begin with a
             slash, or whole rules. Without any the ads have no rule: they are
             open, and GLUE 2.0 publishes that; GLUE 1.3 has no word for it.
+        local: the local names that their jobs run as; a queue that the batch system keeps for some
+            admits as in `admit`, and nobody without ``vos``.
 
     Raises:
         ValueError: for another endpoint, for what is no rule, and for a queue that has no
@@ -52,17 +55,13 @@ def place(
     >>> ce.eval("GlueCEAccessControlBaseRule")
     ['VO:cms', 'VOMS:/atlas/Role=pilot']
     """
-    rules: list[Value] = [rule(vo) for vo in vos]
     common: dict[str, Value] = {}
     if site is not None:
         if not site.strip():
             raise ValueError("a site needs a name")
         common["GlueSiteUniqueID"] = site.strip()
-    if rules:
-        common[RULES] = rules
     found = []
-    for wrapped in queues:
-        ad = unwrap(wrapped).copy()
+    for ad in admit(map(unwrap, queues), vos, local):
         if not first_text(ad, _NAMES):
             for name, value in _placed(ad, endpoint).items():
                 ad[name] = value

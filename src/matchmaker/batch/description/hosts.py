@@ -1,0 +1,33 @@
+"""Lists of hosts as Slurm writes them: ``n[1-3,07],login``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TERM: Final = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+_RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+
+
+def has(hosts: str | None, name: str) -> bool:
+    """Whether a list of hosts, ``n[1-3,07],login``, has a name.
+
+    >>> [has("n[1-3,07]x,login", name) for name in ("n2x", "n07x", "n7x", "login", "n2")]
+    [True, True, False, True, False]
+    """
+    return any(_is(term.strip(), name) for term in _TERM.findall(hosts or ""))
+
+
+def _is(term: str, name: str) -> bool:
+    parts = re.split(r"\[([^\]]*)\]", term)
+    pattern = r"(\d{1,18})".join(re.escape(part) for part in parts[::2])
+    found = re.fullmatch(pattern, name, re.ASCII)
+    return found is not None and all(map(_in_ranges, parts[1::2], found.groups()))
+
+
+def _in_ranges(ranges: str, number: str) -> bool:
+    for low, high in _RANGE.findall(ranges):
+        written = str(int(number)).zfill(len(low)) if low.startswith("0") else str(int(number))
+        if number == written and int(low) <= int(number) <= int(high or low):
+            return True
+    return False

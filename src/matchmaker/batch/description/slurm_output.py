@@ -1,0 +1,76 @@
+"""The outputs of Slurm's commands, lines or JSON, as facts by their names.
+
+What the facts mean is in ``slurm``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from matchmaker.batch.description.texts import Text, as_object, flat, listed
+
+JOB: Final = "Job=%i Partition=%P State=%T"
+"""The format of a job in lines of ``squeue``."""
+
+_PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
+_LAST: Final = ("Reason", "Comment", "Extra", "OS")
+"""What may hold anything, ``a=b`` too; ``OS`` ends before ``RealMemory``."""
+
+_LISTS: Final = {"nodes": "node", "partitions": "partition", "jobs": "job"}
+_NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
+
+
+def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
+    """The nodes, partitions and jobs of an output; an empty job where there are none."""
+    if text.content.lstrip().startswith("{"):
+        data = as_object(text)
+        known = [name for name in _LISTS if name in data]
+        if not known:
+            raise text.wrong(f"none of {', '.join(_LISTS)} is in it")
+        for name in known:
+            if name == "jobs":
+                yield "job", {}
+            for entry in listed(text, data, name):
+                yield _LISTS[name], flat(entry)
+        return
+    if not text.content.strip():
+        yield "job", {}
+    for line, facts in _entries(text.content):
+        kinds = {"NodeName": "node", "PartitionName": "partition", "Job": "job"}
+        kind = next((kind for name, kind in kinds.items() if name in facts), None)
+        if kind is not None:
+            yield kind, facts
+        elif facts or line.strip() not in _NOTHING:
+            text.skip(line, f"a node, a partition, or a job as {JOB} has it")
+
+
+def _entries(content: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each entry with its first line: a line each, or several with an empty line between."""
+    lines: list[str] = []
+    for line in (*content.split("\n"), ""):
+        begins = bool(line) and not line[0].isspace()
+        if lines and (begins or not line.strip()):
+            yield lines[0], _pairs(" ".join(lines))
+            lines = []
+        if line.strip():
+            lines.append(line)
+
+
+def _pairs(line: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    marks = list(_PAIR.finditer(line))
+    index = 0
+    while index < len(marks):
+        mark = marks[index]
+        index += 1
+        if mark[1] in _LAST:
+            # What follows is of the text, up to the name that Slurm prints next, if any.
+            while index < len(marks) and not (mark[1] == "OS" and marks[index][1] == "RealMemory"):
+                index += 1
+        end = marks[index].start() if index < len(marks) else len(line)
+        value = line[mark.end() : end].strip()
+        if found.setdefault(mark[1], value) != value and mark[1].startswith(("Allow", "Deny")):
+            found[mark[1]] += f"={value}"  # neither of two lists is to be believed
+    return found

@@ -1,0 +1,269 @@
+"""Slurm as it answers, from version 14.03 to 25.11 and in JSON from 0.0.37 to 0.0.44."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from matchmaker import glue
+from matchmaker.batch.description import DescriptionError, read_description
+from matchmaker.classad import UNDEFINED, ClassAd
+from tests.batch.description.shapes import SHAPES
+from tests.batch.description.test_description import facts
+
+RULES = "GlueCEAccessControlBaseRule"
+WALL = "GlueCEPolicyMaxWallClockTime"
+
+
+def node(line: str) -> ClassAd:
+    [ad] = read_description("slurm", [("lines", f"NodeName=n {line}")]).nodes
+    return ad
+
+
+def queue(text: str, *issues: str) -> ClassAd:
+    line = text if text.startswith("{") else f"PartitionName=p State=UP {text}"
+    found = read_description("slurm", [("lines", line)])
+    assert list(found.issues) == list(issues)
+    [ad] = found.queues
+    return ad
+
+
+ON = ("CLOUD", "COMPLETING", "DYNAMIC_NORM", "PLANNED", "POWER", "POWERED_DOWN", "POWERING_UP",
+      "POWER_UP", "RESUME", "UNDRAIN")  # fmt: skip
+OFF = ("BLOCKED", "DRAIN", "DYNAMIC_FUTURE", "EXTERNAL", "FAIL", "INVALID_REG", "MAINTENANCE",
+       "NOT_RESPONDING", "PERFCTRS", "POWER_DOWN", "POWER_DRAIN", "POWERING_DOWN",
+       "REBOOT_CANCELED", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED",
+       "A_FLAG_OF_TOMORROW")  # fmt: skip
+BASES = {"IDLE": True, "ALLOCATED": True, "MIXED": True, "COMPLETING": True, "PLANNED": True,
+         "DOWN": False, "ERROR": False, "FAIL": False, "FUTURE": False, "INVAL": False,
+         "MAINT": False, "DRAINED": False, "DRAINING": False, "RESERVED": False, "UNKNOWN": False,
+         "SHINY": False, "IDLE*": False, "IDLE~": True, "IDLE#": True, "IDLE!": False,
+         "IDLE%": False, "IDLE$": False, "IDLE@": False, "IDLE^": False, "IDLE-": True,
+         "DOWN~": False, "MIXED*+DRAIN": False}  # fmt: skip
+STATES = {
+    **BASES,
+    **{f"{base}+{flag}": True for base in ("IDLE", "MIXED", "ALLOCATED") for flag in ON},
+    **{f"{base}+{flag}": False for base in ("IDLE", "MIXED", "ALLOCATED") for flag in OFF},
+    "DOWN+CLOUD+POWERED_DOWN": False, "IDLE+CLOUD+POWERED_DOWN": True,
+    "IDLE+PLANNED+MAINTENANCE": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "available"), STATES.items())
+def test_states_and_flags(state: str, available: bool) -> None:
+    ad = node(f"CPUTot=1 State={state}")
+    assert facts(ad, "Available", "NodeState") == [available, state]
+    words = state.split("+")
+    forms: list[dict[str, object]] = [
+        {"state": words},
+        {"state": words[0].lower(), "state_flags": words[1:]},
+    ]
+    for form in forms:
+        text = json.dumps({"nodes": [{"name": "n", **form}]})
+        [other] = read_description("slurm", [("json", text)]).nodes
+        assert other.eval("Available") is available
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # What can be had, of what is there: two CPUs are kept for the system.
+        ("CPUAlloc=4 CPUEfctv=14 CPUTot=16", {"Cpus": 14, "FreeCpus": 10}),
+        ("CPUAlloc=4 CPUTot=16", {"Cpus": 16, "FreeCpus": 12}),
+        ("RealMemory=9000 MemSpecLimit=1000 AllocMem=3000", {"Memory": 9000, "FreeMemory": 5000}),
+        # Where only the resources are counted, their counts are taken.
+        ("CfgTRES=cpu=8,mem=15.5G,billing=8 AllocTRES=cpu=3,mem=2G",
+         {"Cpus": 8, "FreeCpus": 5, "Memory": 15872, "FreeMemory": 13824}),
+        ("CfgTRES=cpu=8,mem=16G AllocTRES=", {"FreeCpus": 8, "FreeMemory": 16384}),
+        # GPUs in use: GresUsed, or what AccountingStorageTRES counts; else nobody knows.
+        ("Gres=gpu:a100:4 GresUsed=gpu:a100:3(IDX:0-1,3)", {"GPUs": 4, "FreeGPUs": 1}),
+        ("Gres=gpu:4(S:0-1) GresUsed=gpu:0", {"GPUs": 4, "FreeGPUs": 4}),
+        ("Gres=gpu:4 CfgTRES=cpu=8,gres/gpu=4 AllocTRES=cpu=8,gres/gpu=1,gres/gpu:a100=1",
+         {"GPUs": 4, "FreeGPUs": 3}),
+        ("Gres=gpu:4 CfgTRES=cpu=8,gres/gpu=4 AllocTRES=cpu=8", {"GPUs": 4, "FreeGPUs": 4}),
+        ("Gres=gpu:4 CfgTRES=cpu=8 AllocTRES=cpu=8", {"GPUs": 4, "FreeGPUs": UNDEFINED}),
+        ("Gres=gpu:4", {"GPUs": 4, "FreeGPUs": UNDEFINED}),
+        ("Gres=(null) GresUsed=gpu:0", {"GPUs": 0, "FreeGPUs": 0}),
+        # Features under each of their names.
+        ("Features=el6,ib", {"Features": ["el6", "ib"]}),
+        ("AvailableFeatures=el6,ib", {"Features": ["el6", "ib"]}),
+        ("AvailableFeatures=knl,a2a ActiveFeatures=knl", {"Features": ["knl"]}),
+        ("AvailableFeatures=knl ActiveFeatures=(null)", {"Features": []}),
+        ("Arch=x86_64", {"GlueHostArchitecturePlatformType": "x86_64"}),
+        ("Arch=linux", {"GlueHostArchitecturePlatformType": UNDEFINED}),
+    ],
+)  # fmt: skip
+def test_what_is_there_and_what_is_free(line: str, expected: dict[str, Any]) -> None:
+    ad = node(f"State=IDLE {line}")
+    assert {name: ad.eval(name) for name in expected} == expected
+
+
+def everything(lrms: str, *texts: str) -> dict[str, dict[str, Any]]:
+    """All that is said of nodes and queues, but for the words that a version says it in."""
+    found = read_description(lrms, [(f"text {number}", text) for number, text in enumerate(texts)])
+    assert found.issues == ()
+    return {
+        str(ad.eval("Name")): {
+            name: str(ad.eval(name)) for name in ad if name not in ("Native", "NodeState")
+        }
+        for ad in (*found.nodes, *found.queues)
+    }
+
+
+def shape(output: str, version: str) -> str:
+    return SHAPES["slurm"][output][version]
+
+
+RECENT = everything(
+    "slurm",
+    shape("scontrol show node", "25.11"),
+    shape("scontrol show partition", "25.11"),
+    shape("squeue --format='Job=%i Partition=%P State=%T'", "22.05"),
+)
+
+
+def test_the_newest_lines() -> None:
+    assert RECENT["wn1"] | {
+        "Cpus": "8", "FreeCpus": "5", "FreeMemory": "14000", "GPUs": "2", "FreeGPUs": "1",
+        "Available": "True", "Features": "['el9', 'si600']", "Queues": "['long', 'short']",
+    } == RECENT["wn1"]  # fmt: skip
+    assert RECENT["wn02"]["Available"] == "False"
+    assert RECENT["long"] | {
+        WALL: "2880", "GlueCEStateStatus": "Production", "GlueCEStateRunningJobs": "1",
+        "GlueCEStateWaitingJobs": "6", "IsDefault": "True",
+    } == RECENT["long"]  # fmt: skip
+    assert RECENT["short"] | {WALL: "999999999", "GlueCEStateStatus": "Draining",
+                              "GlueCEStateWaitingJobs": "7"} == RECENT["short"]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["14.03", "22.05"])
+def test_older_lines_say_the_same(version: str) -> None:
+    jobs = shape("squeue --format='Job=%i Partition=%P State=%T'", "22.05")
+    nodes = shape("scontrol show node", version)
+    found = everything("slurm", nodes, shape("scontrol show partition", version), jobs)
+    wanted = {name: dict(said) for name, said in RECENT.items()}
+    if version == "14.03":
+        # Which GPUs are in use is not said; which partitions have a node, partitions say.
+        del wanted["wn1"]["FreeGPUs"]
+    assert found == wanted
+
+
+@pytest.mark.parametrize("version", SHAPES["slurm"]["nodes in JSON"])
+def test_json_says_the_same_as_lines(version: str) -> None:
+    jobs = shape("jobs in JSON", "0.0.38" if version < "0.0.40" else "0.0.44")
+    nodes = shape("nodes in JSON", version)
+    found = everything("slurm", nodes, shape("partitions in JSON", version), jobs)
+    wanted = {name: dict(said) for name, said in RECENT.items()}
+    if version > "0.0.38":
+        for name in ("long", "short"):
+            del wanted[name]["IsDefault"]
+    assert found == wanted
+
+
+def test_json_that_says_little_leaves_it_unknown() -> None:
+    found = read_description(
+        "slurm", [("x", '{"nodes": [{"name": "n"}], "partitions": [{"name": "p"}]}')]
+    )
+    assert facts(found.nodes[0], "Available", "Cpus", "FreeCpus", "GPUs", "Memory") == [
+        False, *[UNDEFINED] * 4,
+    ]  # fmt: skip
+    unknown = ("GlueCEStateStatus", "IsDefault", WALL, "GlueCEStateWaitingJobs", RULES)
+    assert facts(found.queues[0], *unknown) == [UNDEFINED] * len(unknown)
+    infinite = {"set": False, "infinite": True, "number": 0}
+    unset = {"set": False, "infinite": False, "number": 0}
+    for number, limit in ((infinite, 999999999), (unset, UNDEFINED), (-1, 999999999)):
+        text = json.dumps({"partitions": [{"name": "p", "maximums": {"time": number}}]})
+        assert queue(text).eval(WALL) == limit
+    with pytest.raises(DescriptionError, match="none of nodes, partitions, jobs is in it"):
+        read_description("slurm", [("sinfo", '{"meta": {}, "sinfo": []}')])
+
+
+def test_unlimited_is_the_number_of_glue() -> None:
+    assert queue("MaxTime=UNLIMITED").eval(WALL) == glue.UNLIMITED
+    assert queue("MaxTime=1-00:00:00").eval(WALL) == 1440
+    assert queue("TotalCPUs=1").eval(WALL) == UNDEFINED
+
+
+@pytest.mark.parametrize(
+    ("line", "lists"),
+    [
+        ("AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL", None),
+        ("AllocNodes=login1", None),
+        ("AllowGroups=cms,ops AllowAccounts=ALL AllowQos=ALL", {"AllowedGroups": ["cms", "ops"]}),
+        ("AllowGroups=domain users AllowAccounts=ALL AllowQos=ALL",
+         {"AllowedGroups": ["domain users"]}),
+        ("AllowGroups=ALL AllowAccounts=cms AllowQos=ALL", {"AllowedAccounts": ["cms"]}),
+        ("AllowGroups=ALL DenyAccounts=evil AllowQos=ALL", {"DeniedAccounts": ["evil"]}),
+        ("AllowGroups=ALL AllowAccounts=ALL AllowQos=high", {"AllowedQos": ["high"]}),
+        ("AllowGroups=ALL AllowAccounts=ALL DenyQos=low", {"DeniedQos": ["low"]}),
+        ("AllowGroups=cms AllowAccounts=lhc DenyQos=low",
+         {"AllowedGroups": ["cms"], "AllowedAccounts": ["lhc"], "DeniedQos": ["low"]}),
+        ("AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL RootOnly=YES",
+         {"AllowedUsers": ["root"]}),
+        ('{"partitions": [{"name": "p", "flags": ["root_only"]}]}', {"AllowedUsers": ["root"]}),
+        ('{"partitions": [{"name": "p", "groups": {"allowed": ""}}]}', None),
+        ('{"partitions": [{"name": "p", "nodes": {"allowed_allocation": "login1"}}]}', None),
+        ('{"partitions": [{"name": "p", "qos": {"allowed": "", "deny": "low"}}]}',
+         {"DeniedQos": ["low"]}),
+    ],
+)  # fmt: skip
+def test_access(line: str, lists: dict[str, list[str]] | None) -> None:
+    ad = queue(line)
+    if lists is None:
+        assert facts(ad, "LocalAccess", RULES) == [UNDEFINED, UNDEFINED]
+        return
+    assert facts(ad, "LocalAccess", RULES) == [[ClassAd(lists)], ["DENY:ALL"]]
+
+
+ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"AllowGroups= {ALL_QOS}", "AllowGroups="),
+        (f"AllowGroups=(null) {ALL_QOS}", "AllowGroups=(null)"),
+        (f"AllowGroups=cms,,ops {ALL_QOS}", "AllowGroups=cms,,ops"),
+        (f"AllowGroups=c\ufffdms {ALL_QOS}", "AllowGroups=c\ufffdms"),
+        (f"AllowGroups=cms, {ALL_QOS}", "AllowGroups=cms,"),
+        (f"AllowGroups=ALL AllowGroups=cms {ALL_QOS}", "AllowGroups=ALL=cms"),
+        ("AllowGroups=ALL DenyAccounts= AllowQos=ALL", "DenyAccounts="),
+        ("AllowGroups=ALL DenyAccounts=(null) AllowQos=ALL", "DenyAccounts=(null)"),
+        ("AllowGroups=ALL DenyAccounts=ALL AllowQos=ALL", "DenyAccounts=ALL"),
+        (f"AllowGroups=ALL {ALL_QOS} DenyGroups=cms", "DenyGroups=cms"),
+        (f"AllowGroups=ALL {ALL_QOS} AllowUsers=ada", "AllowUsers=ada"),
+        (ALL_QOS, "one of AllowGroups, AllowAccounts and AllowQos"),
+        ("AllowGroups=ALL", "one of AllowGroups, AllowAccounts and AllowQos"),
+        ('{"partitions": [{"name": "p", "groups": {"allowed": {"x": "cms"}}}]}',
+         "groups.allowed.x=cms"),
+        ('{"partitions": [{"name": "p", "groups": {"allowed": "", "deny": "cms"}}]}',
+         "groups.deny=cms"),
+        ('{"partitions": [{"name": "p", "users": {"allowed": "ada"}}]}', "users.allowed=ada"),
+        ('{"partitions": [{"name": "p", "denied_users": "ada"}]}', "denied_users=ada"),
+    ],
+)  # fmt: skip
+def test_access_that_cannot_be_read_admits_nobody_and_says_so(line: str, said: str) -> None:
+    ad = queue(line, f"lines: partition p admits nobody: {said} cannot be read")
+    assert facts(ad, "LocalAccess", RULES) == [[ClassAd({"AllowedUsers": []})], ["DENY:ALL"]]
+
+
+def test_a_restricted_partition_admits_no_job_of_the_broker() -> None:
+    from matchmaker import broker, parse_ad
+
+    job = parse_ad('[ VirtualOrganisation = "cms"; Requirements = true; Rank = 1 ]')
+    restricted = queue(f"AllowGroups=cms {ALL_QOS}")
+    for ad in (restricted, queue(f"AllowGroups=ALL {ALL_QOS}")):
+        ad["CEid"] = "ce:1/cream-slurm-p"
+        assert bool(broker.choose(job, [ad]).ranked) is (ad is not restricted)
+
+
+def test_a_partition_lists_its_nodes_where_they_do_not_say_theirs() -> None:
+    lines = "".join(f"NodeName=n{number} State=IDLE CPUTot=1\n" for number in range(12))
+    lines += "PartitionName=a Nodes=n[0-3,10],x\nPartitionName=b Nodes=(null)\n"
+    lines += "PartitionName=c Nodes=n[01-11]\n"
+    found = read_description("slurm", [("x", lines)])
+    queues = {ad.eval("Name"): ad.eval("Queues") for ad in found.nodes}
+    assert [name for name, mine in queues.items() if mine == ["a"]] == ["n0", "n1", "n2", "n3"]
+    assert (queues["n10"], queues["n11"], queues["n4"]) == (["a", "c"], ["c"], [])
