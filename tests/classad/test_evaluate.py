@@ -219,6 +219,10 @@ def test_current_time_is_known_to_every_ad(text: str) -> None:
     assert before <= value <= time.time()
 
 
+def test_without_an_ad_there_is_no_current_time() -> None:
+    assert parse_expr("CurrentTime + 1").eval() is UNDEFINED
+
+
 def test_an_ads_own_current_time_goes_before() -> None:
     assert parse_expr("CurrentTime").eval(ClassAd({"CurrentTime": 5})) == 5
 

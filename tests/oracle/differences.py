@@ -298,7 +298,7 @@ DIFFERENCES: Final = (
     ),
     Difference(
         "shortened dates",
-        "a date has a year, a month and a day; HTCondor makes something up for what is missing",
+        "a date has a year of four digits, a month and a day of two; HTCondor makes the rest up",
         (
             Example(
                 'absTime("2004-01")',

@@ -142,7 +142,7 @@ def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
 
 # What a name means that no ad around it defines: an ad, or for CurrentTime the seconds since 1970.
 _SPECIAL: Final[Mapping[str, Callable[[State, ClassAd | None], ClassAd | int | None]]] = {
-    "currenttime": lambda state, ad: int(time.time()),
+    "currenttime": lambda state, ad: int(time.time()) if ad is not None else None,
     "my": lambda state, ad: ad,
     "self": lambda state, ad: ad,
     "target": lambda state, ad: state.opposite(ad),

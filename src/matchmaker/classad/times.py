@@ -9,22 +9,19 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
+_SPACE: Final = " \t\n\r\v\f"
+_TWO: Final = r"\D*+(\d\d)"
 _ABSOLUTE: Final = re.compile(
-    r"\s*(?P<year>\d{4})[-/]?(?P<month>\d\d)[-/]?(?P<day>\d\d)"
-    r"(?:(?:\s*T\s*|\s+)(?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)"
-    r"(?:\.(?P<fraction>\d{1,6}+)\d*+)?)?)?)?"
-    r"\s*(?P<zone>Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)(?::?(?P<seconds>\d\d))?)?\s*",
-    re.IGNORECASE | re.ASCII,
+    rf"\D*+(\d{{4}}){_TWO}{_TWO}(?:{_TWO})?+(?:{_TWO})?+(?:{_TWO}(?:\.(\d{{1,6}}+)\d*+)?)?+\D*+",
+    re.ASCII,
 )
-# White space counts as one space: without that, runs of it would be tried in every way.
-_BLANKS: Final = re.compile(r"\s+", re.ASCII)
-_CLOCK: Final = re.compile(
-    r"\s*([+-])?\s*(?:(\d{1,10})\+)?(?:(?:(\d{1,10}):)?(\d{1,10}):)?(\d{1,15}(?:\.\d+)?)s?\s*",
-    re.IGNORECASE | re.ASCII,
-)
-_UNITS: Final = re.compile(
-    r"\s*([+-])?\s*(?=\d)(?:(\d{1,10})\s*d)?\s*(?:(\d{1,10})\s*h)?\s*(?:(\d{1,10})\s*m)?\s*"
-    r"(?:(\d{1,15}(?:\.\d+)?)\s*s?)?\s*",
+_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)()\Z", re.ASCII)
+_LONG_ZONE: Final = re.compile(r"([+-])(\d\d):(\d\d):(\d\d)\Z", re.ASCII)
+
+# A relative time is read from its end, where one colon means minutes and the next one hours.
+_RELATIVE: Final = re.compile(
+    r"\s*+(?:s\s*+(\d*+(?:\.\d*+)?+)|(\d++(?:\.\d*+)?+))?+\s*+(?:[m:]\s*+(\d*+))?+\s*+"
+    r"(?:[h:]\s*+(\d*+))?+\s*+(?:[d+]\s*+(\d*+))?+\s*+(-)?+\s*+",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -32,62 +29,72 @@ _UNITS: Final = re.compile(
 def parse_absolute(text: str) -> datetime | None:
     """Reads ``2004-01-01T00:00:00+00:00``, or None.
 
-    The separators, the parts of the time from the right, and the offset may be missing; without an
-    offset the time is local. Numbers too large carry over, as C's mktime does.
+    Anything but digits may separate the fields. The parts of the time may be missing from the
+    right, and the offset; without an offset the time is local. Numbers too large carry over, as C's
+    mktime does.
 
-    >>> parse_absolute("2004-02-30 12:00Z").isoformat()
+    >>> parse_absolute("2004/02/30 at 12h00 Z").isoformat()
     '2004-03-01T12:00:00+00:00'
     """
-    match = _ABSOLUTE.fullmatch(_BLANKS.sub(" ", text))
+    plain = text.rstrip(_SPACE)
+    if plain[-1:] in ("z", "Z"):
+        return _absolute(plain[:-1], timedelta())
+    # An offset with seconds could as well be a time, behind what is no whole one.
+    zone = _ZONE.search(text) or (not _ABSOLUTE.fullmatch(text) and _LONG_ZONE.search(text))
+    if not zone:
+        return _absolute(text, None)
+    hours, minutes, seconds = (int(digits or 0) for digits in zone.groups()[1:])
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return _absolute(text[: zone.start()], -offset if zone[1] == "-" else offset)
+
+
+def _absolute(text: str, offset: timedelta | None) -> datetime | None:
+    """The time of a text without its offset from UTC, by default the local one."""
+    match = _ABSOLUTE.fullmatch(text)
     if match is None:
         return None
-    part = {name: int(digits) for name, digits in match.groupdict("0").items() if digits.isdigit()}
-    years, month = divmod(part["month"] - 1, 12)
-    microseconds = int((match["fraction"] or "").ljust(6, "0"))
+    *fields, fraction = match.groups("0")
+    year, month, day, hour, minute, second = map(int, fields)
+    years, month = divmod(month - 1, 12)
     try:
-        time = datetime(part["year"] + years, month + 1, 1) + timedelta(  # noqa: DTZ001 - see below
-            part["day"] - 1,
-            part["second"],
-            microseconds,
-            minutes=part["minute"],
-            hours=part["hour"],
+        time = datetime(year + years, month + 1, 1) + timedelta(  # noqa: DTZ001 - see below
+            day - 1, second, int(fraction.ljust(6, "0")), minutes=minute, hours=hour
         )
-        if not match["zone"]:
-            # For the offset Python looks a day back, which the first of all days does not have.
-            later = timedelta(days=2 * (time.year == 1))
-            return (time + later).astimezone() - later
-        offset = timedelta(
-            hours=part["hours"], minutes=part["minutes"], seconds=part["seconds"]
-        ) * (-1 if match["sign"] == "-" else 1)
-        return time.replace(tzinfo=timezone(offset))
+        if offset is not None:
+            return time.replace(tzinfo=timezone(offset))
+        # For the offset Python looks a day back, which the first of all days does not have.
+        later = timedelta(days=2 * (time.year == 1))
+        return (time + later).astimezone() - later
     except (ValueError, OverflowError, OSError):
         return None
 
 
 def parse_relative(text: str) -> timedelta | None:
-    """Reads ``1+02:03:04.5``, ``03:04``, ``90`` or ``1d 2h 3m 4s``, each with or without a sign.
+    """Reads ``1+02:03:04.5``, ``03:04``, ``90`` or ``1d 2h 3m 4s``, each with or without a minus.
+
+    Any part may be missing, but there is a digit.
 
     >>> parse_relative("-1+00:00:10") == -parse_relative("1d 10s")
     True
     >>> parse_relative("soon") is None
     True
     """
-    text = _BLANKS.sub(" ", text)
-    match = _CLOCK.fullmatch(text) or _UNITS.fullmatch(text)
-    if match is None:
+    match = _RELATIVE.fullmatch(text[::-1])
+    if match is None or not any(map(str.isdecimal, text)):
         return None
-    sign, days, hours, minutes, seconds = match.groups("0")
-    whole, _, fraction = seconds.partition(".")
+    after_s, alone, minutes, hours, days, sign = ((group or "")[::-1] for group in match.groups())
+    whole, _, fraction = (after_s or alone).partition(".")
     try:
         # Signed here, because the longest spans have no negative.
-        return (-1 if sign == "-" else 1) * timedelta(
-            days=int(days),
-            hours=int(hours),
-            minutes=int(minutes),
-            seconds=int(whole),
+        return (-1 if sign else 1) * timedelta(
+            days=int(days or 0),
+            hours=int(hours or 0),
+            minutes=int(minutes or 0),
+            seconds=int(whole or 0),
             microseconds=int(fraction[:6].ljust(6, "0")),
         )
-    except OverflowError:
+    except (OverflowError, ValueError):
+        # Python reads no number of thousands of digits.
         return None
 
 
