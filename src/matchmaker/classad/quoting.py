@@ -53,10 +53,12 @@ def printable(text: str) -> str:
 def unescape(body: str) -> str:
     r"""A string's text from what stands between its quotes.
 
-    An unknown escape stands for its character. Raises ValueError for a NUL, which no string holds.
+    An unknown escape stands for its character. Octal numbers above 127 are bytes of UTF-8, as
+    HTCondor writes them, and characters where they are no UTF-8. Raises ValueError for a NUL, which
+    no string holds.
 
-    >>> unescape(r"a\tb\101\q")
-    'a\tbAq'
+    >>> unescape(r"a\tb\101\q caf\303\251 \351")
+    'a\tbAq café é'
     """
     plain = body.replace('\\"', '"')
     return _ESCAPE.sub(_character, body) if "\\" in plain else plain
@@ -64,6 +66,12 @@ def unescape(body: str) -> str:
 
 def _character(match: re.Match[str]) -> str:
     escape = match[1]
+    if escape is None:
+        codes = bytes(int(code, 8) for code in match[0][1:].split("\\"))
+        try:
+            return codes.decode()
+        except UnicodeDecodeError:
+            return codes.decode("latin-1")
     if escape[0] in "01234567":
         code = int(escape, 8)
         if code == 0:
@@ -72,5 +80,7 @@ def _character(match: re.Match[str]) -> str:
     return _ESCAPES.get(escape, escape)
 
 
-_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL)
+_ESCAPE: Final = re.compile(
+    r"(?:\\[23][0-7]{2})++|\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL
+)
 _ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
