@@ -160,6 +160,17 @@ class Pool:
         self._write("machines.ads", "\n".join(texts))
         self.run("condor_advertise", "-multiple", "UPDATE_STARTD_AD", "machines.ads")
 
+    def rewritten(self, text: str, form: str, to: str) -> str:
+        """What ``condor_transform_ads`` writes of ads: forms are long, new, json and xml."""
+        self._write("same.rules", "NAME same\nTRANSFORM\n")
+        self._write("ads.in", text)
+        argv = ["condor_transform_ads", "-rules", "same.rules", f"-in:{form}", "ads.in"]
+        # Its exit status says how many ads there were.
+        return subprocess.run(
+            [*argv, f"-out:{to},nosort", "-"], capture_output=True, text=True, check=False,
+            env=self.environment, cwd=self.folder, timeout=START_SECONDS,
+        ).stdout  # fmt: skip
+
     def job(self, argv: Sequence[str], *lines: str) -> str:
         """The ad that ``condor_submit`` makes of a job, which is not submitted.
 
@@ -203,7 +214,7 @@ class Pool:
         self._write("job.sub", "\n".join(["executable = /bin/true", *lines, "queue", ""]))
 
     def _write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text)
+        (self.folder / name).write_text(text, encoding="utf-8")
 
 
 @contextlib.contextmanager

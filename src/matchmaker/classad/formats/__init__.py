@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import IO, Final, Literal
 
 import attrs
@@ -40,17 +41,21 @@ Errors = Literal["strict", "report"]
 
 @attrs.frozen(slots=True)
 class _Format:
-    """How to read a stream of text pieces, how to write one ad, and what stands around many."""
+    """How to read a stream of text pieces, how to write one ad, and what stands around many.
+
+    ``alone``: an ad that is the only one has nothing around it.
+    """
 
     read: Callable[[Iterator[str], Report], Iterator[ClassAd]]
     write: Callable[[ClassAd], str]
     before: str = ""
     between: str = "\n"
     after: str = "\n"
+    alone: bool = False
 
 
 _FORMATS: Final[Mapping[str, _Format]] = {
-    "new": _Format(new.read, new.write),
+    "new": _Format(new.read, new.write, "{\n", "\n,\n", "\n}\n", alone=True),
     "old": _Format(old.read, old.write, between="\n\n"),
     "json": _Format(json.read, json.write, "[\n", ",\n", "\n]\n"),
     "xml": _Format(xml.read, xml.write, xml.PROLOGUE, "\n", "\n</classads>\n"),
@@ -97,10 +102,10 @@ def parse_ads(
     >>> [ad.eval("a") for ad in parse_ads("[a = 1] [a = 2]")]
     [1, 2]
     >>> wrong = []
-    >>> [len(ad) for ad in parse_ads("a = 1\nb = 2 GB\n", errors="report", report=wrong.append)]
+    >>> [len(ad) for ad in parse_ads("a = 1\nb = 2 x\n", errors="report", report=wrong.append)]
     [1]
     >>> print(wrong[0].summary())
-    line 2, column 7: unexpected 'GB'; expected an operator or the end
+    line 2, column 7: unexpected 'x'; expected an operator or the end
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}; read_ads takes files")
@@ -150,8 +155,10 @@ def dumps(ad: ClassAd, format: str = "new") -> str:
 def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
     """Writes ads to a text file as a stream that ``read_ads`` reads back; gives their number.
 
-    A file given by its path is put in place, as a whole, when all has been written: it may be the
-    one that the ads are read from, and an error on the way leaves it as it was.
+    Several ads are framed as HTCondor's tools do it, in the new format as ``{ [..], [..] }``; one
+    alone of the new format has no frame, so that it is a job description too. A file given by its
+    path is put in place, as a whole, when all has been written: it may be the one that the ads are
+    read from, and an error on the way leaves it as it was.
     """
     chosen = _format(format)
     if isinstance(file, (str, os.PathLike)):
@@ -161,10 +168,16 @@ def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
 
 
 def _write(ads: Iterable[ClassAd], file: IO[str], chosen: _Format) -> int:
+    texts = (_text(ad, chosen) for ad in ads)
+    # How the first one is written depends on whether there is another.
+    begin = list(islice(texts, 2))
+    if len(begin) < 2 and chosen.alone:
+        file.write("".join(begin) + "\n")
+        return len(begin)
     file.write(chosen.before)
     count = 0
-    for ad in ads:
-        file.write((chosen.between if count else "") + _text(ad, chosen))
+    for text in chain(begin, texts):
+        file.write((chosen.between if count else "") + text)
         count += 1
     file.write(chosen.after)
     return count
@@ -217,7 +230,7 @@ def _text(ad: ClassAd, chosen: _Format) -> str:
 
 
 # What the text of an ad holds if one of its strings is such that no format can hold it.
-_SUSPICIOUS: Final = re.compile("\\\\(?:000|u0000|ud)|\0|[\ud800-\udfff]|''|\"\"|(?:&#x27;){2}")
+_SUSPICIOUS: Final = re.compile("\\\\(?:000|u0000|ud)|\0|[\ud800-\udfff]|''|\"\"")
 
 
 def _check_all(ad: ClassAd) -> None:

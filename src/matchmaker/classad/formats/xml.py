@@ -1,16 +1,16 @@
 """HTCondor's XML: ``<classads><c><a n="Cpus"><i>4</i></a></c></classads>``.
 
 Declarations of entities and attributes are refused, so that no document can swell; nothing is ever
-fetched. What XML has no way to hold, a control character in a name or U+FFFE anywhere, is written
-with JSON's escapes in an element that says so: ``<s escaped="t">``.
+fetched. Names and strings have the backslashes that they have between quotes, as HTCondor has it:
+so they can hold what XML cannot. HTCondor's reader knows no entities but ``&amp; &lt; &gt;``, and
+never ends at an empty list written as ``<l/>``: neither is written here.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from matchmaker.classad.formats.stream import Report, bounded, check_text, short
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import unescape
+from matchmaker.classad.quoting import quote, unescape
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 PROLOGUE: Final = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
 
-_BACKSLASH: Final = "\\"
 _DEEPEST: Final = 3 * LIMITS.nesting
 """How many elements may be open: an ad within an ad opens two of them."""
 
@@ -97,8 +96,7 @@ class _Element:
     parts: list[Any] = attrs.Factory(list)
 
     def content(self) -> str:
-        text = "".join(self.text)
-        return _unescaped(text) if self.attributes.get("escaped") == "t" else text
+        return "".join(self.text)
 
 
 class _Reader:
@@ -217,21 +215,20 @@ class _Reader:
             element.parts.clear()
 
 
-def _unescaped(text: str) -> str:
+def _plain(text: str) -> str:
+    """A name or a string, which stands here as between quotes."""
+    if "\\" not in text:
+        return text
     try:
-        plain = json.loads(f'"{text}"')
-    except ValueError:
-        raise ParseError(f"{shorten(text)!r} is not escaped as in JSON") from None
+        plain = unescape(text)
+    except ValueError as error:
+        raise ParseError(str(error)) from None
     check_text(plain, 1)
-    if "\0" in plain:
-        raise ParseError("a string cannot hold the character \\0")
-    return str(plain)
+    return plain
 
 
 def _attribute(element: _Element) -> tuple[str, Expr]:
-    name = element.attributes.get("n", "")
-    if element.attributes.get("escaped") == "t":
-        name = _unescaped(name)
+    name = _plain(element.attributes.get("n", ""))
     if not name or len(element.parts) != 1 or not isinstance(element.parts[0], Expr):
         raise ParseError("<a> in <c>", expected=('<a n="name">value</a>',))
     return name, element.parts[0]
@@ -256,14 +253,7 @@ def _tag(part: Expr) -> str:
 
 
 def _string(element: _Element) -> Expr:
-    """HTCondor writes and reads a string here as between quotes, with its backslashes."""
-    text = element.content()
-    if "\\" not in text or element.attributes.get("escaped") == "t":
-        return Literal(text)
-    try:
-        return Literal(unescape(text))
-    except ValueError as error:
-        raise ParseError(str(error)) from None
+    return Literal(_plain(element.content()))
 
 
 def _expression(element: _Element) -> Expr:
@@ -327,10 +317,6 @@ def write(ad: ClassAd) -> str:
     return _element(ad.expression())
 
 
-# What may not stand in XML, not even as a number.
-_FORBIDDEN: Final = re.compile("[^\\t\\n\\r\\x20-\\uFFFD\\U00010000-\\U0010FFFF]")
-
-
 def _element(node: Expr) -> str:
     if isinstance(node, AdExpr):
         pairs = zip(node.names, node.expressions, strict=True)
@@ -347,15 +333,30 @@ def _element(node: Expr) -> str:
             return f'<b v="{"t" if value else "f"}"/>'
         if isinstance(value, int):
             return f"<i>{value}</i>"
-        if isinstance(value, str) and value.isprintable():
-            return f"<s>{escape(value.replace(_BACKSLASH, 2 * _BACKSLASH))}</s>"
-    text = unparse(node)
-    if _FORBIDDEN.search(text):
-        return f'<e escaped="t">{escape(json.dumps(text)[1:-1])}</e>'
-    return f"<e>{escape(text)}</e>"
+        if isinstance(value, float):
+            return f"<r>{value if math.isfinite(value) else _NAMES[str(value)]}</r>"
+        if isinstance(value, str):
+            return f"<s>{_body(value)}</s>"
+    return f"<e>{_escaped(unparse(node))}</e>"
+
+
+_NAMES: Final = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}
 
 
 def _named(name: str) -> str:
-    if name.isprintable():
-        return f'n="{escape(name)}"'
-    return f'n="{escape(json.dumps(name)[1:-1])}" escaped="t"'
+    return 'n="{}"'.format(_body(name).replace('"', "\\042"))
+
+
+def _body(text: str) -> str:
+    """A name or a string without the quotes around it."""
+    return _escaped(quote(text, "'")[1:-1].replace("\\'", "'"))
+
+
+def _escaped(text: str) -> str:
+    """Text between tags. What XML cannot hold is in quotes, where its bytes have numbers."""
+    text = _FORBIDDEN.sub(lambda found: "".join(f"\\{b:03o}" for b in found[0].encode()), text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_FORBIDDEN: Final = re.compile("[\ufffe\uffff]")
+"""What may not stand in XML and has no escape in an ad."""
