@@ -261,7 +261,7 @@ def test_a_route_takes_the_best_queue() -> None:
             None,
             None,
         )
-        assert str(found.reduction.residual) == f"other.{MEMORY} isnt 7"  # type: ignore[union-attr]
+        assert str(found.reduction.residual) == f"other.{MEMORY} =!= 7"  # type: ignore[union-attr]
 
 
 def test_a_route_ends_where_a_question_has_no_answer() -> None:

@@ -51,8 +51,8 @@ def match_form(text: str) -> str:
         # not
         ("!!(a > 1)", "a > 1"),
         ("!(a == 1)", "a != 1"),
-        ("!(a is undefined)", "a isnt undefined"),
-        ("!(a =!= 1)", "a is 1"),
+        ("!(a is undefined)", "a =!= undefined"),
+        ("!(a =!= 1)", "a =?= 1"),
         # the ternary
         ("true ? a > 1 : b > 1", "a > 1"),
         ("0 ? a > 1 : b > 1", "b > 1"),

@@ -1,4 +1,7 @@
-"""From nodes back to text, on one line, with as few parentheses as the grammar allows.
+"""From nodes back to text, on one line, with few parentheses.
+
+There are those that the grammar wants, and those that people want where a comparison stands in a
+comparison, or bits, shifts and comparisons mix.
 
 ``parse_expr(unparse(e)) is e`` for every expression that was parsed. Streams of ads and the other
 formats are written in ``formats``.
@@ -11,6 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from matchmaker.classad.forms import NAMED
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -39,7 +43,10 @@ _LEVEL: Final = {
     **dict.fromkeys(("*", "/", "%"), 10),
     "?:": 12,
 }
-_TERNARY, _OR, _UNARY, _POSTFIX, _PRIMARY = 0, 1, 11, 13, 14
+_TERNARY, _OR, _SUM, _UNARY, _POSTFIX, _PRIMARY = 0, 1, 9, 11, 13, 14
+_MIXED: Final = range(3, _SUM)
+_COMPARISONS: Final = (6, 7)
+_SYMBOLS: Final = {word: symbol for symbol, word in NAMED.items()}
 
 # A piece of output still to be made: text, or a node and the loosest level it may have unbracketed.
 _Piece: TypeAlias = "str | tuple[Expr, int]"
@@ -50,7 +57,9 @@ def unparse(root: Expr, most: int | None = None) -> str:
 
     >>> from matchmaker import parse_expr
     >>> unparse(parse_expr("((a+b))*-c =?= {1,'x y'}[0] ? [z=1;] : .5"))
-    "(a + b) * -c is {1, 'x y'}[0] ? [ z = 1 ] : 0.5"
+    "(a + b) * -c =?= {1, 'x y'}[0] ? [ z = 1 ] : 0.5"
+    >>> unparse(parse_expr("WantGPU == TotalGPUs > 0")), unparse(parse_expr("a & b & c << 2"))
+    ('WantGPU == (TotalGPUs > 0)', 'a & b & (c << 2)')
     """
     written: list[str] = []
     length = 0
@@ -113,7 +122,13 @@ def _binary(node: Binary) -> list[_Piece]:
     if node.operator == "?:" and isinstance(node.left, Binary) and node.left.operator == "?:":
         # A chain is one value, however it is bracketed.
         return [(node.left, _TERNARY), " ?: ", (node.right, level + 1)]
-    return [(node.left, level), f" {node.operator} ", (node.right, level + 1)]
+    symbol = f" {_SYMBOLS.get(node.operator, node.operator)} "
+    if level not in _MIXED:
+        return [(node.left, level), symbol, (node.right, level + 1)]
+    left = node.left
+    chain = isinstance(left, Binary) and left.operator == node.operator
+    loosest = level if chain and level not in _COMPARISONS else _SUM
+    return [(left, loosest), symbol, (node.right, _SUM)]
 
 
 def _ternary(node: Ternary) -> list[_Piece]:

@@ -42,7 +42,7 @@ def comes_to(node: Expr, outcomes: Iterable[str]) -> Expr:
     >>> from matchmaker import parse_expr
     >>> print(comes_to(parse_expr("x"), "T")), print(comes_to(parse_expr("x"), "FU"))
     x
-    (x && true) is false || isUndefined(x && true)
+    (x && true) =?= false || isUndefined(x && true)
     (None, None)
     """
     wanted = [outcome for outcome in "TFUE" if outcome in outcomes]
