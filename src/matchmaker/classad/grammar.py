@@ -7,6 +7,7 @@ in is ``parser``.
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 from typing import Any, Final
 
@@ -164,6 +165,10 @@ def _explained(error: UnexpectedInput, text: str) -> ParseError:
 
 
 def _shown(token: str) -> str:
+    """A token for a message; a character that people may not know or see has its name."""
+    if len(token) == 1 and not token.isascii() and not token.isalnum():
+        mark = f"{token!r}, " if token.isprintable() else ""
+        return f"{mark}{unicodedata.name(token, 'a character')} (U+{ord(token):04X})"
     return repr(token if len(token) <= 30 else token[:27] + "...")
 
 
@@ -196,38 +201,65 @@ def _expected(names: set[str]) -> tuple[str, ...]:
 
 
 def _hint(rest: str, before: str, names: set[str]) -> str:
+    around = f"{before[-_BEFORE:]}\0{rest}"
     for pattern, operand, hint in _HINTS:
         if operand is None or operand == ("INTEGER" in names):
-            match = re.match(pattern, rest, re.IGNORECASE | re.DOTALL)
+            match = pattern.search(around)
             if match:
                 return hint
-    if before.rstrip().endswith("?:"):
-        return "put the right side of ?: in parentheses"
-    if not rest and "RPAR" in names:
-        return "a '(' is still open"
-    if not rest and "RBRACE" in names:
-        return "a '{' is still open"
-    if not rest and "RSQB" in names:
-        return "a '[' is still open"
-    return ""
+    opened = next((mark for name, mark in _OPENED.items() if name in names), "")
+    own = _BRACKETS.get(rest[:1], "")
+    if opened and (not rest or (own and before.count(own) > before.count(rest[0]))):
+        return f"a '{opened}' is still open"
+    return f"there is no '{own}' for it" if own else ""
 
 
-# What the text goes on with; whether a value was expected there (None: either); the hint.
-_HINTS: Final[tuple[tuple[str, bool | None, str], ...]] = (
-    (r'"(?:[^"\\]++|\\.)*+\Z', None, "this string is not closed"),
-    (r"'", None, "this quoted name is not closed, or is empty; text takes double quotes"),
-    (r"/\*", None, "this comment is not closed"),
-    (r"=(?![=?!])", False, "use == to compare"),
-    (r"-?\d+\.(?!\d)", True, "a real needs a digit after the dot"),
-    (r"-?0x[0-9a-f]+|-?0\d", True, "integers are decimal, without leading zeros"),
-    (r"-?\d+[a-z_]", True, "a name cannot begin with a digit"),
-    (r"and\b", False, "use &&"),
-    (r"or\b", False, "use ||"),
-    (r"not\b", None, "use !"),
-    (r"[}\])]", True, "something is missing before it"),
-    (r"(true|false|undefined|error|is|isnt)\b", None, "this word is reserved; quote it as 'word'"),
-    (r"&(?!&)|\|(?!\|)", True, "a value is missing before it"),
-)
+_OPENED: Final = {"RPAR": "(", "RBRACE": "{", "RSQB": "["}
+_BRACKETS: Final = {")": "(", "}": "{", "]": "["}
+_BEFORE: Final = 40
+"""How many characters before an error a hint may depend on."""
+
+
+def _hints(
+    *rows: tuple[str, bool | None, str],
+) -> tuple[tuple[re.Pattern[str], bool | None, str], ...]:
+    flags = re.IGNORECASE | re.DOTALL
+    return tuple((re.compile(pattern, flags), operand, hint) for pattern, operand, hint in rows)
+
+
+# What stands around the error, which is at \0; whether a value was expected there (None: either);
+# the hint.
+_HINTS: Final = _hints(
+    (r'\0"(?:[^"\\]++|\\.)*+\Z', None, "this string is not closed"),
+    (r"\0'", None, "this quoted name is not closed, or is empty; text takes double quotes"),
+    (r"\0/\*", None, "this comment is not closed"),
+    (r"\0[\u2018-\u201f\u00ab\u00bb\u2039\u203a\uff02]", None, 'text takes plain quotes: "text"'),
+    (r"\0[\u00a0\u2000-\u200d\u202f\u2060\u3000\ufeff]", None, "put a plain space"),
+    (r"\0\$\$?\(", None, "macros are for submit files; here write an attribute or its value"),
+    (r"\0=>", False, "use >="),
+    (r"\0=<", False, "use <="),
+    (r"\0=~", False, "use regexp(pattern, text)"),
+    (r"<\0>", True, "use !="),
+    (r"\0=(?![=?!])", False, "use == to compare"),
+    (r"\0(isnot|is_not|isn't)\b", False, "use =!="),
+    (r"\bis\s+not\s*\0", False, "use =!="),
+    (r"(?<![\w.])not\s+\0|\0not\b", None, "use !"),
+    (r"\0and\b", False, "use &&"),
+    (r"\0or\b", False, "use ||"),
+    (r"\d\s*\0[kmgtp]i?b?\b|\0-?[\d.]+[kmgtp]i?b?\b", None,
+     "numbers have no units: Memory is in MB, Disk in kB"),
+    (r"\0-?\d+\.(?!\d)", True, "a real needs a digit after the dot"),
+    (r"\0-?0x[0-9a-f]+|\0-?0\d", True, "integers are decimal, without leading zeros"),
+    (r"\0-?\d+[a-z_]", True, "a name cannot begin with a digit"),
+    (r"\0\+\s*\w+\s*=(?![=?!])", False, "in an ad a name has no + before it"),
+    (r"\b(my|target|other)\s*\0,", False, "select with a dot, as in TARGET.x"),
+    (r"\0;\s*\Z", False, "no ; at the end of an expression"),
+    (r"\0[}\])]", True, "something is missing before it"),
+    (r"\0(true|false|undefined|error|is|isnt)\b", None,
+     "this word is reserved; quote it as 'word'"),
+    (r"\0(&(?!&)|\|(?!\|))", True, "a value is missing before it"),
+    (r"\?:\s*\0", True, "put the right side of ?: in parentheses"),
+)  # fmt: skip
 
 
 NODES: Final = _Nodes()

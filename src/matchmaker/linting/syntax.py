@@ -50,6 +50,11 @@ _WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\w+|[=!<>&|?]+|.', re.DOTALL)
 
 # By the parser's hint: the code, what stands at the place of the error, and what replaces it.
 _MENDS: Final = {
+    "use >=": ("CA002", re.compile(r"=>"), r">="),
+    "use <=": ("CA002", re.compile(r"=<"), r"<="),
+    "use =!=": ("CA004", re.compile(r"(?:isnot|is_not|isn't)\b", re.IGNORECASE), r"=!="),
+    "put a plain space": ("CA001", re.compile(r"\s"), " "),
+    "no ; at the end of an expression": ("CA001", re.compile(r";\s*"), " "),
     "use == to compare": ("CA002", re.compile(r"="), r"=="),
     "use &&": ("CA004", re.compile(r"and\b", re.IGNORECASE), r"&&"),
     "use ||": ("CA004", re.compile(r"or\b", re.IGNORECASE), r"||"),
@@ -64,7 +69,7 @@ def problem(piece: Piece, error: ParseError, length: int = 0) -> Problem:
     text = piece.text
     at = _offset(text, error)
     mend = _mend(text, at, error.hint)
-    if mend is not None and not _helps(piece, mend, at):
+    if mend is not None and not _helps(piece, mend):
         mend = attrs.evolve(mend, fix="")
     if mend is None:
         word = _WORD.match(text, at)
@@ -76,8 +81,6 @@ def problem(piece: Piece, error: ParseError, length: int = 0) -> Problem:
         message += f" ({error.hint})"
     if mend.code == "CA003":
         message = f"the right side of ?: is no place for {text[at]!r}: put it in parentheses"
-    elif mend.code == "CA004" and not error.hint:
-        message = "not is no operator here: use !"
     return Problem(mend.code, Report(piece, mend.start, mend.end, message, mend.fix))
 
 
@@ -95,9 +98,11 @@ def _mend(text: str, at: int, hint: str) -> _Mend | None:
     if text[at : at + 1] in ("-", "+", "!", "~") and re.search(r"\?\s*:\s*\Z", before):
         end = operand_end(text, at)
         return _Mend("CA003", at, end, f"({text[at:end]})")
-    word = re.search(r"(?<![\w.])not\s+\Z", before, re.IGNORECASE)
-    if word is not None:
-        return _Mend("CA004", at - len(word[0]), at, "!")
+    word = re.search(r"(?<![\w.])(is\s+)?not\s+\Z|<\Z", before, re.IGNORECASE)
+    if word is not None and word[0] != "<":
+        return _Mend("CA004", at - len(word[0]), at, "=!= " if word[1] else "!")
+    if word is not None and hint == "use !=":
+        return _Mend("CA002", at - 1, at + 1, "!=")
     if hint in _MENDS:
         code, pattern, replacement = _MENDS[hint]
         match = pattern.match(text, at)
@@ -106,13 +111,13 @@ def _mend(text: str, at: int, hint: str) -> _Mend | None:
     return None
 
 
-def _helps(piece: Piece, mend: _Mend, at: int) -> bool:
+def _helps(piece: Piece, mend: _Mend) -> bool:
     """Whether with the fix the text can be read, or at least further on."""
     mended = piece.text[: mend.start] + mend.fix + piece.text[mend.end :]
     try:
         (parse_ad_expr if piece.is_ad else parse_expr)(mended)
     except ParseError as error:
-        return _offset(mended, error) > at + len(mend.fix)
+        return _offset(mended, error) > mend.start + len(mend.fix)
     return True
 
 
