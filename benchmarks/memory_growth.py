@@ -3,7 +3,7 @@
 ``make bench``, or ``python benchmarks/memory_growth.py [--full] [LOAD …]``. No two jobs or ads of a
 load are alike, so that nothing kept of one serves another: caches fill up to their bounds, and from
 there on the curve is flat. ``--full`` takes 100,000 jobs on ten slots, a million choices among 17
-queues, and a million ads of new names.
+queues, a million ads of new names, and a stream of five million ads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import IO, cast
 
 import attrs
 from memory import resident
@@ -70,7 +71,34 @@ def new_names() -> Callable[[int], object]:
     return one
 
 
+class Endless:
+    """A file without an end, of ads in the old format, with new names, values and expressions."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def read(self, _: int) -> str:
+        """The next ads of it."""
+        begin, self.number = self.number, self.number + 100
+        return "".join(map(self.ad, range(begin, self.number)))
+
+    def ad(self, number: int) -> str:
+        """An ad of eight attributes, and the empty line behind it."""
+        return (
+            f'Name = "slot1@wn{number}"\nMemory = {number}\nLoad = {number / 7!r}\n'
+            f'Seen{number} = {number}\nArch = "X86_64"\nCpus = 8\nTotal = Cpus * {number}\n'
+            f"Start = TARGET.Memory >= {number} && TARGET.Wants{number} =!= true\n\n"
+        )
+
+
+def stream() -> Callable[[int], object]:
+    """Reads the next ad of a stream, and drops it."""
+    ads = mm.read_ads(cast("IO[str]", Endless()), "old")
+    return lambda _: len(next(ads))
+
+
 LOADS = {
+    "stream": Load("ads of a stream", stream, 50_000, 5_000_000),
     "slots": Load("jobs on a pool of ten slots", ten_slots, 5_000, 100_000),
     "queues": Load("choices among 17 queues", queues, 3_000, 1_000_000),
     "names": Load("ads of new names", new_names, 100_000, 1_000_000),
