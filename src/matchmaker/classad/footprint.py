@@ -10,6 +10,7 @@ from sys import getsizeof
 from typing import Any, Final
 
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, Literal, postorder
+from matchmaker.classad.references import names_of
 
 NODE: Final = 800
 """Bytes of a node: 350 to 450 with its place in the table of nodes, the rest for compiled code."""
@@ -23,6 +24,8 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Any]]]] = {
 """What nodes hold beside other nodes."""
 
 _FLAT: Final = frozenset({str, int, float, bool})
+_MANY: Final = frozenset({tuple, list, frozenset, set})
+_NODES: Final = frozenset(Expr.__subclasses__())
 
 
 def size_of(thing: Any) -> int:
@@ -42,23 +45,31 @@ def size_of(thing: Any) -> int:
     pending = [thing]
     while pending:
         one = pending.pop()
-        if isinstance(one, Expr):
+        kind = type(one)
+        if kind in _FLAT:
+            size += getsizeof(one)
+        elif kind in _NODES:
             size += _of_tree(one)
+        elif kind in _MANY:
+            size += getsizeof(one)
+            pending += one
         elif not isinstance(one, type):
             size += getsizeof(one)
-        if isinstance(one, (tuple, list, frozenset, set)):
-            pending += one
-        elif isinstance(one, dict):
-            pending += one.keys()
-            pending += one.values()
+            if isinstance(one, dict):
+                pending += one.keys()
+                pending += one.values()
     return size
 
 
 def _of_tree(root: Expr) -> int:
-    size = 0
-    for node in postorder(root):
-        size += NODE
-        texts = _TEXTS.get(type(node))
-        if texts is not None:
-            size += sum(map(getsizeof, texts(node)))
-    return size
+    """The bytes of a tree; kept with the names in it, since keys of caches hold it again."""
+    names = names_of(root)
+    if not names.bytes:
+        size = 0
+        for node in postorder(root):
+            size += NODE
+            texts = _TEXTS.get(type(node))
+            if texts is not None:
+                size += sum(map(getsizeof, texts(node)))
+        object.__setattr__(names, "bytes", size)
+    return names.bytes

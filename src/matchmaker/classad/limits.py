@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 
 import attrs
 
-from matchmaker.classad.values import ErrorType, Value, is_error
+from matchmaker.classad.values import ErrorType, Value
 
 
 def limit(default: Any, what: str) -> Any:
@@ -84,7 +84,7 @@ def exhausted(value: Value) -> TypeGuard[ErrorType]:
     >>> exhausted(ErrorType(too_many_steps(200))), exhausted(ErrorType("division by zero"))
     (True, False)
     """
-    return is_error(value) and _EXHAUSTED.search(value.reason) is not None
+    return isinstance(value, ErrorType) and _EXHAUSTED.search(value.reason) is not None
 
 
 class Budget:

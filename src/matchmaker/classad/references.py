@@ -7,6 +7,7 @@ not known here: that depends on the ads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 import attrs
@@ -45,7 +46,6 @@ class Path:
         folded: the names in small letters.
         start: the expression before the first name, as in ``f(x).y``, or None.
         absolute: whether the first name is one of the root ad, as in ``.x``.
-        text: the whole as text.
     """
 
     base: Expr | None
@@ -53,7 +53,11 @@ class Path:
     folded: tuple[str, ...]
     start: Expr | None
     absolute: bool
-    text: str
+
+    @cached_property
+    def text(self) -> str:
+        """The whole as text."""
+        return unparse(self.node)
 
     @property
     def node(self) -> Attr:
@@ -85,6 +89,7 @@ class Names:
         whole: whether an ad as a whole is a value, as in ``size(other)``.
         opaque: whether more may count than these names and the moment: other names, or chance.
         volatile: whether the value may differ the next time.
+        bytes: what the expression takes; 0 until ``footprint`` asks.
     """
 
     parts: tuple[Expr, ...]
@@ -100,6 +105,7 @@ class Names:
     whole: bool
     opaque: bool
     volatile: bool
+    bytes: int = attrs.field(init=False, default=0)
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -168,7 +174,7 @@ def _paths(root: Expr, nodes: list[Expr]) -> Iterator[Path]:
                 chain.append(base)
             chain.reverse()
             names, folded = tuple(n.name for n in chain), tuple(n.folded for n in chain)
-            yield Path(node.base, names, folded, chain[0].base, chain[0].absolute, unparse(node))
+            yield Path(node.base, names, folded, chain[0].base, chain[0].absolute)
 
 
 def references(root: Expr) -> References:

@@ -76,6 +76,7 @@ class Binder:
     attribute: str
     host: Attr
     bindings: dict[str, Binding] = attrs.Factory(dict)
+    _hosts: dict[str, bool] = attrs.Factory(dict)
     _open: dict[Expr, bool] = attrs.Factory(dict)
     _open_names: dict[str, bool] = attrs.Factory(dict)
     _defined_names: set[str] = attrs.Factory(set)
@@ -268,7 +269,10 @@ class Binder:
             self._active.pop()
 
     def _is_hosts(self, name: str) -> bool:
-        return self.scope(name) == HOST and ascii_fold(name) not in WORDS
+        known = self._hosts.get(name)
+        if known is None:
+            known = self._hosts[name] = self.scope(name) == HOST and ascii_fold(name) not in WORDS
+        return known
 
     def _is_open(self, node: Expr) -> bool:
         """Whether the value may depend on the host, by every name that the expression leads to.

@@ -47,7 +47,10 @@ def identity(content: Any) -> Any:
     >>> identity([0.0]) is identity([-0.0]), identity([2]) is identity([2])
     (False, True)
     """
-    return literal(content) if content.__class__ is list else interning.identity(content)
+    kind = content.__class__
+    if kind in THEMSELVES:
+        return content
+    return literal(content) if kind is list else interning.identity(content)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -182,7 +182,7 @@ def _joined(reached: list[Reach]) -> Reach:
     if len(reached) == 1:
         return reached[0]
     return Reach(
-        frozenset().union(*(one.columns for one in reached)),
-        frozenset().union(*(one.job for one in reached)),
-        volatile=any(one.volatile for one in reached),
+        frozenset().union(*[one.columns for one in reached]),
+        frozenset().union(*[one.job for one in reached]),
+        volatile=True in [one.volatile for one in reached],
     )

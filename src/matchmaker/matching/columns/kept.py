@@ -13,7 +13,6 @@ import attrs
 import numpy.typing as npt
 
 from matchmaker.classad import cache
-from matchmaker.classad.footprint import size_of
 from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.limits import LIMITS
 
@@ -22,6 +21,9 @@ Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 
 _OBJECTS: Final = 500
 """Bytes of a ``Kept`` with its arrays, without the elements of the arrays."""
+
+_STAMP: Final = 200
+"""Bytes of the name and version of a column."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -41,7 +43,7 @@ class Kept:
     def __sizeof__(self) -> int:
         """The bytes with those of the arrays."""
         more = self.exhausted.nbytes if self.exhausted is not None else 0
-        return _OBJECTS + self.array.nbytes + more + size_of((self.stamps, self.problem))
+        return _OBJECTS + self.array.nbytes + more + _STAMP * len(self.stamps)
 
 
 class Cache:

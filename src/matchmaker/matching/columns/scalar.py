@@ -153,8 +153,8 @@ class Scalar:
             self.exhausted[slice(None) if rows is None else rows] |= some
 
     def _exhaust_by_code(self, rows: Rows | None, codes: Any, found: dict[int, Value]) -> None:
-        much = [code for code, value in found.items() if exhausted(value)]
-        if much:
+        if self.problem is not None:
+            much = [code for code, value in found.items() if exhausted(value)]
             self.exhaust(rows, np.isin(codes, much))
 
     def _by_value(
@@ -209,7 +209,8 @@ class Scalar:
         for place, row in enumerate(living.tolist()):
             ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
             found.append(self._value(node, side, ad, living[place : place + 1]))
-        self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
+        if self.problem is not None:
+            self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
         if rows is None and self.view.alive is not None:
             return merged([(living, Objects(found))], self.view.size)
         return Objects(found)
