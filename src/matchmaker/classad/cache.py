@@ -58,7 +58,7 @@ class Cache(dict[_K, _V | None]):
         with _lock:
             _caches.add(self)
 
-    # Caches are told apart, not compared.
+    # Caches compare by identity.
     __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
 

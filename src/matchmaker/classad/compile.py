@@ -47,7 +47,7 @@ MAX_NODES: Final = 500
 """Larger expressions are left to the reference evaluation: compiling them would not pay."""
 
 _FEW: Final = 1000
-"""How many steps a function adds up before it tells them."""
+"""How many steps a function adds up before it counts them."""
 
 
 @attrs.frozen(slots=True)
@@ -163,7 +163,7 @@ class _Coder:
         return self._constant(self._around.reference[type(node)]), self._constant(node)
 
     def _state(self) -> None:
-        """From here on there is a state, and it has been told of all steps."""
+        """From here on there is a state, which has counted all steps."""
         self._line(self._begun)
         if self._counting:
             self._line("state.spend(steps); steps = 0")

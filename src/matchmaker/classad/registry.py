@@ -45,7 +45,7 @@ class Trait(Enum):
     CODE = auto()
     """Evaluates text, which may name any attribute."""
     GANG = auto()
-    """Evaluates an argument with another ad in the place of one side."""
+    """Evaluates an argument with another ad for one side."""
     TYPE_TEST = auto()
     """Gives true or false for any value, error included."""
     PATTERN = auto()

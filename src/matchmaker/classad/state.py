@@ -42,7 +42,7 @@ class State(Budget):
         self.folded = folded
 
     def circular(self) -> None:
-        """Is told that the attribute being evaluated leads back to itself."""
+        """Called when the attribute being evaluated leads back to itself."""
 
     def opposite(self, ad: ClassAd | None) -> ClassAd | None:
         """The ad that is TARGET for an expression in `ad`."""

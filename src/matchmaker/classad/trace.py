@@ -81,7 +81,7 @@ class Trace:
 def trace(
     expression: Expr | str, my: ClassAd | None = None, target: ClassAd | None = None
 ) -> Trace:
-    """Evaluates an expression and tells how it came to its value. Text is read as an expression.
+    """Evaluates an expression and gives the value of each part. Text is read as an expression.
 
     The value of the whole is that of ``expression.eval(my, target)``. Raises ParseError for text
     that is no expression, and nothing else.

@@ -12,6 +12,7 @@ from matchmaker.classad.formats.files import replacing
 from matchmaker.cli import pools, sources
 from matchmaker.cli.output import plain, print_json, printable, show, table
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
+from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
 from matchmaker.matching.pair import describe, shorten
 
 BAR = 20
@@ -77,39 +78,30 @@ def _write(path: str, page: str) -> None:
 
 def _page(explained: Explanation) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    rows: list[tuple[object, ...]]
-    titles: tuple[str, ...]
     if explained.clauses:
-        more = explained.exceptional()
-        rows = [
-            (number, f"{c.matched:,}", f"{c.cumulative:,}", f"{c.near:,}",
-             *(f"{n:,}" for n in others), _bar(c.cumulative, explained), shorten(str(c)))
-            for number, (c, *others) in enumerate(
-                zip(explained.clauses, *more.values(), strict=True), 1
-            )
-        ]  # fmt: skip
-        titles = ("", "alone", "so far", "near misses", *more, "", "clause")
-        last = 4 + len(more)
-        parts.append(table(titles, rows, right=range(last), whole=(0, 1, 2, *range(4, last + 1))))
+        parts.append(_barred(explained, clause_table(explained), 2))
     parts.append(explained.summary())
     for some in (explained.notes, explained.conflicts, explained.suggestions):
         parts += ["", *map(str, some)] if some else []
-    rows = [
-        (
-            f"{c.held:,}",
-            f"{c.refused:,}",
-            f"{c.suitable:,}",
-            _bar(c.refused, explained),
-            shorten(str(c)),
-        )
-        for c in explained.worst()
-    ]
-    if rows:
-        titles = ("held by", "refuses", "suitable", "", "clause of the slots")
-        parts += ["", table(titles, rows, right=(0, 1, 2), whole=(0, 1, 2, 3))]
+    if explained.worst():
+        parts += ["", _barred(explained, ad_table(explained), 1)]
     if explained.unseen():
-        parts += [*([] if rows else [""]), explained.unseen()]
+        parts += [*([] if explained.worst() else [""]), explained.unseen()]
     return parts
+
+
+def _barred(explained: Explanation, counted: Counted, place: int) -> RenderableType:
+    """A table with a bar of the numbers in one place before the text."""
+    titles, rows = counted
+    encoding = sys.stdout.encoding or "ascii"
+    cells = [
+        (*(f"{n:,}" for n in numbers), bar(numbers[place], explained.total, encoding),
+         shorten(text))
+        for *numbers, text in rows
+    ]  # fmt: skip
+    heads = (*titles[:-1], "", titles[-1])
+    whole = [n for n, head in enumerate(heads[:-1]) if head != "near misses"]
+    return table(heads, cells, right=range(len(titles) - 1), whole=whole)
 
 
 def _pair(explained: PairExplanation) -> list[RenderableType]:
@@ -125,10 +117,6 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
             rows.append((one.number, describe(clause.value), text, facts))
         parts += ["", table(("", "is", title, "with"), rows, whole=(0,))]
     return parts
-
-
-def _bar(number: int, explained: Explanation) -> str:
-    return bar(number, explained.total, sys.stdout.encoding or "ascii")
 
 
 def bar(number: int, total: int, encoding: str = "utf-8") -> str:

@@ -44,7 +44,7 @@ def read(paths: tuple[str, ...], key: str | None) -> Pool:
     """The ads of some files together as a pool, by `key`.
 
     Without one it is Name, or the key of the pool that the only file is. Raises ValueError where
-    the key does not tell the ads apart, with the files and the places of the ads there.
+    two ads have the same key, with the files and the places of the ads there.
     """
     found = held(paths, key)
     return found if isinstance(found, Pool) else made(found, key)

@@ -166,8 +166,9 @@ class Page:
         """Adds a table that shows for each clause of the residual whether the flags carry it."""
         reasons = {dropped.clause: dropped.reason for dropped in submission.dropped}
         clauses = [] if reduction.verdict is not Verdict.RESIDUAL else conjuncts(reduction.residual)
-        told = "in the flags, or by the nodes that are left out"
-        kept = told if submission.excluded else "in the flags"
+        kept = "in the flags"
+        if submission.excluded:
+            kept += ", or by the nodes that are left out"
         rows = [[shorten(phrase(clause), 200), reasons.get(clause, kept)] for clause in clauses]
         if rows:
             self.show(table(["clause of the residual", "what became of it"], rows))

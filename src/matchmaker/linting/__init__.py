@@ -40,7 +40,7 @@ def lint(
         source: the text of ads or of an expression; an ad or expression itself is printed first.
         schema: names of attributes that either side may have, or a function that gives them.
         targets: the ads that it is to be matched with: their names and kinds are known.
-        format: ``new``, ``old``, ``expression``, or ``auto``, which tells them apart.
+        format: ``new``, ``old``, ``expression``, or ``auto``, which detects it.
         name: where the text came from, for the findings.
 
     Never raises on any text: what cannot be read is a finding. TypeError for a source that is

@@ -18,7 +18,7 @@ from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value
 from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers
 
-# From here on integers and reals differ in what they can tell apart.
+# From here on integers and reals compare differently.
 _EXACT: Final = 2**53
 
 

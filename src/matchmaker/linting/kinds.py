@@ -1,4 +1,4 @@
-"""What can be said of an expression's value without any ad: its kind, and the value of constants.
+"""What is known of an expression's value without any ad: its kind, and the value of constants.
 
 An expression whose set of kinds is empty is undefined or an error wherever it is evaluated. The
 sets are never too small; what is not known has all kinds.

@@ -15,7 +15,7 @@ from matchmaker.linting.model import Scope
 
 Schema = Collection[str] | Callable[[], Iterable[str]]
 
-# Likeness takes its time; what comes after so many comparisons gets no suggestion.
+# Similarity takes time: after this many comparisons there are no more suggestions.
 _MOST: Final = 200_000
 
 
@@ -59,7 +59,7 @@ class Known:
 
 
 def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
-    """What target ads and a schema tell. TypeError for a schema that is a text."""
+    """The names in target ads and in a schema. TypeError for a schema that is a text."""
     if isinstance(schema, (str, bytes)):
         # Its letters would be the names.
         raise TypeError(

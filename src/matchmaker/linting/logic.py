@@ -239,7 +239,7 @@ def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 
 
 def letter_case(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """``x is "Linux"``: unlike ``==`` it tells "linux" from "Linux"."""
+    """``x is "Linux"``: unlike ``==`` it is false of "linux"."""
     node = site.place.node
     if not isinstance(node, nodes.Binary) or node.operator not in ("is", "isnt"):
         return

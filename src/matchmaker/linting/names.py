@@ -42,7 +42,7 @@ def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report
         return
     like = known.suggestion(node.name, site.scope, role, _scope_words(site))
     outside = known.has_targets or bool(known.schema)
-    # An expression alone has no ad of its own that is known.
+    # The ad of a single expression is not known.
     inside = bool(site.scope.definitions)
     sure = (inside or role == "target") and (outside or role == "my")
     guarded = node.folded in site.guards
@@ -51,9 +51,9 @@ def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report
     message = _missing(role, known).format(node.name)
     if like:
         message += f"; did you mean {like}?"
-    # Of one side of a match a schema may tell all, and of the other side nothing.
-    told = inside if role == "my" else outside
-    grave = told if like else known.has_targets and role != "my"
+    # A schema may name all attributes of one side of a match, and none of the other.
+    complete = inside if role == "my" else outside
+    grave = complete if like else known.has_targets and role != "my"
     name = site.place.names[0]
     yield Report(site.piece, name.start, name.end, message, unparse_name(like) if like else "",
                  "" if grave and not guarded else NOTE)  # fmt: skip

@@ -1,6 +1,6 @@
 """A text cut into the pieces that are parsed as one: expressions, ads, lines of the old format.
 
-What cannot be read is told and passed over, so that the rest is still looked at.
+What cannot be read is reported and skipped, so that the rest is still checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FORMATS: Final = ("new", "old", "expression")
 def detect(text: str) -> str:
     """What a text seems to be: ``new``, ``old``, ``expression``, ``json`` or ``xml``.
 
-    Ads are told apart as their readers do it.
+    Formats of ads are detected as their readers do it.
 
     >>> detect("[ a = 1 ]"), detect("a = 1"), detect("a =?= 1"), detect('[{"a": 1}]')
     ('new', 'old', 'expression', 'json')

@@ -14,7 +14,7 @@ from matchmaker.linting.model import Piece, Report
 
 @attrs.frozen(slots=True)
 class Problem:
-    """A text that cannot be read: the code of its rule, and what is told of it."""
+    """A text that cannot be read: the code of its rule, and the report."""
 
     code: str
     report: Report

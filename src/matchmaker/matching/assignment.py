@@ -1,7 +1,7 @@
 """A negotiation cycle: many jobs, each to its best free slot, in an order that is fair to groups.
 
 Here are the order of the jobs and the outcome. What slots have left is in ``slots``, the best slot
-for a job in ``candidates``, why there is none in ``idle``.
+for a job in ``candidates``, why a job gets none in ``idle``.
 
 The rules, which are a plain form of those of HTCondor's negotiator:
 
@@ -54,7 +54,7 @@ RESOURCES: Final = {
 GROUP: Final = "MY.AccountingGroup ?: MY.Owner"
 
 FREE: Final = 'MY.State is undefined || MY.State == "Unclaimed"'
-"""Which slots are to be had."""
+"""Which slots may be assigned."""
 
 _SUBMITTED: Final = Attr(None, "QDate", False)
 
@@ -105,7 +105,7 @@ class Policy:
       group while it is next. Twice the share is twice the CPUs, while there are jobs. What is no
       number above 0 comes after all others.
     - ``usage``: the usage that groups begin with, 0 where none is given.
-    - ``free``, of a slot: whether it is to be had.
+    - ``free``, of a slot: whether it may be assigned.
     - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
       expression of the job, with the slot as TARGET.
 
@@ -269,7 +269,7 @@ class _Cycle:
         return Assignment(placements, tuple(order), usage, self._slots.remains())
 
     def _entry(self, number: int, job: ClassAd) -> _Entry | None:
-        """The job's place in the lines, or None where what should tell it is ERROR."""
+        """The job's place in the lines, or None if its group, priority or share is ERROR."""
         policy, steps = self._policy, Allowance()
         group = steps.value(policy.group, job, None)
         priority = steps.value(policy.priority, job, None)
@@ -296,7 +296,7 @@ class _Cycle:
         if offer is not None:
             self._idle.pop(cluster, None)
             return self._given(entry, job, offer)
-        # What is said of the first of jobs that are alike is said of those that follow.
+        # Equivalent jobs have the same reason.
         idle = self._idle.get(cluster)
         if idle is None:
             idle = self._idle[cluster] = why_idle(self._slots, job)

@@ -147,7 +147,7 @@ class Candidates:
         self._width *= 4
 
     def _room(self, rows: Rows) -> Mask:
-        """Which slots have room for what the job asks, as far as reals can tell.
+        """Which slots have room for what the job asks, compared as reals.
 
         A static slot has it, whatever its size, if what is asked are amounts.
         """
@@ -188,7 +188,7 @@ class Requests:
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.
 
-        As far as reals can tell: those that have too little by this have so in truth.
+        Compared as reals: a slot that has too little by this has too little in truth.
         """
         self._work.renew()
         for name, expression in self._slots.resources.items():

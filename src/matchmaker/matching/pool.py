@@ -53,7 +53,7 @@ class Pool:
         try:
             self._store.extend((self._key_of(ad), ad) for ad in some_ads(ads))
         except DuplicateKeyError as duplicate:
-            raise ValueError(_told(key, duplicate.keys)) from None
+            raise ValueError(_duplicates(key, duplicate.keys)) from None
 
     @classmethod
     def of_named(cls, ads: Iterable[tuple[str, ClassAd]], key: str = "Name") -> Pool:
@@ -68,7 +68,7 @@ class Pool:
         try:
             pool._store.extend((name, an_ad(ad)) for name, ad in ads)
         except DuplicateKeyError as duplicate:
-            raise ValueError(_told(key, duplicate.keys)) from None
+            raise ValueError(_duplicates(key, duplicate.keys)) from None
         return pool
 
     @classmethod
@@ -142,7 +142,7 @@ class Pool:
         try:
             store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
         except DuplicateKeyError as duplicate:
-            raise ValueError(_told(key, duplicate.keys)) from None
+            raise ValueError(_duplicates(key, duplicate.keys)) from None
         return cls._around(store, key)
 
     def to_arrow(self) -> Any:
@@ -217,14 +217,14 @@ class Pool:
         return list(self._store)
 
     def update(self, ad: ClassAd) -> None:
-        """Enters an ad, in the place of the one with its key if there is one.
+        """Enters an ad, replacing the one with its key.
 
         Raises ValueError for an ad without the key.
         """
         self._store.put(self._key_of(an_ad(ad)), ad)
 
     def remove(self, name: str) -> None:
-        """Takes the ad with a key out. Raises KeyError where there is none."""
+        """Removes the ad with a key. Raises KeyError if no ad has it."""
         self._store.remove(name)
 
     def snapshot(self) -> Snapshot:
@@ -257,8 +257,8 @@ class Pool:
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
         """The matches of each job, in order, all with the pool as it was at the first.
 
-        Jobs that agree on all that the pool's ads and their own requirements and rank can tell
-        apart are matched once (autoclusters).
+        Jobs with the same values of all attributes that the pool's ads, or their own requirements
+        and rank, depend on are matched once (autoclusters).
         """
         yield from self.snapshot().match_many(jobs)
 
@@ -266,12 +266,12 @@ class Pool:
         """One negotiation cycle: each job its best free slot, the jobs in a fair order.
 
         The pool stays as it is. The rules are those of ``matching.assignment``, their terms those
-        of a ``Policy``. Jobs that get no slot are told why; no ad raises.
+        of a ``Policy``. A job without a slot has a reason; no ad raises.
         """
         return self.snapshot().assign(jobs, policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
-        """Evaluates an expression of a job on all ads, and tells which way each part went.
+        """Evaluates an expression of a job on all ads, and names the strategy used for each part.
 
         ``once``, ``by value`` and ``by combination`` of columns apply the scalar form as often as
         there are distinct contents; ``by table`` is as if each distinct content of a column were an
@@ -304,8 +304,8 @@ class Pool:
         return explain(self.snapshot(), job)
 
 
-def _told(key: str, again: Sequence[str]) -> str:
-    """What is wrong with keys that come again: which, up to a few, and how many ads it concerns."""
+def _duplicates(key: str, again: Sequence[str]) -> str:
+    """The error message for duplicate keys: the first few, and how many ads have them."""
     names = list(dict.fromkeys(again))
     shown = ", ".join(shorten(repr(name), 60) for name in names[:5])
     if len(names) == 1:

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def rank_number(rank: Value) -> float | None:
-    """A rank as a number, or None where it is none: a boolean counts, NaN and strings do not.
+    """A rank as a number, or None for any other value: a boolean counts, NaN and strings do not.
 
     >>> rank_number(True), rank_number("high"), rank_number(float("nan"))
     (1.0, None, None)

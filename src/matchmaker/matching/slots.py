@@ -49,7 +49,7 @@ _NOBODY: Final = ClassAd()
 
 
 def amount(value: Value) -> int | float | None:
-    """A value as an amount of a resource: a finite number from 0 on, or None where it is none.
+    """A value as an amount of a resource: a finite number from 0 on, or None for any other value.
 
     A boolean counts as 0 or 1; a whole real becomes an integer.
 
@@ -63,7 +63,7 @@ def amount(value: Value) -> int | float | None:
 
 
 def no_amount(resource: str, expression: Expr, value: Value) -> str:
-    """What is said of a request whose value is none."""
+    """The error message for a request that is not an amount."""
     return f"{expression} is {describe(value)}, which is no amount of {resource}"
 
 
@@ -172,7 +172,7 @@ class Slots:
         for name, wanted in taken.items():
             left = amount((self._own(ad, name) or 0) - wanted) or 0
             self.now.columns[self._folded[name]].put(row, left)
-        # One resource may be said in terms of another: Disk = Cpus * 1000.
+        # A resource may be defined by another: Disk = Cpus * 1000.
         ad = self.now.ad(row)
         for name in self.resources:
             self.left[name][row] = self._own(ad, name) or 0
@@ -205,6 +205,6 @@ def _own_truth(view: View, folded: str) -> Mask:
 
 
 def _own_numbers(view: View, folded: str) -> npt.NDArray[np.float64]:
-    """An attribute of the slots as an amount; 0 where it is none."""
+    """An attribute of the slots as an amount; 0 for any other value."""
     found, _ = numbers(_own(view, folded), view.size)
     return np.where(np.isfinite(found) & (found > 0), found, 0.0)

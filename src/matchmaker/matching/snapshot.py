@@ -230,7 +230,7 @@ class Snapshot:
         return found.best(count, tie)
 
     def cluster(self, job: ClassAd) -> Hashable:
-        """The autocluster of a job: equal for jobs that this pool cannot tell apart."""
+        """The autocluster of a job: equal for jobs that match this pool alike."""
         return self._clusters.of(job)
 
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
@@ -260,7 +260,7 @@ class Snapshot:
         *,
         both_ways: bool = True,
     ) -> Iterator[Decision]:
-        """``decide`` for many jobs; those that nothing tells apart are decided once."""
+        """``decide`` for many jobs; equivalent jobs are decided once."""
         clusters = Clusters(self.view.columns, conditions)
 
         def one(job: ClassAd) -> Decision:

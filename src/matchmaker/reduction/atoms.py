@@ -64,8 +64,8 @@ Tested: TypeAlias = tuple[nodes.Attr, Mapping[str, Domain], Expr | None]
 def tested(node: Expr) -> Tested | None:
     """A condition on the value of one attribute: which values give which outcome.
 
-    The expression beside the domains must have the same outcome: it tells what domains cannot, as
-    ``is`` tells upper from lower case.
+    The expression beside the domains must have the same outcome: it decides what domains cannot,
+    such as letter case for ``is``.
     """
     attribute = host_attribute(node)
     if attribute is not None:
@@ -103,7 +103,7 @@ def _compared(attribute: nodes.Attr, operator: str, value: Value, node: Expr) ->
         domain, rest = same
         unlike, like = ("T", "F") if operator == "isnt" else ("F", "T")
         if rest:
-            # `is` may be false of some values that the domain does not tell apart.
+            # `is` may be false of some values in the domain.
             return attribute, {like: domain, unlike: ANY}, node
         return attribute, {like: domain, unlike: ~domain}, None
     if isinstance(value, str) and operator in ("==", "!="):

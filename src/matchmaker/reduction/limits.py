@@ -19,7 +19,7 @@ class Limits:
     steps: int = limit(100_000, "steps of a reduction: parts that facts are put into")
     evaluated: int = limit(2_000_000, "steps of evaluating all facts of a reduction; of one fact,"
                            " half of them")  # fmt: skip
-    boxes: int = limit(32, "alternatives that bounds tell apart; beyond them, the hull and the"
+    boxes: int = limit(32, "alternatives that bounds keep; beyond them, the hull and the"
                        " condition itself")  # fmt: skip
     clause_steps: int = limit(50_000, "comparisons of alternatives for one clause; for all"
                               " clauses, twice as many")  # fmt: skip

@@ -31,7 +31,7 @@ from matchmaker.reduction.domains import NOTHING, common
 from matchmaker.reduction.equivalence import alike, names_in
 from matchmaker.reduction.facts import is_boolean
 from matchmaker.reduction.laws import MATCH, numeric_subject
-from matchmaker.reduction.simplify import distinct, simplify, tell, watched, watchers
+from matchmaker.reduction.simplify import distinct, report, simplify, watched, watchers
 
 
 class Verdict(StrEnum):
@@ -157,7 +157,7 @@ def reduce(
         # Where the requirement says true, a number that counts as true will not do.
         whole = Binary("&&", TRUE, whole)
     if watchers:
-        tell(conjunction([fate.bound for fate in fates]), MATCH, whole)
+        report(conjunction([fate.bound for fate in fates]), MATCH, whole)
     return Reduction(
         job, requirement, verdict, whole, tuple(fates), tuple(binder.bindings.values())
     )

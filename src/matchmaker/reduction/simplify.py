@@ -61,11 +61,11 @@ def simplify(node: Expr, demand: Demand = MATCH) -> Expr:
     """
     simpler = _SIMPLIFY.get(type(node), _parts)(node, demand)
     if watchers:
-        tell(node, demand, simpler)
+        report(node, demand, simpler)
     return simpler
 
 
-def tell(before: Expr, demand: Demand, after: Expr) -> None:
+def report(before: Expr, demand: Demand, after: Expr) -> None:
     """Reports a rewrite to all watchers, if anything changed."""
     if after is not before:
         for watcher in watchers:
@@ -166,7 +166,7 @@ def _strict(node: nodes.Binary, demand: Demand) -> Expr:
         wanted = VALUE if links else demand
         result = _strict_link(rebuild(link, (result, simplify(link.right, VALUE))), wanted)
         if links and watchers:
-            tell(link, wanted, result)
+            report(link, wanted, result)
     return result
 
 

@@ -58,7 +58,7 @@ def pairs(
     strategy have, are left alone: where they accept or refuse nearly everything, a share of the
     other kind cannot be found, and Hypothesis says that too much is filtered out.
 
-    Raises ValueError for a share that is none.
+    Raises ValueError for a share below 0 or above 1.
 
     >>> from hypothesis import given
     >>> from matchmaker import match, parse_expr

@@ -80,8 +80,8 @@ def grown(
 ) -> st.SearchStrategy[Expr]:
     """Trees of a depth: ``node(leaves, smaller)`` is a leaf, or something around smaller trees.
 
-    Each size is a strategy of its own that is named once in the next, so that what Hypothesis
-    prints of it when it shrinks does not double with each.
+    Each size is a separate strategy, named once in the next, so that what Hypothesis prints of it
+    when it shrinks does not double with each.
     """
     found = leaves
     for _ in range(depth):

@@ -144,7 +144,7 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
     pending, seen = [root], {root}
     while pending:
         expression = pending.pop()
-        # A name takes more than a step to tell apart from others.
+        # Each name takes several comparisons.
         scope.spend(3 * weight(expression))
         names = names_of(expression)
         for path in names.paths:

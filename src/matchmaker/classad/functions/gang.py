@@ -42,7 +42,7 @@ def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
 
-    True of no ads at all. Undefined and error as in anyMatch(), with false in the place of true.
+    True of no ads at all. Undefined and error as in anyMatch(), with false for true.
     (gLite WMS, gang matching.)
 
     >>> from matchmaker import parse_expr

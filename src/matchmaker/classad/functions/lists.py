@@ -114,7 +114,7 @@ def _total(numbers: list[Number]) -> Value:
 
 @function("min", 1)
 def min_(items: Value) -> Value:
-    """min(L): the smallest number of a list; undefined where there is none.
+    """min(L): the smallest number of a list; undefined without any.
 
     Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
     number. Of integers and reals it is a real. (HTCondor manual, ClassAd functions.)
@@ -127,7 +127,7 @@ def min_(items: Value) -> Value:
 
 @function("max", 1)
 def max_(items: Value) -> Value:
-    """max(L): the largest number of a list; undefined where there is none.
+    """max(L): the largest number of a list; undefined without any.
 
     Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
     number. Of integers and reals it is a real. (HTCondor manual, ClassAd functions.)

@@ -44,7 +44,7 @@ def _cut(text: str, delimiters: str, budget: Budget | None) -> list[str]:
 
 
 def _strings(name: str, values: tuple[Value, ...]) -> list[str] | ErrorType:
-    """The arguments, if all are strings; else the error of the first that is none."""
+    """The arguments, if all are strings; else the error for the first other one."""
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) == len(values):
         return texts

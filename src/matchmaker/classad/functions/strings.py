@@ -200,7 +200,7 @@ def words(text: str, delimiters: str) -> list[str]:
 
 
 def alike(text: str, chars: Sequence[str]) -> str:
-    """A text with the first of some characters in the place of all of them.
+    """A text with each of some characters replaced by the first of them.
 
     So no pattern is made, and kept, of delimiters that are a stranger's.
 

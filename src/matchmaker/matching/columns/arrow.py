@@ -56,7 +56,7 @@ def table_from(given: object) -> ArrowTable:
 
 
 def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
-    """The table of a Parquet file. Raises ValueError where it is none, or only a part of one."""
+    """The table of a Parquet file. Raises ValueError for any other file, and for a damaged one."""
     pyarrow()
     from pyarrow import parquet
 

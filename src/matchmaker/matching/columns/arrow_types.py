@@ -84,7 +84,7 @@ def _check_zone(kind: Type) -> None:
 
 
 def readable(kind: Type) -> Type:
-    """The type to cast to before values are taken. Raises ValueError where there is none."""
+    """The type to cast to before values are taken. Raises ValueError if ads cannot hold it."""
     pa = pyarrow()
     types = pa.types
     if types.is_boolean(kind) or types.is_uint64(kind) or types.is_null(kind):
@@ -109,7 +109,7 @@ def readable(kind: Type) -> Type:
 
 
 def whole(kind: Type) -> Type:
-    """The type with microseconds in the place of nanoseconds, and otherwise as it is."""
+    """The type with microseconds instead of nanoseconds."""
     pa = pyarrow()
     types = pa.types
     if types.is_timestamp(kind) and kind.unit == "ns":

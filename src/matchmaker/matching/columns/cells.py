@@ -20,7 +20,7 @@ def node_of(content: Any) -> Expr:
 
 
 def text_of(content: Any) -> str:
-    """The text from which a content is read. Raises ValueError where there is none.
+    """The text from which a content is read. Raises ValueError if there is no such text.
 
     That is so only for what was made by hand: an empty name, a string with NUL in a list, half of a
     surrogate pair, nesting beyond what is read.
@@ -59,7 +59,7 @@ def content_of(text: str) -> Any:
 def cell_of(content: Any) -> str:
     """A content as JSON: a string, number or truth, else an object with the expression's text.
 
-    Any string can be told so, with NUL and half a surrogate pair too. Raises ValueError for a
+    Any string can be written so, with NUL and half a surrogate pair too. Raises ValueError for a
     content that no text stands for.
 
     >>> cell_of("x"), cell_of(1.0), cell_of(parse_expr("a + 1"))

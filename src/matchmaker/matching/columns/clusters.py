@@ -24,14 +24,14 @@ _BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)
 
 @attrs.frozen(slots=True)
 class _Leads:
-    """What an attribute of the rows leads to; ``anything`` where that cannot be told."""
+    """What an attribute of the rows leads to; ``anything`` if that is not known."""
 
     names: frozenset[str]
     anything: bool
 
 
 class Clusters:
-    """Tells the jobs apart that one set of columns can tell apart.
+    """Puts jobs into clusters that one set of columns matches alike.
 
     By their requirements and rank, and by the values of any other expressions of the job that are
     given as ``also``.
@@ -78,7 +78,7 @@ class Clusters:
         return None if anything else found
 
     def _expand(self, content: Any, pending: list[str]) -> bool:
-        """Adds what an attribute of the job leads to; true where that cannot be told."""
+        """Adds what an attribute of the job leads to; true if that is not known."""
         if not isinstance(content, Expr):
             return False
         names = names_of(content)

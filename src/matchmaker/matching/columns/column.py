@@ -7,8 +7,8 @@ What a row holds is a *content* (``contents``). Forms of a column:
 - ``Texts``, in ``texts``: bytes in a heap, for strings that hardly repeat.
 - ``Loose``: the contents themselves, for anything else that hardly repeats.
 
-Which form suits a column is decided in ``forms``. Which rows there are is the affair of ``store``;
-what expressions make of columns, of ``evaluator``.
+``forms`` decides which form a column has, ``store`` which rows there are; ``evaluator`` evaluates
+expressions on columns.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, t
 
 
 def identity(content: Any) -> Any:
-    """A hashable stand-in that tells contents of one class apart as ads do, lists too.
+    """A hashable stand-in: equal for contents of one class that are one to an ad, lists too.
 
     >>> identity([0.0]) is identity([-0.0]), identity([2]) is identity([2])
     (False, True)

@@ -94,7 +94,7 @@ class Reaches:
         return column is None or column.lacks(self._size)
 
     def strings(self, folded: str) -> bool:
-        """Whether an attribute of the rows may be a string, as far as their column tells."""
+        """Whether an attribute of the rows may be a string, by the form of their column."""
         column = self._columns.get(folded)
         return column is not None and not isinstance(column, Numeric)
 

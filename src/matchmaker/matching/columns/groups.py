@@ -1,6 +1,6 @@
 """What rows hold in a column, sorted by how it comes to a value: plain contents, and expressions.
 
-Rows that hold the same expression are evaluated together, which is the affair of ``evaluator``.
+``evaluator`` evaluates rows that hold the same expression together.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Cache:
         return None
 
     def put(self, key: Hashable, kept: Kept) -> None:
-        """Keeps something, in the place of what was used longest ago."""
+        """Keeps a mask or ranks; what was used longest ago goes."""
         self._kept.most = self._flat and self._flat + LIMITS.kept_each * len(kept.array)
         self._kept.put(key, kept)
 

@@ -103,7 +103,7 @@ class Index:
     """Rows by key: sorted entries, and a table of what has changed since.
 
     An entry is a hash in the upper 32 bits and a row in the lower. Hashes are Python's own, which
-    nobody can foretell; keys with one hash are told apart by themselves.
+    nobody can foretell; keys with the same hash are compared.
     """
 
     __slots__ = ("_entries", "_recent")
@@ -184,7 +184,7 @@ class Index:
     def merge(self, alive: npt.NDArray[np.bool_] | None, moved: Rows | None = None) -> None:
         """Takes what is recent in among the rest.
 
-        `alive` tells which rows are left, if not all; `moved` gives their new numbers where they
+        `alive` has the rows that are left, if not all; `moved` gives their new numbers where they
         change.
         """
         entries = self._entries

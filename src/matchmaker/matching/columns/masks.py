@@ -244,7 +244,7 @@ class Masks:
     def _kept(
         self, evaluator: Evaluator, node: Expr, side: Side, some: _Some | None = None
     ) -> Mask:
-        """The mask of an expression, which is kept; of some rows only, where these are said."""
+        """The mask of an expression, which is kept; of some rows only, if they are given."""
         reach = evaluator.reaches.of(node, side)
         rows = np.flatnonzero(some[2]) if some is not None else None
         if reach.opaque or reach.volatile:

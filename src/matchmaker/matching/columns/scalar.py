@@ -36,7 +36,7 @@ from matchmaker.matching.columns.vectors import (
 )
 
 FEW: Final = 256
-"""Up to so many distinct contents or combinations, each is evaluated without further thought."""
+"""Up to this many distinct contents or combinations are evaluated one by one at once."""
 
 
 class Scalar:
@@ -79,7 +79,7 @@ class Scalar:
     def whole(self, rows: Rows, *, narrow: bool = False) -> Mask:
         """Where the attribute is true, each row by itself; `narrow` with what it reaches only.
 
-        It is true where there is none.
+        It is true where an ad lacks the attribute.
         """
         side, name = self._root
         names = None
@@ -128,7 +128,7 @@ class Scalar:
         return value
 
     def _applied(self, node: Expr, side: Side, row: ClassAd, rows: int = 1) -> tuple[Value, Budget]:
-        """The value for a row, in the time that so many rows may take; what it took."""
+        """The value for a row, within the allowance of a number of rows, and the budget it used."""
         inside = self._root[1] if side is self._root[0] else ""
         my, target = (self.job, row) if side is Side.JOB else (row, self.job)
         value, budget = evaluate_counted(node, my, target, inside, self.work.within(rows))
@@ -220,7 +220,7 @@ class Scalar:
     ) -> Vector | None:
         """By the places of some strings in a column; None where it holds too much else.
 
-        `alone` tells that nothing but this column is reached.
+        `alone` if only this column is reached.
         """
         column = self.view.columns[search.column]
         codes: Any = None

@@ -15,7 +15,7 @@ from matchmaker.matching.columns.dependencies import Reaches, Side
 
 _COMPARISONS: Final = {"==": (False, False), "!=": (False, True), "is": (True, False),
                        "isnt": (True, True)}  # fmt: skip
-"""Operators that tell strings apart: whether exactly, and whether they are true of others."""
+"""Operators that compare strings: whether by letter case too, and whether they are negated."""
 
 _FUNCTIONS: Final = {"member": False, "identicalmember": True}
 

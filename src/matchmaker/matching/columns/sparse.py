@@ -1,7 +1,7 @@
 """Columns that hardly any row has something in: they cost what they hold, not a byte a row.
 
-Without them, ads of which each has an attribute of its own would take room with the square of their
-number.
+Without them, ads that each have an attribute that no other has would take room with the square of
+their number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narro
 from matchmaker.matching.columns.contents import MISSING, same
 
 SPARSE: Final = 64
-"""A column is sparse where fewer than one row in so many has something in it."""
+"""A column is sparse if fewer than one row in 64 holds something."""
 
 DENSE: Final = 4096
 """Among no more rows than this there are no sparse columns."""

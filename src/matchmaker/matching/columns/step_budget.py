@@ -29,7 +29,7 @@ class OverworkError(Exception):
 
 
 def allowance(size: int) -> int:
-    """How many steps may be taken for each of so many rows.
+    """How many steps may be taken for each row, by the number of rows.
 
     The rows are rounded up to a power of two, so that one more rarely changes it.
 
@@ -40,7 +40,7 @@ def allowance(size: int) -> int:
 
 
 class Work:
-    """What one question about so many rows may take. ``each`` is the allowance of a row."""
+    """What one question about `size` rows may take. ``each`` is the allowance of a row."""
 
     __slots__ = ("_row", "each", "left", "most", "seconds", "size")
 
@@ -57,7 +57,7 @@ class Work:
         self._row: Budget | None = None
 
     def within(self, rows: int) -> Budget:
-        """What an evaluation may take whose value so many rows share."""
+        """What an evaluation may take whose value a number of rows share."""
         if rows == 1:
             # The same for nearly all evaluations, until patterns take time.
             self._row = self._row or self._of(1)
@@ -86,5 +86,5 @@ class Work:
 
 
 def stopped(size: int) -> str:
-    """What is said where work on so many rows has been stopped."""
+    """The message for work that was stopped."""
     return f"stopped after {LIMITS.flat + LIMITS.each * size:,} steps on all {size:,} ads together"

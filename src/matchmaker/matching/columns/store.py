@@ -25,7 +25,7 @@ from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, sai
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 
 SETTLE_EVERY: Final = 1024
-"""After so many changes things are put in order; after more where there are many columns."""
+"""Columns are put into their best form after this many changes, or more with many columns."""
 
 _BATCH: Final = 512
 
@@ -161,14 +161,14 @@ class Store:
             return iter(self._keys().of(np.flatnonzero(self._alive[: self._size]).tolist()))
 
     def ad(self, key: str) -> ClassAd:
-        """The ad under a key. Raises KeyError where there is none."""
+        """The ad under a key. Raises KeyError if no ad has it."""
         with self._lock:
             row = self._row(key)
             layout: Layout = self._layouts[self._layout[row]]
             return layout.ad(self._columns, row)
 
     def put(self, key: str, ad: ClassAd) -> None:
-        """Enters an ad, in the place of the one with its key if there is one."""
+        """Enters an ad, replacing the one with its key."""
         with self._lock:
             self._put(key, ad)
 
@@ -186,7 +186,7 @@ class Store:
             raise DuplicateKeyError(again)
 
     def remove(self, key: str) -> None:
-        """Takes an ad out. Raises KeyError where there is none."""
+        """Removes an ad. Raises KeyError if no ad has the key."""
         with self._lock:
             row = self._row(key)
             for folded in self._layouts[self._layout[row]].folded:
@@ -311,7 +311,7 @@ class Store:
         return code
 
     def _writable(self, folded: str) -> Column:
-        """The column of a name, for change: a new one if there is none or a view shows it."""
+        """The column of a name, to be changed: a copy if a view shows it."""
         column = self._columns.get(folded)
         if column is None:
             room = len(self._alive)

@@ -170,12 +170,12 @@ class Texts(Column):
         ]
 
     def packed(self, size: int) -> tuple[Places, Bytes]:
-        """The lengths of the first `size` rows' strings, 0 where there is none, and their bytes."""
+        """The lengths of the first `size` rows' strings, 0 for other rows, and their bytes."""
         lengths = np.where(self.other(size), 0, self.lengths[:size]).astype(np.int64)
         return lengths, self._gathered(self.starts[:size], lengths)
 
     def repacked(self) -> Texts:
-        """The same with a heap of its own, in which is only what rows hold."""
+        """A copy with a new heap that holds only what rows hold."""
         other = self.other(len(self.starts))
         starts, inverse = np.unique(self.starts[~other], return_inverse=True)
         lengths = np.zeros(len(starts), np.int64)

@@ -329,7 +329,7 @@ def _length(table: Scalars | Objects) -> int:
 
 
 def numbers(vector: Vector, size: int) -> tuple[npt.NDArray[np.float64], Mask]:
-    """The values as ranks: a real a row, 0.0 for what is no number, and where there is none.
+    """The values as ranks: a real a row, 0.0 for anything else, and a mask of those.
 
     A boolean counts as a number; NaN does not.
     """

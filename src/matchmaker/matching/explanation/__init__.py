@@ -1,6 +1,6 @@
 """Why a job matches as few slots of a pool as it does, and what would help.
 
-``explain`` counts for a pool, ``explain_pair`` tells all about one slot. What they give is in
+``explain`` counts for a pool, ``explain_pair`` shows one slot in full. What they return is in
 ``report`` and ``pairs``; ``page`` makes HTML of it.
 """
 

@@ -70,7 +70,7 @@ class Comparison:
     whole: bool
 
     def with_constant(self, value: Value) -> Expr:
-        """The comparison with a constant in the place of what rests on the job."""
+        """The comparison with a constant for the part that depends on the job."""
         constant = literal(value)
         left, right = self.node.left, self.node.right
         if right is self.job:
@@ -202,7 +202,7 @@ def _lacking(evaluator: Evaluator, folded: str) -> bool:
 
 
 def replaced(root: Expr, old: Expr, new: Expr) -> Expr:
-    """An expression with another in the place of one of its parts, wherever that occurs.
+    """An expression with each occurrence of one part replaced by another.
 
     >>> from matchmaker import parse_expr
     >>> replaced(parse_expr("a > 1 && (b || a > 1)"), parse_expr("a > 1"), parse_expr("c"))

@@ -1,4 +1,4 @@
-"""What is plainly amiss: a name that nothing has, a string in the place of an expression."""
+"""What is plainly amiss: a name that nothing has, a string instead of an expression."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST: Final = 8
 MOST_FOLLOWED: Final = 16
 MOST_LAYOUTS: Final = 4096
 MOST_NAMES: Final = 4096
-"""Among more attributes than this none is looked for that is like a name."""
+"""With more attributes than this, no similar name is suggested."""
 
 
 def notes(counts: Counts) -> tuple[str, ...]:

@@ -135,6 +135,6 @@ def _numbered(
         yield PairClause(".".join(map(str, number)), clause)
         if clause.definition is not None and len(number) < MOST_DEEP:
             parts = list(clauses_of(clause.definition, ad, other, allowance))
-            # A single clause is what the definition has said already.
+            # A single clause would repeat the definition.
             if len(parts) > 1 or parts[0].definition is not None:
                 yield from _numbered(parts, ad, other, number, allowance)

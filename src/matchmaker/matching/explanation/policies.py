@@ -1,6 +1,6 @@
 """The clauses of the slots' own requirements, followed through names such as START.
 
-What a slot asks of jobs is usually said by few distinct expressions, which many slots hold. Each
+Many slots usually hold the same few requirements. Each
 clause of them is evaluated once for all the slots that hold it.
 """
 

@@ -6,7 +6,7 @@ As a page with a picture it is in ``page``; as tables on a terminal, and as JSON
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -17,8 +17,11 @@ from matchmaker.matching.pair import shorten
 if TYPE_CHECKING:
     from matchmaker.matching.explanation.page import Cell, Part
 
+Counted: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""A table: titles, and rows of numbers with a text at the end."""
+
 MOST_GROUPS = 64
-"""Of so many distinct requirements of slots the clauses are told apart, those that most hold."""
+"""The clauses of this many distinct requirements of slots are counted, of the most frequent."""
 
 MOST_STAGES = 30
 """With more clauses than this, the picture shows only those that exclude something more."""
@@ -32,8 +35,8 @@ class ClauseCount:
     """A clause of the job's requirements, and how many slots satisfy it.
 
     ``matched`` satisfy it alone, ``cumulative`` it and all before it. ``near`` are refused by it
-    and by nothing else: without this clause they would match. Of those that do not satisfy it, it
-    is ``false`` for so many, ``undefined`` or an ``error`` for the others. ``via`` are the names of
+    and by nothing else: without this clause they would match. For the others it is ``false``,
+    ``undefined`` or an ``error``. ``via`` are the names of
     the job that lead to it from ``Requirements``.
     """
 
@@ -56,8 +59,8 @@ class AdClause:
 
     ``via`` are the names that lead to it from ``Requirements``, such as ``START``. ``held`` slots
     have it; for ``refused`` of them it is not true of the job, and ``suitable`` of these satisfy
-    all that the job requires. Where it is ``lumped``, it stands for what those slots require that
-    are told apart no further: there are too many distinct requirements.
+    all that the job requires. Where it is ``lumped``, it stands for all other requirements
+    together: there are too many distinct ones.
     """
 
     text: str
@@ -178,25 +181,15 @@ class Explanation:
 
     def _lines(self) -> Iterator[str]:
         if self.clauses:
-            more = self.exceptional()
-            rows = [
-                (number, c.matched, c.cumulative, c.near, *others, shorten(str(c)))
-                for number, (c, *others) in enumerate(
-                    zip(self.clauses, *more.values(), strict=True), 1
-                )
-            ]
-            yield from _aligned(("", "alone", "so far", "near misses", *more, "clause"), rows)
+            yield from _aligned(*clause_table(self))
         yield self.summary()
         for part in (self.notes, self.conflicts, self.suggestions):
             if part:
                 yield from ("", *map(str, part))
         if self.ad_clauses:
             yield ""
-            shown = [(c.held, c.refused, c.suitable, shorten(str(c))) for c in self.worst()]
-            if shown:
-                yield from _aligned(
-                    ("held by", "refuses", "suitable", "clause of the slots"), shown
-                )
+            if self.worst():
+                yield from _aligned(*ad_table(self))
             if self.unseen():
                 yield self.unseen()
 
@@ -215,30 +208,23 @@ class Explanation:
         """The parts of the page."""
         from matchmaker.matching.explanation.page import Bar, Code, Funnel, Items, Table
 
-        total = self.total or 1
+        def barred(heading: str, counted: Counted, note: str = "") -> Table:
+            titles, rows = counted
+            cells: list[tuple[Cell, ...]] = [
+                (*(f"{n:,}" for n in numbers), Bar(numbers[1] / (self.total or 1)), Code((text,)))
+                for *numbers, text in rows
+            ]
+            last = len(titles) - 1
+            return Table(heading, (*titles[:last], "", "clause"), cells, last, note)
+
         yield Funnel(self.total, self._stages())
         if self.clauses:
-            more = self.exceptional()
-            rows: list[tuple[Cell, ...]] = [
-                (str(number), *(f"{n:,}" for n in (c.matched, c.cumulative, c.near, *others)),
-                 Bar(c.matched / total), Code((str(c),)))
-                for number, (c, *others) in enumerate(
-                    zip(self.clauses, *more.values(), strict=True), 1
-                )
-            ]  # fmt: skip
-            titles = ("", "alone", "so far", "near misses", *more, "", "clause")
-            yield Table("What the job requires", titles, rows, 4 + len(more))
+            yield barred("What the job requires", clause_table(self))
         yield Items("What is amiss", self.notes)
         yield Items("What excludes everything", self.conflicts)
         yield Items("What would help", self.suggestions)
         if self.ad_clauses:
-            held = [
-                (f"{c.held:,}", f"{c.refused:,}", f"{c.suitable:,}",
-                 Bar(c.refused / total), Code((str(c),)))
-                for c in self.worst()
-            ]  # fmt: skip
-            titles = ("held by", "refuses", "suitable", "", "clause")
-            yield Table("What the slots require", titles, held, 3, self.unseen())
+            yield barred("What the slots require", ad_table(self), self.unseen())
 
     def _stages(self) -> list[tuple[int, str]]:
         """All slots, what each clause of the job leaves of them, and what accepts the job."""
@@ -250,15 +236,32 @@ class Explanation:
         return [*found, (self.matched, "accept the job")]
 
 
+def clause_table(explained: Explanation) -> Counted:
+    """The clauses of the job with their numbers and counts."""
+    more = explained.exceptional()
+    rows = [
+        (number, c.matched, c.cumulative, c.near, *others, str(c))
+        for number, (c, *others) in enumerate(
+            zip(explained.clauses, *more.values(), strict=True), 1
+        )
+    ]
+    return ("", "alone", "so far", "near misses", *more, "clause"), rows
+
+
+def ad_table(explained: Explanation) -> Counted:
+    """The clauses of the slots that are shown to people, with their counts."""
+    rows = [(c.held, c.refused, c.suitable, str(c)) for c in explained.worst()]
+    return ("held by", "refuses", "suitable", "clause of the slots"), rows
+
+
 def counted(slots: int) -> str:
     """A number of slots: ``1 slot``, ``1,204 slots``."""
     return f"{slots:,} slot{'' if slots == 1 else 's'}"
 
 
-def _aligned(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+def _aligned(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Rows of numbers with a text at the end, as lines."""
-    cells = [list(titles)]
-    cells += [[f"{n:,}" if isinstance(n, int) else str(n) for n in row] for row in rows]
+    cells = [list(titles), *([*(f"{n:,}" for n in some), shorten(text)] for *some, text in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
     for *numbers, text in cells:
         padded = [cell.rjust(width) for cell, width in zip(numbers, widths, strict=True)]

@@ -338,7 +338,7 @@ def _numbers(
 
 
 def _rounded(value: float, will_do: Any) -> float:
-    """A value of few digits in the place of one of many, where that will do as well."""
+    """A value rounded to few digits, if it gains as much."""
     for digits in range(DIGITS, 17):
         step = 10.0 ** (math.floor(math.log10(abs(value) or 1)) + 1 - digits)
         for near in (value, value - step, value + step):
