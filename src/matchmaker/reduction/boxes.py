@@ -8,7 +8,7 @@ The truth tables of the connectives come from the operators themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import reduce as fold
 from itertools import product
 from typing import Final, TypeAlias
@@ -206,13 +206,16 @@ class _Walk:
             allowed: frozenset(left for left in _OUTCOMES if allowed <= allowed_by[left])
             for allowed in dict.fromkeys(allowed_by.values())
         }
+        # With any outcome of the right, the boxes of the left are united already.
+        first = self._where(node.left, by_right.pop(_ALL, frozenset()))
         return self._united(
-            box
-            for allowed, lefts in by_right.items()
-            for box in self._product(
-                (node.left, lefts), (node.right, allowed)
-            )
-        )  # fmt: skip
+            (
+                box
+                for allowed, lefts in by_right.items()
+                for box in self._product((node.left, lefts), (node.right, allowed))
+            ),
+            first,
+        )
 
     def _ternary(self, node: nodes.Ternary, wanted: _Wanted) -> list[Box]:
         condition = node.condition
@@ -236,9 +239,13 @@ class _Walk:
         around = hull(boxes)
         return [Box(around.domains, around.tags, (comes_to(node, wanted),))]
 
-    def _united(self, boxes: Iterable[Box]) -> list[Box]:
-        """Drops boxes that others contain, and joins two that differ in one domain."""
-        kept: list[Box] = []
+    def _united(self, boxes: Iterable[Box], united: Iterable[Box] = ()) -> list[Box]:
+        """Drops boxes that others contain, and joins two that differ in one domain.
+
+        Adds them to boxes that are ``united`` already.
+        """
+        united = list(united)
+        kept = united.copy()
         for box in boxes:
             new = box
             again = True
@@ -258,23 +265,35 @@ class _Walk:
                 kept.append(new)
             if self._steps > LIMITS.clause_steps:
                 raise _TooMuchError
-        return self._widened(kept)
+        return self._widened(kept, {id(box) for box in united})
 
-    def _widened(self, boxes: list[Box]) -> list[Box]:
-        """Drops constraints that another box makes superfluous: ``a || !a && b`` is ``a || b``."""
+    def _widened(self, boxes: list[Box], united: Collection[int] = ()) -> list[Box]:
+        """Drops constraints that another box makes superfluous: ``a || !a && b`` is ``a || b``.
+
+        Boxes that are ``united`` already are not compared with each other again.
+        """
         if len(boxes) == 1 or len(boxes) > LIMITS.boxes:
+            return boxes
+        new = [box for box in boxes if id(box) not in united]
+        if not new:
             return boxes
         for place, box in enumerate(boxes):
             wide = box
-            for other in boxes[:place] + boxes[place + 1 :]:
+            others = new if id(box) in united else boxes[:place] + boxes[place + 1 :]
+            for other in others:
                 self._steps += len(wide.domains) + 1
                 wider = widened(wide, other)
                 wide = wide if wider is wide else self._plain(wider)
             boxes[place] = wide
-        return [
-            box for place, box in enumerate(boxes)
-            if not any(box.within(other) for other in boxes[:place])
-        ]  # fmt: skip
+        kept: list[Box] = []
+        changed: list[Box] = []
+        for place, box in enumerate(boxes):
+            is_old = id(box) in united
+            if not any(box.within(other) for other in (changed if is_old else boxes[:place])):
+                kept.append(box)
+            if not is_old:
+                changed.append(box)
+        return kept
 
     def _plain(self, box: Box) -> Box:
         """Drops the domains that contain every host's attribute."""

@@ -75,7 +75,22 @@ class Domain:
         return ~(~self & ~other)
 
     def __le__(self, other: Domain) -> bool:
-        return self is other or self & other == self
+        if self is other or other is ANY:
+            return True
+        if (
+            (self.nan and not other.nan)
+            or (self.missing and not other.missing)
+            or (self.lists and not other.lists)
+            or (self.other and not other.other)
+        ):
+            return False
+        if self.but:
+            texts = other.but and other.texts <= self.texts
+        elif other.but:
+            texts = other.texts.isdisjoint(self.texts)
+        else:
+            texts = self.texts <= other.texts
+        return texts and _covered(self.cuts, other.cuts)
 
     @property
     def spans(self) -> list[tuple[Cut, Cut]]:
@@ -128,6 +143,17 @@ def _overlap(several: Sequence[tuple[Cut, ...]]) -> tuple[Cut, ...]:
         if (before == len(several)) != (inside == len(several)):
             found.append(cut)
     return tuple(found)
+
+
+def _covered(inner: tuple[Cut, ...], outer: tuple[Cut, ...]) -> bool:
+    """Whether each interval of one set lies within an interval of another."""
+    for place in range(0, len(inner), 2):
+        at = bisect_right(outer, inner[place])
+        if not at % 2:
+            return False
+        if at < len(outer) and (place + 1 == len(inner) or outer[at] < inner[place + 1]):
+            return False
+    return True
 
 
 NOTHING: Final = Domain()
