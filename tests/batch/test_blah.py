@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
 from matchmaker.batch import NoHostError
-from matchmaker.batch.blah import Value, ce_requirements, condition_of, read_variables, submit_text
+from matchmaker.batch.blah import ce_requirements, submit_text
+from matchmaker.batch.blah_variables import Demands, Value, demands, read_variables
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary, conjuncts, disjuncts
 from matchmaker.classad.operators import truth
@@ -184,8 +185,10 @@ def test_what_blah_reads_is_what_was_meant(condition: Expr, several: list[ClassA
     names = [line.partition("=")[0] for line in lines]
     assert len(set(names)) == len(names)
     assert parse_expr(str(found.requirements)) is found.requirements
-    read, foreign = condition_of(variables(lines), list(NAMES))
-    assert not foreign
+    got_back = demands(variables(lines), list(NAMES))
+    read = got_back.condition
+    assert not got_back.foreign
+    assert not got_back.requests
     for host in several:
         wanted = truth(condition.eval(target=host)) is True
         got = truth(read.eval(target=host)) is True
@@ -204,19 +207,19 @@ declare -- Broken=$'\\"\\n'
 declare -- Foreign_Min="2"
 """
     names = ["Cpus", "Os", "Tags", "Memory", "Empty", "Broken"]
-    condition, foreign = condition_of(read_variables(declared), names)
-    assert str(condition) == (
+    found = demands(read_variables(declared), names)
+    assert str(found.condition) == (
         'other.Cpus >= 4 && other.Os == "SL" && member("A", other.Tags) &&'
         ' member("B", other.Tags) && other.Memory <= 8'
     )
     # Bounds on other names, and values that cannot be read; a shell's own number is neither.
-    assert foreign == ["Vendor", "Broken", "Foreign_Min"]
+    assert found.foreign == ("Vendor", "Broken", "Foreign_Min")
 
 
 @pytest.mark.parametrize("value", ["x", '"', "1.5", "-"])
 def test_a_bound_without_a_value_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="Cpus_Min"):
-        condition_of({"Cpus_Min": value}, ["Cpus"])
+        demands({"Cpus_Min": value}, ["Cpus"])
 
 
 def test_endless_variables_are_refused() -> None:
@@ -363,7 +366,7 @@ def test_a_submit_line_is_a_string_that_reads_back() -> None:
 
 def test_variables_that_are_no_bounds_are_an_error() -> None:
     with pytest.raises(ValueError, match="A_Min"):
-        condition_of(read_variables('declare -- A_Min="five"'), ["A"])
+        demands(read_variables('declare -- A_Min="five"'), ["A"])
 
 
 def test_too_many_variables_are_an_error() -> None:
@@ -374,4 +377,4 @@ def test_too_many_variables_are_an_error() -> None:
 def test_without_variables_there_is_no_condition() -> None:
     for text in ("", "\n", "declare", "\0\xff"):
         assert read_variables(text) == {}
-        assert condition_of(read_variables(text), ["A"]) == (Literal(True), [])
+        assert demands(read_variables(text), ["A"]) == Demands(Literal(True), ClassAd())

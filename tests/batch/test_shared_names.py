@@ -116,7 +116,7 @@ def test_what_no_term_can_exclude_is_checked_again_whole() -> None:
 
 def test_a_feature_for_both_yes_and_no_is_none(tmp_path: Path) -> None:
     site = '[attributes.Out]\nkind = "bool"\nfeatures = { true = "x", false = "x" }'
-    with pytest.raises(MappingError, match="cannot stand for both"):
+    with pytest.raises(MappingError, match="different names for true and false"):
         told("other.Out", "slurm", site, tmp_path)
 
 

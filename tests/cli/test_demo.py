@@ -49,7 +49,7 @@ def test_the_page_for_people(classad: Run, demo: list[object]) -> None:
     facts = dict(line.split(None, 1) for line in lines if re.match(r"[a-z]+ {2,}\S", line))
     assert facts["chosen"] == RANKED[0]
     assert facts["residual"] == RESIDUAL
-    assert facts["slurm"].startswith("sbatch --mem=1000M --exclude=wn013,wn014,")
+    assert facts["slurm"].startswith("sbatch --mem=1000M --partition=egee --exclude=wn013,")
     assert facts["verdict"] == "exact"
     assert facts["dropped"] == "nothing"
     assert any(line.startswith("worker nodes  22 of 47: wn001 wn002 ") for line in lines)
@@ -108,7 +108,7 @@ def test_without_nodes_the_flags_are_necessary(
     done = classad("broker", examples / "job.jdl", *site, "--lrms", "slurm", "--json")
     data = json.loads(done.out)
     assert "nodes" not in data
-    assert data["submission"]["argv"] == ["--mem=1000M"]
+    assert data["submission"]["argv"] == ["--mem=1000M", "--partition=egee"]
     assert data["submission"]["verdict"] == "necessary"
     assert len(data["submission"]["dropped"]) == 2
 

@@ -543,7 +543,7 @@ def test_flags_with_nodes_and_a_mapping(
         "--json",
     ]
     data = json.loads(classad(*words).out)
-    assert data["argv"] == ["--mem=1000M", "--constraint=glite12"]
+    assert data["argv"] == ["--mem=1000M", "--constraint=glite12", "--partition=egee"]
     assert data["verdict"] == "necessary"
     data = json.loads(classad(*words, "--nodes", examples / "nodes.ad").out)
     assert data["verdict"] == "exact"

@@ -16,7 +16,7 @@ from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError
 from matchmaker.batch.flags import Fit, Strictness, Submission, flags
 from matchmaker.batch.inventory import Certificate
 from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping, same_system
-from matchmaker.batch.request import Resources
+from matchmaker.batch.request import Resources, Submitter
 from matchmaker.batch.rules import Rule
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Rule",
     "Strictness",
     "Submission",
+    "Submitter",
     "changes",
     "describable",
     "describe",

@@ -1,20 +1,16 @@
-"""BLAH, both ways: a ``CERequirements`` that it reads exactly, and a reader of what it writes.
+"""A ``CERequirements`` that BLAH reads exactly.
 
 BLAH takes ``CERequirements`` apart without regard to its structure: of ``A >= 5`` it makes the
 shell variable ``A_Min='5'``, of ``A <= 5`` ``A_Max='5'``, of ``A == 5`` ``A='5'``, of
 ``Member("X", other.L)`` ``L[0]='"X"'``, whatever stands around it. What is written here is a
-conjunction of these alone, one bound a name, of names and texts that mean nothing to a shell. The
-variables are read by a site's ``<lrms>_local_submit_attributes.sh``, which can be one line::
-
-    declare -p | classad blah-local-submit-attributes --lrms slurm
+conjunction of these alone, one bound a name, of names and texts that mean nothing to a shell. What
+BLAH makes of it is read in ``blah_variables``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
-from itertools import pairwise
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
@@ -22,7 +18,6 @@ from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown, unprove
 from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, constraint
 from matchmaker.batch.errors import NoHostError
 from matchmaker.batch.expression import check_possible, of_clauses
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import Plan
 from matchmaker.batch.request import Requested
@@ -164,137 +159,3 @@ def submit_text(requirements: Expr) -> str:
     'CERequirements = "other.Os == \\"SL\\""'
     """
     return f"CERequirements = {unparse(Literal(unparse(requirements)))}"
-
-
-# --- what BLAH wrote ------------------------------------------------------------------------------
-
-_VARIABLE: Final = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_ELEMENT: Final = re.compile(r'\[([0-9]+)\]=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\')', re.DOTALL)
-_START: Final = re.compile(r"^declare -", re.MULTILINE)
-# Whole numbers that bash itself has in variables without a flag.
-_BASHS: Final = frozenset({
-    "COLUMNS", "EPOCHREALTIME", "EPOCHSECONDS", "HISTCMD", "HISTFILESIZE", "HISTSIZE", "LINENO",
-    "LINES", "OPTERR", "OPTIND", "RANDOM", "SECONDS", "SRANDOM", "TMOUT",
-})  # fmt: skip
-_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-
-
-@attrs.frozen(slots=True)
-class Unread:
-    """A value with characters that no bound has, and whether it is within quotes, as texts are."""
-
-    quoted: bool
-
-
-Value: TypeAlias = str | Unread
-
-
-def read_variables(text: str) -> dict[str, Value | list[Value]]:
-    r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
-
-    Values with control characters are told as unread: no bound that can be carried has any.
-    Raises ValueError for a text that is too long.
-
-    >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
-    {'SI00_Min': '500', 'L': ['"X"']}
-    """
-    if len(text) > LIMITS.variables:
-        raise ValueError(f"more than {LIMITS.variables} characters of variables")
-    found: dict[str, Value | list[Value]] = {}
-    for flags, name, value in _declared(text):
-        if "a" in flags and value.startswith("("):
-            found[name] = [_unquoted(item) for _, item in _ELEMENT.findall(value)]
-        elif not value.startswith("("):
-            found[name] = _unquoted(value)
-    return found
-
-
-def plain_variables(text: str) -> set[str]:
-    r"""The names of variables without any flag, as BLAH's are, that bash does not have of itself.
-
-    >>> plain_variables('declare -- OPTERR="1"\ndeclare -x HOME="/"\ndeclare -- Cpus="4"')
-    {'Cpus'}
-    """
-    return {name for flags, name, _ in _declared(text) if flags == "-" and name not in _BASHS}
-
-
-def _declared(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each variable: its flags, its name, and its value as it is printed."""
-    starts = [match.start() for match in _START.finditer(text)]
-    for start, end in pairwise([*starts, len(text)]):
-        match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
-        if match is not None:
-            flags, name, value = match.groups()
-            yield flags, name, value
-
-
-def _unquoted(text: str) -> Value:
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        plain = re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
-        if plain.isprintable():
-            return plain
-    return Unread(text.startswith(("$'\"", '"\\"')))
-
-
-def condition_of(
-    variables: dict[str, Value | list[Value]], names: list[str], plain: Collection[str] = ()
-) -> tuple[Expr, list[str]]:
-    """The condition that BLAH's variables stand for, of the attributes of some names.
-
-    With it, the variables that look like bounds and that nobody has carried: those of other names,
-    and those with a value that cannot be read. A whole number of another name looks like any of a
-    shell's variables: without ``_Min`` or ``_Max`` it is a bound only if its name is ``plain``.
-    Raises ValueError for a bound that is none.
-    """
-    known = {ascii_fold(name): name for name in names}
-    clauses: list[Expr] = []
-    foreign: list[str] = []
-    for variable, value in variables.items():
-        base, suffix = _split(variable)
-        name = known.get(ascii_fold(base))
-        if name is None and ascii_fold(variable) in known:
-            base, suffix, name = variable, "", known[ascii_fold(variable)]
-        values = value if isinstance(value, list) else [value]
-        if name is None:
-            if any(_is_bound(each, suffix or variable in plain) for each in values):
-                foreign.append(variable)
-            continue
-        if any(isinstance(each, Unread) for each in values):
-            foreign.append(variable)
-        subject = Attr(_OTHER, name, False)
-        for each in values:
-            if isinstance(each, Unread):
-                continue
-            if isinstance(value, list):
-                clauses.append(Call("member", (_constant(each, variable), subject)))
-            elif each != "":
-                operator = {"_Min": ">=", "_Max": "<="}.get(suffix, "==")
-                clauses.append(Binary(operator, subject, _constant(each, variable)))
-    return conjunction(clauses), foreign
-
-
-def _is_bound(value: Value, numeric: object) -> bool:
-    """Whether the value of a variable, by its looks, is one that BLAH has written."""
-    if isinstance(value, Unread):
-        return value.quoted
-    if numeric and _NUMBER.fullmatch(value):
-        return True
-    return len(value) > 1 and value[0] == value[-1] == '"'
-
-
-def _split(variable: str) -> tuple[str, str]:
-    for suffix in ("_Min", "_Max"):
-        if variable.endswith(suffix):
-            return variable[: -len(suffix)], suffix
-    return variable, ""
-
-
-def _constant(text: str, variable: str) -> Literal:
-    if re.fullmatch(r"-?[0-9]{1,18}", text):
-        return Literal(int(text))
-    inner = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else None
-    if inner is None or '"' in inner or "\\" in inner:
-        raise ValueError(
-            f"{variable} is neither a whole number nor a text in quotes: {text[:80]!r}"
-        )
-    return Literal(inner)

@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Final
 
+from matchmaker.batch.backwards import CARRIED, features_of, some, with_attributes
 from matchmaker.batch.inventory import node_name
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.rules import Rule
-from matchmaker.batch.terms import names_of, values_of
+from matchmaker.batch.sections import alike
+from matchmaker.batch.terms import is_feature, names_of, values_of
 from matchmaker.classad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.reduction.domains import MISSING
-
-CARRIED: Final = "Features"
 
 UNFORESEEN: Final = "a value that the rule does not foresee"
 
@@ -37,17 +37,19 @@ def check(
     Args:
         mapping: the mapping.
         inventory: ads of nodes; their values are compared with the rules.
-        is_host: whether hosts have an attribute with a name. A rule for another is useless.
+        is_host: whether an attribute with a name may be of hosts. A rule for another is useless.
 
     >>> from matchmaker.batch import load_mapping
     >>> check(load_mapping("slurm"), [ClassAd({"Name": "n1"})])[0].message
-    'n1 has no such attribute'
+    'n1 has an undefined value: no such attribute'
     """
-    nodes = list(inventory)
-    found: list[Diagnostic] = []
+    nodes, found = with_attributes(inventory, mapping)
     used: dict[str, str] = {}
+    spelled: dict[str, set[str]] = {}
+    for name in {name for ad in nodes for name in ad}:
+        spelled.setdefault(ascii_fold(name), set()).add(name)
     for rule in mapping.rules.values():
-        messages = list(_alone(rule, is_host, used))
+        messages = [*_alone(rule, is_host, used), *_spelled(rule, mapping, spelled)]
         if nodes and rule.kind not in ("name", "python", "shell"):
             messages += _against(rule, mapping, nodes)
         found += [
@@ -56,21 +58,29 @@ def check(
     return found
 
 
+def _spelled(rule: Rule, mapping: Mapping, spelled: dict[str, set[str]]) -> Iterable[str]:
+    """How nodes, or the package's table, spell an attribute, if in another way."""
+    folded = ascii_fold(rule.attribute)
+    others = set(spelled.get(folded, ()))
+    packaged = load_mapping(mapping.lrms).rules.get(folded)
+    others |= set() if packaged is None else {packaged.attribute}
+    for other in sorted(others - {rule.attribute}):
+        yield f"it differs from {other} in case alone"
+
+
 def _alone(
     rule: Rule, is_host: Callable[[str], bool] | None, used: dict[str, str]
 ) -> Iterable[str]:
     if is_host is not None and rule.kind != "name" and not is_host(rule.attribute):
-        yield "it is no attribute of hosts, so that no residual names it"
+        yield "the GLUE schema has it for queues, so that no condition on hosts names it"
     folded: dict[str, str] = {}
     for text, name in rule.features.items():
         if folded.setdefault(ascii_fold(text), name) != name:
-            yield f"{text!r} has two features; the language does not tell upper from lower case"
-    for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
+            yield f"{text!r} has two features; comparisons ignore upper and lower case"
+    for name in rule.named:
         other = used.setdefault(rule.term.replace("{value}", name), rule.attribute)
         if other != rule.attribute:
             yield f"feature {name} stands for a value of {other}, too"
-    if rule.kind == "eq" and len(set(rule.features.values())) < len(folded):
-        yield "one feature stands for several texts"
     runs = sorted(rule.buckets.items(), key=lambda item: item[1])
     for (one, (_, end)), (other, (start, _)) in combinations(runs, 2):
         if start <= end:
@@ -82,40 +92,56 @@ def _short(value: Value) -> str:
     return text if len(text) <= LIMITS.shown else text[: LIMITS.shown] + " ..."
 
 
+NONE: Final = "an undefined value: no such attribute"
+
+_UNDEFINED: Final = {"bool": "an undefined value, which is not false: no such attribute"}
+
+
 def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str]:
+    """The mistakes in a rule by the values and the features of nodes."""
     wrong: dict[str, list[str]] = {}
     seen: set[str] = set()
+    listed: dict[str, None] = {}
     example = ""
     known = values_of(rule)
-    stands = mapping.terms.or_ or mapping.terms.and_ == "&"
+    stands = (mapping.terms.or_ or mapping.terms.and_ == "&") and is_feature(rule)
+    spellings = features_of(rule) if stands else {}
     for number, ad in enumerate(nodes, 1):
         node = node_name(ad) or f"node {number}"
+        carried = ad.eval(CARRIED)
+        features = [each for each in carried if isinstance(each, str)] if isinstance(
+            carried, list
+        ) else None  # fmt: skip
+        listed |= dict.fromkeys(features or ())
+        has = {
+            name for name, several in spellings.items()
+            if features and not set(features).isdisjoint(several)
+        }  # fmt: skip
         value = ad.eval(rule.attribute)
         if value is UNDEFINED:
-            if not known >= MISSING:
-                wrong.setdefault("no such attribute", []).append(node)
+            if not has and not known >= MISSING:
+                wrong.setdefault(_UNDEFINED.get(rule.kind, NONE), []).append(node)
             continue
         if value not in known:
             wrong.setdefault(UNFORESEEN, []).append(node)
             example = example or f", such as {_short(value)}"
             continue
-        names = names_of(rule, value) if rule.features or rule.buckets else None
+        names = names_of(rule, value) if rule.named else None
         if names is None:
             continue
         seen |= names
-        carried = ad.eval(CARRIED)
-        if not stands or not isinstance(carried, list):
-            continue
-        for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
-            if (name in names) != (name in carried):
+        for name in spellings if features is not None else ():
+            if (name in names) != (name in has):
                 what = f"a value that feature {name} stands for, but not the feature in {CARRIED}"
                 other = f"feature {name} in {CARRIED}, but no value that it stands for"
                 wrong.setdefault(what if name in names else other, []).append(node)
     for what, who in wrong.items():
-        several = f" and {len(who) - LIMITS.listed} more" if len(who) > LIMITS.listed else ""
         verb = "has" if len(who) == 1 else "have"
         such = example if what == UNFORESEEN else ""
-        yield f"{', '.join(who[: LIMITS.listed])}{several} {verb} {what}{such}"
-    for name in dict.fromkeys((*rule.features.values(), *rule.buckets)):
-        if name not in seen:
-            yield f"no node has a value for feature {name}"
+        yield f"{some(who)} {verb} {what}{such}"
+    for name in rule.named:
+        if listed and spellings:
+            if set(listed).isdisjoint(spellings[name]):
+                yield f"no node has the feature {name}{alike(name, listed)}"
+        elif name not in seen:
+            yield f"no node has a value for {name}"

@@ -7,7 +7,7 @@ has alternatives; otherwise its hull is asked for, or one of the alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Mapping as MappingType
 from contextlib import suppress
 from functools import partial
@@ -22,7 +22,7 @@ from matchmaker.batch.errors import NoFlagsError, NoTermError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.terms import Group, Term, assignments, clash, meaning, values_of
-from matchmaker.batch.translation import Translator
+from matchmaker.batch.translation import of_domain, of_tag
 from matchmaker.classad.nodes import Attr, Binary, Expr, disjuncts
 from matchmaker.reduction.domains import ANY, LISTS, Box, Domain, Tag, hull
 
@@ -97,21 +97,19 @@ def choose(
     parts = [Part(clause.expression, list(clause.boxes)) for clause in clauses]
     common, settled = settle(parts)
     spelled = (item for clause in clauses[::-1] for item in clause.bounds.names.items())
-    chooser = _Chooser(table, dict(spelled), Translator(table, sure), called, taken or {})
+    task = _Task(table, dict(spelled), frozenset(called), sure)
+    found = _Found(taken or {})
     for part in parts:
         if not part.boxes:
-            chooser.lose(part.clause, "no host with values as in the mapping satisfies it")
-    chooser.common(common, settled)
+            found = _lost(
+                task, found, part.clause, "no host with values as in the mapping satisfies it"
+            )
+    found = _with_common(task, found, common, settled)
     for part in parts:
         if len(part.boxes) > 1:
-            chooser.several(part)
+            found = _with_alternatives(task, found, part)
     return Chosen(
-        clauses,
-        tuple(chooser.groups),
-        common,
-        chooser.sources,
-        chooser.reasons,
-        tuple(chooser.narrowed),
+        clauses, tuple(found.groups), common, found.sources, found.reasons, found.narrowed
     )
 
 
@@ -120,210 +118,224 @@ def _universe(table: Mapping, name: str) -> Domain:
     return ANY if rule is None else values_of(rule)
 
 
-@attrs.define(slots=True, eq=False)
-class _Chooser:
-    """Collects terms, and why they lose or narrow a clause."""
+@attrs.frozen(slots=True)
+class _Task:
+    """What terms are chosen with: the arguments of ``choose``, and names as they are spelled."""
 
     table: Mapping
     names: MappingType[str, str]
-    translator: Translator
-    called: Collection[str]
+    called: frozenset[str]
+    sure: bool
+
+    def spelled(self, name: str) -> str:
+        return self.names.get(name, name)
+
+
+@attrs.frozen(slots=True)
+class _Found:
+    """The terms that are chosen so far, and why they lose or narrow clauses."""
+
     taken: Options
-    groups: dict[Group, None] = attrs.Factory(dict)
-    sources: dict[Expr, tuple[Group, ...]] = attrs.Factory(dict)
-    reasons: dict[Expr, str] = attrs.Factory(dict)
-    narrowed: list[Dropped] = attrs.Factory(list)
+    groups: MappingType[Group, None] = attrs.Factory(dict)
+    sources: MappingType[Expr, tuple[Group, ...]] = attrs.Factory(dict)
+    reasons: MappingType[Expr, str] = attrs.Factory(dict)
+    narrowed: tuple[Dropped, ...] = ()
 
-    def common(self, common: Box, parts: list[Part]) -> None:
-        """Adds terms for the common bounds of clauses of one alternative."""
-        concerned: dict[_Demand, list[Expr]] = {}
-        for part in parts:
-            box = part.boxes[0]
-            demands: list[_Demand] = [*box.domains, *sorted(box.tags)]
-            for demand in demands:
-                concerned.setdefault(demand, []).append(part.clause)
-            if box.others:
-                self.lose(part.clause, self._open(part.clause))
-        order = [demand for demand in concerned if isinstance(demand, Tag)]
-        for demand, translate in self._demands(common, order):
-            if _subject(demand) in self.called:
-                continue
-            try:
-                groups, loss = translate()
-                self._add(groups)
-            except NoTermError as error:
-                for clause in concerned[demand]:
-                    self.lose(clause, str(error))
-            else:
-                for clause in concerned[demand] if loss else ():
-                    self._blur(clause, loss)
 
-    def several(self, part: Part) -> None:
-        """Adds terms for a clause of several alternatives."""
-        try:
-            groups, loss = self._joined(part.boxes)
-            self._add(groups)
-        except NoTermError as error:
-            if self.translator.sure:
-                self._one_alternative(part, str(error))
-                return
-            self.lose(part.clause, str(error))
-            for group in self._translated(hull(part.boxes))[0]:
-                with suppress(NoTermError):
-                    self._add([group])
-        else:
-            self.sources[part.clause] = tuple(groups)
-            if loss:
-                self._blur(part.clause, loss)
-
-    def lose(self, clause: Expr, reason: str) -> None:
-        """Notes why no term stands for a clause. Raises NoFlagsError if terms must be sure."""
-        if self.translator.sure:
-            raise NoFlagsError(
-                f"{self.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
-            )
-        self.reasons.setdefault(clause, reason)
-
-    def _blur(self, clause: Expr, reason: str) -> None:
-        """Notes why terms are wider than a clause or, if they must be sure, narrower."""
-        if self.translator.sure:
-            self.narrowed.append(Dropped(clause, reason))
-        else:
-            self.reasons.setdefault(clause, reason)
-
-    def _add(self, groups: Iterable[Group]) -> None:
-        groups = list(groups)
-        twice = clash(groups, self.taken)
-        if twice:
-            raise NoTermError(f"{self.table.lrms} can be asked for {twice} in one way only")
-        self.groups |= dict.fromkeys(groups)
-        self.taken = {**self.taken, **dict(assignments(groups))}
-
-    def _open(self, clause: Expr) -> str:
-        """Why a clause that bounds cannot express has no flag."""
-        if isinstance(clause, Binary) and clause.operator in ("is", "isnt"):
-            subject = clause.left
-            rule = self.table.rules.get(subject.folded) if isinstance(subject, Attr) else None
-            if rule is not None and rule.kind in ("eq", "member"):
-                return "a feature does not tell upper from lower case"
-            if rule is not None:
-                return "a flag does not tell kinds of numbers"
-        return OPEN
-
-    # --- boxes
-
-    def _demands(
-        self, box: Box, tags: Iterable[Tag] | None = None
-    ) -> Iterator[tuple[_Demand, Callable[[], _Translation]]]:
-        """Each demand of a box, and the function that translates it."""
-        listed = {tag.attribute for tag in box.tags if tag.has}
-        for name, domain in box.domains.items():
-            if not (name in listed and domain >= LISTS):
-                yield name, partial(self._domain, name, domain)
-        for tag in sorted(box.tags) if tags is None else tags:
-            yield tag, partial(self._tag, tag)
-
-    def _domain(self, name: str, domain: Domain) -> _Translation:
-        self._check_not_called(name)
-        rule = self.table.rules.get(name)
-        if rule is None or rule.kind in ("name", "python", "shell"):
-            raise NoTermError(f"no flag for {self.names.get(name, name)}")
-        return self.translator.domain(rule, domain)
-
-    def _tag(self, tag: Tag) -> _Translation:
-        self._check_not_called(tag.attribute)
-        rule = self.table.rules.get(tag.attribute)
-        if rule is None:
-            raise NoTermError(f"no flag for {self.names.get(tag.attribute, tag.attribute)}")
-        return self.translator.tag(rule, tag)
-
-    def _check_not_called(self, name: str) -> None:
-        """The site's own code is given what every host must keep, never an alternative."""
-        if name in self.called:
-            raise NoTermError(
-                f"an alternative cannot be left to the site's own code for "
-                f"{self.names.get(name, name)}"
-            )
-
-    def _translated(self, box: Box) -> _Translation:
-        """Terms for a box, and what is lost of it; sure terms lose nothing."""
-        groups: list[Group] = []
-        lost = OPEN if box.others else ""
-        if lost and self.translator.sure:
-            raise NoTermError(lost)
-        for _, translate in self._demands(box):
-            try:
-                more, loss = translate()
-                groups += more
-            except NoTermError as error:
-                if self.translator.sure:
-                    raise
-                loss = str(error)
-            lost = lost or loss
-        return groups, lost
-
-    # --- alternatives
-
-    def _joined(self, boxes: list[Box]) -> _Translation:
-        """All alternatives as one group, after the terms that all have in common."""
-        several: list[tuple[Term, ...]] = []
-        lost = ""
-        for box in boxes:
-            groups, loss = self._translated(box)
-            lost = lost or loss
-            if not groups and not loss:
-                return [], ""
-            if not groups:
-                raise NoTermError(loss)
-            several += islice(
-                (
-                    tuple(dict.fromkeys(term for terms in choice for term in terms))
-                    for choice in product(*groups)
-                ),
-                LIMITS.alternatives + 1,
-            )
-            if len(several) > LIMITS.alternatives:
-                raise NoTermError(f"there are more than {LIMITS.alternatives} alternatives")
-        shared = [term for term in several[0] if all(term in terms for terms in several)]
-        rest = [tuple(term for term in terms if term not in shared) for terms in several]
-        common: list[Group] = [((term,),) for term in shared]
-        if not all(rest):
-            return common, lost
-        if not self.table.terms.or_:
-            raise NoTermError(f"{self.table.lrms} cannot be asked for alternatives")
-        if any(term.is_option for terms in rest for term in terms):
-            raise NoTermError(f"{self.table.lrms} cannot be asked for alternatives of options")
-        every = list(dict.fromkeys(rest))
-        shortest = [terms for terms in every if not any(set(other) < set(terms) for other in every)]
-        return [*common, tuple(shortest)], lost
-
-    def _one_alternative(self, part: Part, reason: str) -> None:
-        """Adds terms for the alternatives that can be joined, or else for one of them."""
-        possible = [box for box in part.boxes if self._can_add([box])]
-        chosen = next(
-            (c for c in (possible, *([box] for box in possible)) if c and self._can_add(c)), None
+def _lost(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
+    """Notes why no term stands for a clause. Raises NoFlagsError if terms must be sure."""
+    if task.sure:
+        raise NoFlagsError(
+            f"{task.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
         )
-        if chosen is None:
-            self.lose(part.clause, reason)
-            return
-        groups, _ = self._joined(chosen)
-        self._add(groups)
-        self.sources[part.clause] = tuple(groups)
-        every = disjuncts(part.clause)
-        others = [each for each in every if not self._is_within(each, chosen)]
-        for other in others if 0 < len(others) < len(every) else [part.clause]:
-            self._blur(other, "another alternative is asked for")
+    return attrs.evolve(found, reasons={clause: reason, **found.reasons})
 
-    def _can_add(self, boxes: list[Box]) -> bool:
+
+def _blurred(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
+    """Notes why terms are wider than a clause or, if they must be sure, narrower."""
+    if task.sure:
+        return attrs.evolve(found, narrowed=(*found.narrowed, Dropped(clause, reason)))
+    return attrs.evolve(found, reasons={clause: reason, **found.reasons})
+
+
+def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
+    """Adds groups. Raises NoTermError if they set an option that has another value."""
+    groups = list(groups)
+    twice = clash(groups, found.taken)
+    if twice:
+        raise NoTermError(f"{task.table.lrms} can be asked for {twice} in one way only")
+    return attrs.evolve(
+        found,
+        groups={**found.groups, **dict.fromkeys(groups)},
+        taken={**found.taken, **dict(assignments(groups))},
+    )
+
+
+def _with_common(task: _Task, found: _Found, common: Box, parts: list[Part]) -> _Found:
+    """Adds terms for the common bounds of clauses of one alternative."""
+    concerned: dict[_Demand, list[Expr]] = {}
+    for part in parts:
+        box = part.boxes[0]
+        demands: list[_Demand] = [*box.domains, *sorted(box.tags)]
+        for demand in demands:
+            concerned.setdefault(demand, []).append(part.clause)
+        if box.others:
+            found = _lost(task, found, part.clause, _open(task, part.clause))
+    order = [demand for demand in concerned if isinstance(demand, Tag)]
+    for demand, domain in _demands(common, order):
+        if _subject(demand) in task.called:
+            continue
         try:
-            groups, _ = self._joined(boxes)
+            groups, loss = _demanded(task, demand, domain)
+            found = _added(task, found, groups)
+        except NoTermError as error:
+            for clause in concerned[demand]:
+                found = _lost(task, found, clause, str(error))
+        else:
+            for clause in concerned[demand] if loss else ():
+                found = _blurred(task, found, clause, loss)
+    return found
+
+
+def _with_alternatives(task: _Task, found: _Found, part: Part) -> _Found:
+    """Adds terms for a clause of several alternatives."""
+    try:
+        groups, loss = _joined(task, part.boxes)
+        found = _added(task, found, groups)
+    except NoTermError as error:
+        if task.sure:
+            return _with_one(task, found, part, str(error))
+        found = _lost(task, found, part.clause, str(error))
+        for group in _translated(task, hull(part.boxes))[0]:
+            with suppress(NoTermError):
+                found = _added(task, found, [group])
+        return found
+    found = attrs.evolve(found, sources={**found.sources, part.clause: tuple(groups)})
+    return _blurred(task, found, part.clause, loss) if loss else found
+
+
+def _open(task: _Task, clause: Expr) -> str:
+    """Why a clause that bounds cannot express has no flag."""
+    if isinstance(clause, Binary) and clause.operator in ("is", "isnt"):
+        subject = clause.left
+        rule = task.table.rules.get(subject.folded) if isinstance(subject, Attr) else None
+        if rule is not None and rule.kind in ("eq", "member"):
+            return "a feature does not distinguish upper from lower case"
+        if rule is not None:
+            return "a flag does not distinguish kinds of numbers"
+    return OPEN
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+def _demands(box: Box, tags: Iterable[Tag] | None = None) -> Iterator[tuple[_Demand, Domain]]:
+    """Each demand of a box, an attribute with its domain or a tag."""
+    listed = {tag.attribute for tag in box.tags if tag.has}
+    for name, domain in box.domains.items():
+        if not (name in listed and domain >= LISTS):
+            yield name, domain
+    for tag in sorted(box.tags) if tags is None else tags:
+        yield tag, LISTS
+
+
+def _demanded(task: _Task, demand: _Demand, domain: Domain) -> _Translation:
+    """Terms for a demand. The site's own code is given what every host must keep, nothing else."""
+    name = _subject(demand)
+    if name in task.called:
+        raise NoTermError(
+            f"an alternative cannot be left to the site's own code for {task.spelled(name)}"
+        )
+    rule = task.table.rules.get(name)
+    if rule is None or (isinstance(demand, str) and rule.kind in ("name", "python", "shell")):
+        raise NoTermError(f"no flag for {task.spelled(name)}")
+    if isinstance(demand, str):
+        return of_domain(task.table, rule, domain, sure=task.sure)
+    return of_tag(task.table, rule, demand, sure=task.sure)
+
+
+def _translated(task: _Task, box: Box) -> _Translation:
+    """Terms for a box, and what is lost of it; sure terms lose nothing."""
+    groups: list[Group] = []
+    lost = OPEN if box.others else ""
+    if lost and task.sure:
+        raise NoTermError(lost)
+    for demand, domain in _demands(box):
+        try:
+            more, loss = _demanded(task, demand, domain)
+            groups += more
+        except NoTermError as error:
+            if task.sure:
+                raise
+            loss = str(error)
+        lost = lost or loss
+    return groups, lost
+
+
+# --- alternatives ---------------------------------------------------------------------------------
+
+
+def _joined(task: _Task, boxes: list[Box]) -> _Translation:
+    """All alternatives as one group, after the terms that all have in common."""
+    several: list[tuple[Term, ...]] = []
+    lost = ""
+    for box in boxes:
+        groups, loss = _translated(task, box)
+        lost = lost or loss
+        if not groups and not loss:
+            return [], ""
+        if not groups:
+            raise NoTermError(loss)
+        several += islice(
+            (
+                tuple(dict.fromkeys(term for terms in choice for term in terms))
+                for choice in product(*groups)
+            ),
+            LIMITS.alternatives + 1,
+        )
+        if len(several) > LIMITS.alternatives:
+            raise NoTermError(f"there are more than {LIMITS.alternatives} alternatives")
+    shared = [term for term in several[0] if all(term in terms for terms in several)]
+    rest = [tuple(term for term in terms if term not in shared) for terms in several]
+    common: list[Group] = [((term,),) for term in shared]
+    if not all(rest):
+        return common, lost
+    if not task.table.terms.or_:
+        raise NoTermError(f"{task.table.lrms} cannot be asked for alternatives")
+    if any(term.is_option for terms in rest for term in terms):
+        raise NoTermError(f"{task.table.lrms} cannot be asked for alternatives of options")
+    every = list(dict.fromkeys(rest))
+    shortest = [terms for terms in every if not any(set(other) < set(terms) for other in every)]
+    return [*common, tuple(shortest)], lost
+
+
+def _with_one(task: _Task, found: _Found, part: Part, reason: str) -> _Found:
+    """Adds terms for the alternatives that can be joined, or else for one of them."""
+
+    def can_add(boxes: list[Box]) -> bool:
+        try:
+            groups, _ = _joined(task, boxes)
         except NoTermError:
             return False
-        return not clash(groups, self.taken)
+        return not clash(groups, found.taken)
 
-    def _is_within(self, alternative: Expr, chosen: list[Box]) -> bool:
-        found = boxes_of(alternative, partial(_universe, self.table))
-        return all(any(box.within(each) for each in chosen) for box in found)
+    possible = [box for box in part.boxes if can_add([box])]
+    chosen = next((c for c in (possible, *([box] for box in possible)) if c and can_add(c)), None)
+    if chosen is None:
+        return _lost(task, found, part.clause, reason)
+    groups, _ = _joined(task, chosen)
+    found = _added(task, found, groups)
+    found = attrs.evolve(found, sources={**found.sources, part.clause: tuple(groups)})
+    every = disjuncts(part.clause)
+    others = [each for each in every if not _is_within(task, each, chosen)]
+    for other in others if 0 < len(others) < len(every) else [part.clause]:
+        found = _blurred(task, found, other, "another alternative is asked for")
+    return found
+
+
+def _is_within(task: _Task, alternative: Expr, chosen: list[Box]) -> bool:
+    found = boxes_of(alternative, partial(_universe, task.table))
+    return all(any(box.within(each) for each in chosen) for box in found)
 
 
 def _subject(demand: _Demand) -> str:

@@ -17,8 +17,8 @@ from matchmaker.batch.errors import NoFlagsError, NoHostError
 from matchmaker.batch.inventory import Inventory, NodeClass, is_willing
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import Plan
+from matchmaker.batch.render import expressed, written
 from matchmaker.batch.request import Requested
-from matchmaker.batch.templates import filled
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
@@ -79,6 +79,7 @@ def of_clauses(
         raise NoFlagsError(
             f"{table.lrms} has no flags that make sure of {shown(each.clause)}: {each.reason}"
         )
+    _, requested = expressed((), requested, table)
     condition = requested.condition(reduction.residual)
     return Plan(
         table,
@@ -127,7 +128,7 @@ def lines(plan: Plan) -> list[str]:
     carried = [] if plan.carried is TRUE else [submit_text(_renamed(plan.carried, table))]
     return [
         *(table.requirements.replace("{expression}", text) for text in carried),
-        *(" ".join(filled(*each)) for each in plan.requested.values()),
+        *(" ".join(flag) for flag in written((), plan.requested, table).flags),
     ]
 
 

@@ -20,8 +20,8 @@ from matchmaker.batch.inventory import Certificate, Inventory, survey
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.mapping import load_mapping
 from matchmaker.batch.planner import Plan
-from matchmaker.batch.render import check_once, directive, options
-from matchmaker.batch.request import Requested, Resources, requested
+from matchmaker.batch.render import check_once, directive, written
+from matchmaker.batch.request import Requested, Resources, Submitter, requested
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, Attr, conjunction, conjuncts, postorder
 from matchmaker.classad.unparse import unparse, unparse_value
@@ -61,8 +61,8 @@ class Submission:
 
     Attributes:
         lrms: the batch system.
-        command: its command for submitting; empty for BLAH.
-        argv: the arguments.
+        command: its command for submitting; empty if it has none.
+        argv: the arguments; first the rest of the command's words, such as ``batch`` of ``flux``.
         directives: the same as lines of a job script, or of a submit file for HTCondor.
         verdict: how the flags relate to ``condition``.
         dropped: the clauses that the flags do not carry.
@@ -71,6 +71,7 @@ class Submission:
         recheck: the clauses that the job must check again on the node, or None. Evaluate it with
             the job as ``MY`` and the node as ``TARGET``.
         condition: what a host must satisfy: the residual, and room for the job's requests.
+        lines: lines of the job script that stand behind all directives, such as ``module load``.
     """
 
     lrms: str
@@ -83,6 +84,7 @@ class Submission:
     certificate: Certificate | None = None
     recheck: Expr | None = None
     condition: Expr = TRUE
+    lines: tuple[str, ...] = ()
 
 
 def flags(
@@ -94,6 +96,8 @@ def flags(
     *,
     policy: Strictness | None = None,
     resources: Resources | None = None,
+    queue: str = "",
+    submitter: Submitter | None = None,
 ) -> Submission:
     """The submit flags for what a reduction left to the hosts.
 
@@ -108,6 +112,8 @@ def flags(
             ``SUFFICIENT`` asks for one alternative of an ``||``, ``EXACT`` allows neither.
         policy: the same in a site's terms; replaces ``want``.
         resources: what to set aside for the job; by default what its ad requests.
+        queue: the batch system's name of the queue that was chosen, for its flag.
+        submitter: the account that submits the job, for mappings that use it.
 
     Raises:
         NoHostError: no host can satisfy the condition.
@@ -135,7 +141,8 @@ def flags(
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError(f"the requirement is true of no host of this queue: {_why(reduction)}")
-    asked = requested(Resources.of(reduction.job) if resources is None else resources, table)
+    amounts = Resources.of(reduction.job) if resources is None else resources
+    asked = requested(amounts, table, reduction.job, queue, submitter)
     style = _STYLES[table.style]
     sure = want is Fit.SUFFICIENT and inventory is None
     plan = style.plan(reduction, table, asked, sure=sure, by_name=inventory is not None)
@@ -156,8 +163,8 @@ _WANTED: Final = {
 
 # --- steps ----------------------------------------------------------------------------------------
 
-_Words: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-"""Arguments, and lines of a job script."""
+_Words: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+"""Arguments, directives, and other lines of a job script."""
 
 
 class _Planner(Protocol):
@@ -177,21 +184,24 @@ class _Style:
 
 def _options(plan: Plan) -> _Words:
     table = plan.table
-    found = [*options(plan.groups, plan.requested.numbers, table), *plan.options]
+    made = written(plan.groups, plan.requested, table, plan.hosts)
+    found = [*made.flags, *plan.options]
     check_once(found, table)
     words = tuple(word for flag in found for word in flag)
-    return words, tuple(directive(flag, table) for flag in found)
+    if not table.submit:
+        words = ()
+    return words, tuple(directive(flag, table) for flag in found), tuple(made.lines)
 
 
 def _submit_lines(plan: Plan) -> _Words:
     lines = tuple(expression.lines(plan))
-    return tuple(word for line in lines for word in ("-append", line)), lines
+    return tuple(word for line in lines for word in ("-append", line)), lines, ()
 
 
 _STYLES: Final[Mapping[str, _Style]] = {
     "flags": _Style(planner.plan, selection.select, _options),
     "classad": _Style(expression.plan, expression.select, _submit_lines),
-    "blah": _Style(blah.plan, expression.select, lambda plan: ((), tuple(blah.lines(plan)))),
+    "blah": _Style(blah.plan, expression.select, lambda plan: ((), tuple(blah.lines(plan)), ())),
 }
 
 
@@ -230,12 +240,12 @@ def _checked(plan: Plan, want: Fit) -> Plan:
 
 
 def _submission(plan: Plan, style: _Style) -> Submission:
-    argv, directives = style.write(plan)
+    argv, directives, lines = style.write(plan)
     fit = Fit.SUFFICIENT if plan.sure else Fit.NECESSARY
     return Submission(
         plan.table.lrms,
-        plan.table.submit,
-        argv,
+        plan.table.submit[0] if plan.table.submit else "",
+        (*plan.table.submit[1:], *argv),
         directives,
         fit if plan.dropped else Fit.EXACT,
         plan.dropped,
@@ -243,6 +253,7 @@ def _submission(plan: Plan, style: _Style) -> Submission:
         plan.certificate,
         None if plan.sure else _recheck(plan),
         plan.condition,
+        lines,
     )
 
 

@@ -1,7 +1,7 @@
 """Mappings: for each batch system a table of its flags, and for each host attribute a rule.
 
 The package has one TOML file for each batch system, in ``systems``. A site's own file has the same
-form and is laid over it.
+form and is laid over it. docs/mappings.md explains the entries.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import tomllib
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
-from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,46 +19,38 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from matchmaker.batch.errors import MappingError
+from matchmaker.batch.forms import Form, check_slots, flag_forms, form, line_forms
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.rules import (
-    Rule,
-    check_names,
-    check_options,
-    most_of,
-    one_of,
-    read_rule,
-    term_of,
-    unit_of,
-    value_template,
-)
-from matchmaker.batch.templates import NAME_SIGNS, Templates, safe
+from matchmaker.batch.request_rules import Request, read_requests
+from matchmaker.batch.rules import Rule, check_names, negate_of, read_rule, term_of
+from matchmaker.batch.sections import Section
+from matchmaker.batch.templates import NAME_SIGNS, assigned, safe, slot_of, slots, template
+from matchmaker.classad.operators import ascii_fold
 
 STYLES: Final = ("flags", "classad", "blah")
 
+FEATURES: Final = "features"
+"""The slot for all terms together, and the name of its forms."""
+
 _ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
+_DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+:? \{flag\}")
+_REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
 
 
 @attrs.frozen(slots=True)
 class Syntax:
     """How terms are joined: the signs for and, or, not, and whether parentheses nest.
 
-    A batch system has no connective whose sign is empty.
+    A batch system has no connective whose sign is empty. ``group`` encloses a conjunction within
+    alternatives. If ``flat``, the whole is always one disjunction of such groups.
     """
 
     and_: str = "&"
     or_: str = ""
     not_: str = ""
     nested: bool = False
-
-
-@attrs.frozen(slots=True)
-class Request:
-    """How a resource is requested: a template, the size of its unit, and the largest number."""
-
-    flag: str
-    unit: Fraction = Fraction(1)
-    per_cpu: bool = False
-    most: int = LIMITS.amount
+    group: str = "({terms})"
+    flat: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -68,11 +59,15 @@ class Mapping:
 
     Attributes:
         lrms: the name of the batch system.
-        submit: its command for submitting; empty for BLAH, which has none.
+        submit: its command for submitting, with the words that come first; empty if there is none.
         directive: the template of a line of a job script.
-        exclude, include: templates of the flags that exclude nodes, or name those to use.
-        features: the template of the flag for all terms together.
+        exclude, include: templates of the flags that exclude nodes, or name those to use. One that
+            is no option is a term.
         rules: the rules by folded name of the attribute.
+        flags: the flags with several slots or none, each with its forms.
+        lines: the lines of a job script that are no directives, each with its forms.
+        ignore: the folded names of attributes in conditions that mean nothing here.
+        letters: the long options that one letter stands for, by the letter with its dash.
         host_join: what stands between names of nodes.
         terms: how terms are joined.
         requests: how resources are requested, by name of the resource.
@@ -82,7 +77,7 @@ class Mapping:
         shell: the path of the site's own program.
         metadata, room: where a policy travels with the job, and how many characters it may have.
         signs: what names of features may hold beside letters and digits.
-        term: how a feature is asked for if its rule says nothing else.
+        term, negate: how a feature is asked for, or its absence, if its rule says nothing else.
         no_names, no_hosts: words that mean something else than a feature, or a host, of that name.
         domains: name hosts with and without their domains.
         published: other names under which information systems publish the batch system.
@@ -90,11 +85,14 @@ class Mapping:
     """
 
     lrms: str
-    submit: str
+    submit: tuple[str, ...]
     directive: str
     exclude: str
-    features: str
     rules: MappingType[str, Rule]
+    flags: MappingType[str, tuple[Form, ...]] = attrs.Factory(dict)
+    lines: MappingType[str, tuple[Form, ...]] = attrs.Factory(dict)
+    ignore: frozenset[str] = frozenset({"condorce"})
+    letters: MappingType[str, str] = attrs.Factory(dict)
     include: str = ""
     host_join: str = ","
     terms: Syntax = attrs.field(factory=Syntax)
@@ -108,12 +106,30 @@ class Mapping:
     room: int = LIMITS.policy
     signs: str = NAME_SIGNS
     term: str = "{value}"
+    negate: str = ""
     no_names: tuple[str, ...] = ()
     no_hosts: tuple[str, ...] = ()
     domains: bool = False
     published: tuple[str, ...] = ()
     query: tuple[str, ...] = ()
     job_name: str = r"[0-9][A-Za-z0-9_.\[\]@-]*"
+
+    @property
+    def features(self) -> str:
+        """The template of the flag for all terms together, in its last form."""
+        forms = self.flags.get(FEATURES, ())
+        return forms[-1].text if forms else ""
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The slots that a form of a flag or a line needs."""
+        several = (*self.flags.values(), *self.lines.values())
+        return frozenset(slot for forms in several for each in forms for slot in each.needs)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The folded names of the host attributes that the mapping knows."""
+        return frozenset(self.rules)
 
 
 def known_lrms() -> tuple[str, ...]:
@@ -165,7 +181,7 @@ def _packaged(lrms: str) -> Mapping:
     if lrms not in known_lrms():
         raise ValueError(f"unknown batch system {lrms!r}; known: {', '.join(known_lrms())}")
     text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
-    return _merged(None, tomllib.loads(text), lrms)
+    return _merged(None, tomllib.loads(text), f"{lrms}.toml")
 
 
 def same_system(published: str, lrms: str) -> bool:
@@ -181,154 +197,251 @@ def same_system(published: str, lrms: str) -> bool:
 # --- reading --------------------------------------------------------------------------------------
 
 _NO_RULE: Final = {
-    "classad": "HTCondor takes expressions: kind must be name, with the pool's name of it",
-    "blah": "BLAH takes attributes under their own names; a mapping is for the system behind it",
+    "classad": "kind name, with the pool's name of the attribute: HTCondor takes expressions",
+    "blah": "no rule: BLAH takes attributes under their own names; a mapping is for the system "
+    "behind it",
 }
 
-_Read: TypeAlias = Callable[[Templates, str, Any], Any]
-"""Reads an entry of a table by its name; a third argument is what it is without the entry."""
+_Read: TypeAlias = Callable[[Section, str, Any], Any]
+"""Reads an entry of a file by its name; a third argument is what it is without the entry."""
 
-_EMPTY: Final = Mapping("", "", "", "", "", {})
+_EMPTY: Final = Mapping("", (), "", "", {})
 
-_OWN_ENTRIES: Final = ("published", "query", "job_name")
+_OWN_ENTRIES: Final = ("published", "query", "job_name", "letters")
 """Entries of the package's tables alone."""
 
 
 def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
     """A table laid over a mapping, or the package's table of a batch system itself."""
     before = base or _EMPTY
+    file = Section(where, "", table)
     lrms = table.get("lrms", before.lrms)
     if base is not None and lrms != base.lrms:
-        raise MappingError(f"{where}: it is a mapping for {lrms!r}, not for {base.lrms!r}")
-    attributes = table.get("attributes", {})
+        raise MappingError(f"{where}: lrms: expected {base.lrms!r}, found {lrms!r}")
     known = [name for name in _READERS if base is None or name not in _OWN_ENTRIES]
-    unknown = set(table) - {"lrms", "attributes", *known}
-    if unknown or not isinstance(attributes, dict):
-        raise MappingError(
-            f"{where}: unknown entry {', '.join(sorted(unknown)) or 'attributes'}; expected lrms, "
-            f"{', '.join(known)} and tables [attributes.NAME]"
-        )
-    style = one_of(table, "style", STYLES, before.style, where)
-    reader = Templates(table, where, complete=style == "flags")
-    entries = {name: read(reader, name, getattr(before, name)) for name, read in _READERS.items()}
-    rules = dict(before.rules)
-    for name, facts in attributes.items():
-        rules[name.lower()] = rule = read_rule(name, facts, where, entries["term"])
+    tables = ("attributes", "requests", "flags", "lines")
+    file.only(("lrms", FEATURES, *known, *tables))
+    style = file.choice("style", STYLES, before.style)
+    entries = {name: read(file, name, getattr(before, name)) for name, read in _READERS.items()}
+    made = Mapping(
+        lrms=lrms,
+        rules=_rules(file.section("attributes"), before, style, entries),
+        requests=read_requests(file.section("requests"), before.requests),
+        flags=_flags(file, before, style),
+        lines={**before.lines, **line_forms(file.section("lines"))},
+        **entries,
+    )
+    _check(made, file)
+    return made
+
+
+def _rules(
+    section: Section, before: Mapping, style: str, entries: MappingType[str, Any]
+) -> dict[str, Rule]:
+    found = dict(before.rules)
+    spelled: dict[str, str] = {}
+    for name in section.facts:
+        folded = ascii_fold(name)
+        if spelled.setdefault(folded, name) != name:
+            section.fail(name, f"each attribute once: {spelled[folded]} is the same", name)
+        own = section.section(name)
+        found[folded] = rule = read_rule(name, own, entries["term"], entries["negate"])
         if style == "blah" or (style == "classad" and rule.kind != "name"):
-            raise MappingError(f"{where}: [attributes.{name}]: {_NO_RULE[style]}")
-    check_options(rules.values(), where)
-    check_names(rules.values(), where, lrms, entries["signs"], entries["no_names"])
-    if style != "blah" and not entries["submit"]:
-        raise MappingError(f"{where}: submit must be the name of a command, not ''")
-    return Mapping(lrms=lrms, rules=rules, **entries)
-
-
-def _submit(reader: Templates, name: str, default: str) -> str:
-    found = reader.table.get(name, default)
-    if not isinstance(found, str) or (found and not safe(found)):
-        raise MappingError(f"{reader.where}: submit must be the name of a command, not {found!r}")
+            own.fail("kind", _NO_RULE[style])
     return found
 
 
-def _term(reader: Templates, name: str, default: str) -> str:
-    return term_of(reader.table, reader.where) if name in reader.table else default
+def _flags(file: Section, before: Mapping, style: str) -> dict[str, tuple[Form, ...]]:
+    found = dict(before.flags)
+    if FEATURES in file.facts:
+        found[FEATURES] = (form(_flag(file, FEATURES, "{features}", "")),)
+    return {**found, **flag_forms(file.section("flags"), style)}
+
+
+def _check(table: Mapping, file: Section) -> None:
+    """Raises MappingError if parts of a mapping do not fit together."""
+    check_names(table.rules.values(), file.where, table.lrms, table.signs, table.no_names)
+    if table.style == "flags" and not (table.features and table.directive):
+        file.fail("" if table.features else FEATURES, "features and directive")
+    if table.style == "classad" and not table.submit:
+        file.fail("submit", "the name of a command")
+    own = {
+        **{f"attributes.{r.attribute}": r.templates for r in table.rules.values()},
+        **{f"requests.{r.name}": (r.flag,) for r in table.requests.values()},
+    }
+    filled = {slot_of(text): name for name, texts in own.items() for text in texts}
+    filled.pop("", None)
+    known = {*filled, FEATURES}
+    check_slots(file.section("flags"), table.flags, known)
+    check_slots(file.section("lines"), table.lines, known)
+    for slot, name in filled.items():
+        kind, _, entry = name.partition(".")
+        if slot not in table.used and entry in file.section(kind).facts:
+            Section(file.where, name, {}).fail(
+                "flag", f"flag, term, or a form in [flags] with {{{slot}}}"
+            )
+    _check_options(table, own, file.where)
+    if table.directive != "{flag}":
+        quoted = [text for text in _every(table, own) if '"' in text]
+        if quoted:
+            file.fail("directive", "'{flag}', as a template has quotes", quoted[0])
+
+
+def _every(table: Mapping, own: MappingType[str, tuple[str, ...]]) -> list[str]:
+    forms = [each.text for several in table.flags.values() for each in several]
+    return [*forms, *(text for texts in own.values() for text in texts)]
+
+
+def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where: str) -> None:
+    """Raises MappingError if an option is set in different ways: one would undo the other.
+
+    A request and a condition may do so: the request is kept then, and the condition dropped.
+    """
+    forms = {f"flags.{n}": tuple(form.text for form in table.flags[n]) for n in table.flags}
+    known: dict[str, list[tuple[str, str]]] = {}
+    for name, texts in (*own.items(), *forms.items()):
+        for text in texts:
+            option = assigned(text) or _first(text)
+            if not text.startswith("-") or not option:
+                continue
+            for before, said in known.setdefault(option, []):
+                kinds = {before.partition(".")[0], name.partition(".")[0]}
+                if said != text and before != name and kinds != {"attributes", "requests"}:
+                    Section(where, name, {}).fail(
+                        "", f"an option that [{before}] does not set in another way, {said!r}", text
+                    )
+            known[option].append((name, text))
+
+
+def _first(text: str) -> str:
+    return re.split(r"[={<> ]", text, maxsplit=1)[0] if text.startswith("--") else ""
+
+
+def _submit(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    found = file.facts.get(name)
+    if found is None:
+        return default
+    words = [found] if isinstance(found, str) else found
+    plain = isinstance(words, list) and all(isinstance(w, str) and safe(w) for w in words)
+    if found != "" and not plain:
+        file.fail(name, "the name of a command, or a list of it and its first words")
+    return tuple(words) if found else ()
+
+
+def _directive(file: Section, name: str, default: str) -> str:
+    found = file.facts.get(name, default)
+    right = isinstance(found, str) and (found == "{flag}" or _DIRECTIVE.fullmatch(found))
+    if name in file.facts and not right:
+        file.fail(name, "a comment such as #SBATCH with {flag}, or '{flag}'")
+    return str(found)
+
+
+def _flag(file: Section, name: str, slot: str, default: str) -> str:
+    """A template with a slot."""
+    if name not in file.facts:
+        return default
+    found = template(file.facts[name])
+    if file.facts[name] == "" and name != FEATURES:
+        return ""
+    if found is None or slot[1:-1] not in slots(found):
+        file.fail(name, f"a flag without spaces, or a list of words, with {slot}")
+    return found
+
+
+def _hosts(file: Section, name: str, default: str) -> str:
+    return _flag(file, name, "{hosts}", default)
+
+
+def _term(file: Section, name: str, default: str) -> str:
+    return term_of(file, name) if name in file.facts else default
 
 
 def _choice(*choices: object) -> _Read:
-    return lambda reader, name, default: one_of(reader.table, name, choices, default, reader.where)
+    return lambda file, name, default: file.choice(name, choices, default)
 
 
-def _metadata(reader: Templates, name: str, default: str) -> str:
+def _metadata(file: Section, name: str, default: str) -> str:
     """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
-    found = reader.table.get(name, default)
+    found = file.facts.get(name, default)
     if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
         return found
-    return reader.flag(name, "{policy}", default)
+    return _flag(file, name, "{policy}", default)
 
 
-def _shell(reader: Templates, name: str, default: str) -> str:
-    path = reader.table.get(name, default)
-    if not isinstance(path, str) or (path and not (path.startswith("/") and path.isprintable())):
-        raise MappingError(
-            f"{reader.where}: shell must be the full path of a program, not {path!r}"
-        )
+def _requirements(file: Section, name: str, default: str) -> str:
+    found = file.text(name, default)
+    if found and not _REQUIREMENTS.fullmatch(found):
+        file.fail(name, "a line like 'requirements = {expression}'")
+    return found
+
+
+def _shell(file: Section, name: str, default: str) -> str:
+    path = file.text(name, default)
+    if path and not path.startswith("/"):
+        file.fail(name, "the full path of a program")
     return path
 
 
-def _text(reader: Templates, name: str, default: str) -> str:
-    found = reader.table.get(name, default)
-    if not isinstance(found, str) or not all(
-        char.isascii() and char.isprintable() for char in found
-    ):
-        raise MappingError(f"{reader.where}: {name} must be a text of characters, not {found!r}")
-    return found
+def _ignore(file: Section, name: str, default: frozenset[str]) -> frozenset[str]:
+    return default | {ascii_fold(word) for word in file.words(name)}
 
 
-def _words(reader: Templates, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    found = reader.table.get(name, list(default))
-    if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
-        raise MappingError(f"{reader.where}: {name} must be a list of words, not {found!r}")
-    return tuple(found)
+def _letters(file: Section, name: str, default: MappingType[str, str]) -> MappingType[str, str]:
+    found = file.section(name).facts
+    return {**default, **{f"-{letter}": str(option) for letter, option in found.items()}}
 
 
-def _terms(reader: Templates, name: str, default: Syntax) -> Syntax:
-    facts, where = reader.table.get(name), reader.where
-    if facts is None:
+def _terms(file: Section, name: str, default: Syntax) -> Syntax:
+    if name not in file.facts:
         return default
-    words = {"and": default.and_, "or": default.or_, "not": default.not_}
-    if not isinstance(facts, dict) or set(facts) - {*words, "nested"}:
-        raise MappingError(f"{where}: [terms] has and, or, not and nested")
-    joins = ("&", "&&", "|", "||", "!", ":", ",", "")
-    words = {each: one_of(facts, each, joins, word, where) for each, word in words.items()}
-    nested = one_of(facts, "nested", (True, False), default.nested, where)
-    return Syntax(words["and"], words["or"], words["not"], nested)
+    section = file.section(name)
+    section.only(("and", "or", "not", "nested", "group", "flat"))
+    joins = ("&", "&&", "|", "||", "!", "-", ":", ",", "")
+    group = template(section.facts.get("group", default.group))
+    if group is None or list(slots(group)) != ["terms"]:
+        section.fail("group", "a word with {terms}")
+    return Syntax(
+        section.choice("and", joins, default.and_),
+        section.choice("or", joins, default.or_),
+        section.choice("not", joins, default.not_),
+        section.choice("nested", (True, False), default.nested),
+        group,
+        section.choice("flat", (True, False), default.flat),
+    )
 
 
-def _requests(
-    reader: Templates, name: str, default: MappingType[str, Request]
-) -> MappingType[str, Request]:
-    facts, where = reader.table.get(name, {}), reader.where
-    known = ("memory", "cpus", "disk", "gpus", "wall")
-    if not isinstance(facts, dict) or set(facts) - set(known):
-        raise MappingError(f"{where}: [requests] has {', '.join(known)}")
-    found = dict(default)
-    for resource, entry in facts.items():
-        place = f"{where}: [requests] {resource}"
-        if not isinstance(entry, dict) or set(entry) - {"flag", "term", "unit", "per_cpu", "most"}:
-            raise MappingError(f"{place}: expected flag or term, unit, per_cpu and most")
-        flag = value_template(entry, ("flag", "term"), place)
-        per_cpu = one_of(entry, "per_cpu", (True, False), False, place)
-        unit = unit_of(entry, place)
-        before = found.get(resource)
-        # The same amount, in the new unit, is the largest unless the entry says another.
-        most = max(1, int(before.most * before.unit / unit)) if before else LIMITS.amount
-        found[resource] = Request(flag, unit, per_cpu, most_of(entry, most, place))
-    return found
+def _text(file: Section, name: str, default: str) -> str:
+    return file.text(name, default)
+
+
+def _words(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    return file.words(name, default)
 
 
 _READERS: Final[MappingType[str, _Read]] = {
     "submit": _submit,
-    "directive": Templates.directive,
-    "exclude": lambda reader, name, default: reader.flag(name, "{hosts}", default),
-    "features": lambda reader, name, default: reader.flag(name, "{features}", default, needed=True),
-    "include": lambda reader, name, default: reader.flag(name, "{hosts}", default),
+    "directive": _directive,
+    "exclude": _hosts,
+    "include": _hosts,
     "metadata": _metadata,
-    "room": lambda reader, name, default: most_of(reader.table, default, reader.where, name),
-    "host_join": _choice(",", "|", " ", "+"),
+    "room": lambda file, name, default: file.most(name, default),
+    "host_join": _choice(",", "|", " ", "+", '","'),
     "style": _choice(*STYLES),
-    "requirements": lambda reader, name, default: reader.requirements(default),
+    "requirements": _requirements,
     "quotes": _text,
     "others": _choice("", "same"),
     "shell": _shell,
     "signs": _text,
     "term": _term,
+    "negate": lambda file, name, default: negate_of(file, default),
     "no_names": _words,
     "no_hosts": _words,
     "domains": _choice(True, False),
     "terms": _terms,
-    "requests": _requests,
+    "ignore": _ignore,
     "published": _words,
     "query": _words,
     "job_name": _text,
+    "letters": _letters,
 }
-"""The entries of a table beside ``lrms`` and its rules, in the order of messages."""
+"""The entries of a file beside ``lrms``, ``features`` and its tables, in the order of messages."""

@@ -13,12 +13,14 @@ from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, TooManyError
 from matchmaker.batch.inventory import Certificate
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.render import Flag, options
+from matchmaker.batch.render import Flag, expressed, written
 from matchmaker.batch.request import Requested
 from matchmaker.batch.site_code import Answers, answers
-from matchmaker.batch.terms import Group, assigned
+from matchmaker.batch.templates import assigned
+from matchmaker.batch.terms import Group
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.reduction import Reduction
 from matchmaker.reduction.domains import Box, meet_all
 
@@ -35,8 +37,9 @@ class Plan:
         dropped: the clauses of the residual that are not carried; if ``sure``, what is excluded.
         sure: the flags imply the condition, instead of the other way round.
         groups: terms, for a batch system with flags.
-        options: further options: of the site's own code, and for nodes by name.
+        options: options of the site's own code.
         carried: for a batch system with expressions, the carried clauses in the residual's names.
+        hosts: the words for nodes by name, to exclude them or to use no others.
         excluded: names of nodes that are excluded by name.
         certificate: the nodes of the inventory that are selected wrongly.
     """
@@ -50,16 +53,20 @@ class Plan:
     groups: tuple[Group, ...] = ()
     options: tuple[Flag, ...] = ()
     carried: Expr = TRUE
+    hosts: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     certificate: Certificate | None = None
 
 
 def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
     """The options that requests, and nodes ``by_name``, set already."""
-    found: dict[str, object] = {assigned(template): template for template in requested.numbers}
-    if by_name:
-        template = table.exclude or table.include
-        found[assigned(template)] = template
+    found: dict[str, object] = {
+        assigned(template): (template, "min") for template in requested.numbers
+    }
+    found |= {assigned(template): (template, value) for template, value in requested.texts.items()}
+    by_host = table.exclude or table.include
+    if by_name and by_host.startswith("-"):
+        found[assigned(by_host)] = by_host
     return found
 
 
@@ -76,23 +83,44 @@ def plan(
     chosen = choose(residual, table, called=called, taken=busy)
     answered = answers(chosen.common, called, table)
     chosen = _writable(_with_answers(chosen, answered), table, requested)
+    chosen, carried = _expressed(chosen, requested, table)
     dropped = chosen.dropped()
     sure = sure and bool(dropped)
     if sure:
         chosen = choose(residual, table, sure=True, called=called, taken=busy)
-        _check_sure(_with_answers(chosen, answered), table)
-        options(chosen.groups, requested.numbers, table)
+        chosen, carried = _expressed(_with_answers(chosen, answered), requested, table)
+        _check_sure(chosen, table)
+        written(chosen.groups, carried, table)
         dropped = list(chosen.narrowed) or dropped
     return Plan(
         table,
         reduction.job,
-        requested.condition(residual),
-        requested,
+        carried.condition(residual),
+        carried,
         tuple(dropped),
         sure,
         chosen.groups,
         answered.options,
     )
+
+
+def _expressed(chosen: Chosen, requested: Requested, table: Mapping) -> tuple[Chosen, Requested]:
+    """Drops terms and requests in slots of ``[flags]`` for which no form is complete."""
+    groups, carried = expressed(chosen.groups, requested, table)
+    lost = {
+        ascii_fold(term.rule.attribute): f"no form of [flags] has the slot {{{term.slot}}} here"
+        for group in chosen.groups
+        if group not in groups
+        for terms in group
+        for term in terms
+    }
+    unsaid = {
+        clause.expression: reason
+        for clause in chosen.clauses
+        for name, reason in lost.items()
+        if name in clause.bounds.names
+    }
+    return attrs.evolve(chosen, groups=tuple(groups), reasons={**unsaid, **chosen.reasons}), carried
 
 
 def _with_answers(chosen: Chosen, answered: Answers) -> Chosen:
@@ -126,7 +154,7 @@ def _writable(chosen: Chosen, table: Mapping, requested: Requested) -> Chosen:
     if all(len(group) == 1 for group in chosen.groups):
         return chosen
     try:
-        options(chosen.groups, requested.numbers, table)
+        written(chosen.groups, requested, table)
     except TooManyError:
         nested = "" if table.terms.nested else " without nested parentheses"
         reason = f"its alternatives are too many to write{nested}"

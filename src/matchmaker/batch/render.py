@@ -7,25 +7,42 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Final, TypeAlias
 
+import attrs
+
+from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.errors import MappingError, TooManyError
+from matchmaker.batch.forms import chosen
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.mapping import Mapping, Syntax
-from matchmaker.batch.templates import filled
-from matchmaker.batch.terms import Group, Term, assigned
+from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
+from matchmaker.batch.request import Item, Requested
+from matchmaker.batch.templates import assigned, fill, filled, slot_of
+from matchmaker.batch.terms import Group, Term
 
 Flag: TypeAlias = tuple[str, ...]
 """One option of a command with its value: one word, or several."""
 
 
-def options(groups: Iterable[Group], numbers: dict[str, int], table: Mapping) -> list[Flag]:
-    """The flags for all groups, and for the numbers that the job requests, by template.
+@attrs.frozen(slots=True)
+class Written:
+    """The flags for terms and requests, and lines of the job script that are no directives."""
 
-    Of several minima with the same template the largest counts, of maxima the smallest. All terms
-    that are not options share the mapping's ``features``.
+    flags: list[Flag]
+    lines: list[str]
 
-    Raises TooManyError if the alternatives cannot be written.
-    """
-    least, greatest, named = dict(numbers), dict[str, int](), list[Group]()
+
+@attrs.frozen(slots=True)
+class _Filled:
+    """Groups and requests as values: by template of a flag or term, and by slot of ``[flags]``."""
+
+    words: list[tuple[str, int | str]]
+    terms: list[Group]
+    slots: dict[str, int | str]
+
+
+def _filled(groups: Iterable[Group], requested: Requested) -> _Filled:
+    """Of several minima with the same template the largest counts, of maxima the smallest."""
+    least, greatest, names = requested.numbers, dict[str, int](), list[Group]()
+    texts: dict[str, int | str] = {**requested.texts}
     for group in groups:
         for term in group[0] if len(group) == 1 else ():
             if term.kind == "max":
@@ -33,30 +50,97 @@ def options(groups: Iterable[Group], numbers: dict[str, int], table: Mapping) ->
                 greatest[term.template] = min(known, term.number)
             elif term.kind == "min":
                 least[term.template] = max(least.get(term.template, 0), term.number)
+            elif term.slot:
+                texts[term.template] = _value(term)
             else:
-                named.append(((term,),))
+                names.append(((term,),))
         if len(group) > 1:
-            named.append(group)
-    words = [(template, str(number)) for template, number in least.items() if number > 0]
-    words += [(template, str(number)) for template, number in greatest.items()]
-    flags = [filled(template, value) for template, value in words if template.startswith("-")]
-    terms = [filled(t, value)[0] for t, value in words if not t.startswith("-")]
-    own = [group[0][0] for group in named if len(group) == 1 and group[0][0].is_option]
+            names.append(group)
+    words = [
+        *((template, number) for template, number in least.items() if number > 0),
+        *greatest.items(),
+        *texts.items(),
+    ]
+    slots = {slot_of(template): value for template, value in words if slot_of(template)}
+    return _Filled([each for each in words if not slot_of(each[0])], names, slots)
+
+
+def expressed(
+    groups: Iterable[Group], requested: Requested, table: Mapping
+) -> tuple[list[Group], Requested]:
+    """The groups and requests that flags carry: those in a slot need a form that writes it.
+
+    Requests that no flag carries are among the lacking ones.
+    """
+    groups = list(groups)
+    found = _filled(groups, requested)
+    names = {*found.slots, FEATURES}
+    flags = [each for _, each in chosen(table.flags, names)]
+    lines = [each for _, each in chosen(table.lines, names)]
+    carried = frozenset[str]().union(*(each.carries for each in flags))
+    shown = carried.union(*(each.carries for each in lines))
+    needed = frozenset[str]().union(*(each.needs for each in (*flags, *lines)))
+
+    def has_flag(item: Item) -> bool:
+        slot = slot_of(item.template)
+        among = needed if item.bare else shown if isinstance(item.value, str) else carried
+        return not slot or slot in among
+
+    lost = [
+        Dropped(item.clause, f"no form of [flags] has the slot {item.template} in this case")
+        for item in requested.items
+        if not has_flag(item)
+    ]
+    kept = tuple(item for item in requested.items if has_flag(item))
+    slots = {""} | carried
+    said = [
+        group for group in groups if all(term.slot in slots for terms in group for term in terms)
+    ]
+    return said, Requested(kept, (*requested.lacking, *lost))
+
+
+def written(
+    groups: Iterable[Group], requested: Requested, table: Mapping, hosts: Sequence[str] = ()
+) -> Written:
+    """The flags for all groups, for the job's requests and for ``hosts`` by name, and the lines.
+
+    All terms that are not options share the slot ``features``.
+
+    Raises TooManyError if the alternatives cannot be written.
+    """
+    found = _filled(groups, requested)
+    flags = [filled(template, value) for template, value in found.words if template.startswith("-")]
+    terms = [filled(t, value)[0] for t, value in found.words if not t.startswith("-")]
+    if table.style == "classad":
+        flags, terms = [filled(*each) for each in found.words], []
+    own = [group[0][0] for group in found.terms if len(group) == 1 and group[0][0].is_option]
     flags += [filled(term.template, _value(term)) for term in own]
-    rest = [group for group in named if not (len(group) == 1 and group[0][0].is_option)]
-    written = joined(terms, rest, table.terms)
-    if len(written) > LIMITS.word:
+    rest = [group for group in found.terms if not (len(group) == 1 and group[0][0].is_option)]
+    by_name = table.exclude or table.include if hosts else ""
+    named = by_name.replace("{hosts}", table.host_join.join(hosts))
+    if named and not named.startswith("-"):
+        terms.append(named)
+    together = joined(terms, rest, table.terms)
+    if len(together) > LIMITS.word:
         raise TooManyError("what is asked for is too long for one word of a command")
-    if written:
-        flags.append(filled(table.features, written))
-    return flags
+    slots = {**found.slots, **({FEATURES: together} if together else {})}
+    flags += [
+        tuple(fill(word, slots) for word in each.text.split(" "))
+        for _, each in chosen(table.flags, slots)
+    ]
+    if named.startswith("-"):
+        flags.append(tuple(
+            word.replace("{hosts}", table.host_join.join(hosts)) for word in by_name.split(" ")
+        ))  # fmt: skip
+    lines = [fill(each.text, slots) for _, each in chosen(table.lines, slots)]
+    return Written(flags, lines)
 
 
 def _value(term: Term) -> str:
     if term.kind != "name":
         return str(term.number)
     value = term.rule.join.join(term.names)
-    if term.negated and term.rule.negate:
+    if term.negated and term.rule.negate and not term.without:
         return f"{term.rule.negate}({value})" if len(term.names) > 1 else term.rule.negate + value
     return value
 
@@ -71,7 +155,7 @@ def joined(terms: Sequence[str], groups: Sequence[Group], language: Syntax) -> s
     parts += [[[_term(term, language) for term in each] for each in group] for group in groups]
     parts = [part for number, part in enumerate(parts) if part not in parts[:number]]
     deep = any(len(each) > 1 for part in parts for each in part)
-    if deep and not language.nested and len(parts) > 1:
+    if parts and (language.flat or (deep and not language.nested and len(parts) > 1)):
         if math.prod(len(part) for part in parts) > LIMITS.written:
             raise TooManyError("the alternatives are too many to write")
         parts = [
@@ -88,11 +172,14 @@ def _term(term: Term, language: Syntax) -> str:
 
 
 def _alternatives(part: list[list[str]], language: Syntax, *, alone: bool) -> str:
-    if len(part) == 1:
+    if len(part) == 1 and not language.flat:
         return language.and_.join(part[0])
     each = [
-        f"({language.and_.join(terms)})" if len(terms) > 1 else terms[0] for terms in part
-    ]  # fmt: skip
+        fill(language.group, {"terms": language.and_.join(terms)})
+        if len(terms) > 1 or language.flat
+        else terms[0]
+        for terms in part
+    ]
     text = language.or_.join(each)
     return text if alone else f"({text})"
 
@@ -104,11 +191,13 @@ def directive(flag: Flag, table: Mapping) -> str:
     MappingError for a word that would be read differently; only a site's own code returns such.
     """
     words = []
+    # A line of a submit file is written by the table alone, quotes and all.
+    unreadable = _UNREADABLE.replace('"', "") if table.directive == "{flag}" else _UNREADABLE
     for word in flag:
         broken = any(char in table.quotes for char in word)
         if (
             not word.isprintable()
-            or any(char in _UNREADABLE for char in word)
+            or any(char in unreadable for char in word)
             or (" " in word and not broken)
         ):
             raise MappingError(f"no line of a job script of {table.lrms} can carry {word!r}")
@@ -130,11 +219,6 @@ def refusal(table: Mapping) -> str:
 
 _UNREADABLE: Final = "\"'\\`$#"
 """What readers of job scripts take for quotes, comments or variables, each in its own way."""
-
-
-def hosts(template: str, names: Sequence[str], table: Mapping) -> Flag:
-    """The flag for nodes by name."""
-    return filled(template, table.host_join.join(names))
 
 
 def check_once(flags: Iterable[Flag], table: Mapping) -> None:

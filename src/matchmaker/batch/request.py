@@ -1,4 +1,4 @@
-"""A job's requests: memory, processors, disk, GPUs and wall time, set aside for it on one host.
+"""A job's requests: resources that are set aside on one host, and other values for flags.
 
 A host must have what is requested, as far as its ad says how much it has. Amounts are rounded up to
 the batch system's unit: a job that gets less than it requested is killed.
@@ -7,6 +7,8 @@ the batch system's unit: a job that gets less than it requested is killed.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
@@ -14,10 +16,13 @@ import attrs
 
 from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.errors import NoFlagsError
+from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.request_rules import RESOURCES, TEXT_SIGNS, Request
+from matchmaker.batch.templates import safe, slot_of
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal, conjunction
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 
 # The job's attribute, the resource, and how many of its base units one of the attribute's is.
@@ -82,23 +87,58 @@ class Resources:
 
 
 @attrs.frozen(slots=True)
-class Requested:
-    """A job's requests in terms of one mapping.
+class Submitter:
+    """The account that submits a job: its name, and its groups, the first of them the main one."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@attrs.frozen(slots=True)
+class Item:
+    """One request in terms of a mapping.
 
     Attributes:
-        numbers: the amounts, by the templates of their flags.
-        needs: conditions that are true of hosts with as much as the flags set aside, and of hosts
-            that do not say how much they have.
-        lacking: the requests without a flag.
+        template: of the flag or term, or the slot of ``[flags]`` that it fills.
+        value: what goes into the template.
+        clause: what is dropped if no flag carries it: its ``need``, or the attribute's name.
+        need: a condition that is true of hosts with as much as the flag sets aside, and of hosts
+            that do not say how much they have; None if hosts have no such attribute.
+        bare: whether a form carries it that only stands ``with`` it.
     """
 
-    numbers: dict[str, int]
-    needs: tuple[Expr, ...]
-    lacking: tuple[Dropped, ...]
+    template: str
+    value: int | str
+    clause: Expr
+    need: Expr | None = None
+    bare: bool = False
 
-    def values(self) -> list[tuple[str, str]]:
-        """The templates with the values for them."""
-        return [(template, str(number)) for template, number in self.numbers.items()]
+
+@attrs.frozen(slots=True)
+class Requested:
+    """A job's requests in terms of one mapping, and those without a flag."""
+
+    items: tuple[Item, ...] = ()
+    lacking: tuple[Dropped, ...] = ()
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The amounts by template; the largest of several."""
+        found: dict[str, int] = {}
+        for item in self.items:
+            if isinstance(item.value, int):
+                found[item.template] = max(found.get(item.template, 0), item.value)
+        return found
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts by template."""
+        return {item.template: item.value for item in self.items if isinstance(item.value, str)}
+
+    @property
+    def needs(self) -> tuple[Expr, ...]:
+        """What hosts must have for the items."""
+        return tuple(item.need for item in self.items if item.need is not None)
 
     def has_room(self, node: ClassAd) -> bool:
         """Whether a node may have what the flags set aside."""
@@ -110,13 +150,27 @@ class Requested:
         return conjunction([*([] if residual is TRUE and needs else [residual]), *needs])
 
 
-def requested(asked: Resources, table: Mapping) -> Requested:
+def requested(
+    asked: Resources,
+    table: Mapping,
+    job: ClassAd,
+    queue: str = "",
+    submitter: Submitter | None = None,
+) -> Requested:
     """The requests in a mapping's terms.
 
-    Raises NoFlagsError for a number that is too large for the batch system, which would misread it.
+    Args:
+        asked: the resources to set aside.
+        table: the mapping.
+        job: the job's ad, for the attributes that the mapping names.
+        queue: the batch system's name of the chosen queue; empty if none is chosen.
+        submitter: the account that submits the job.
+
+    Raises:
+        NoFlagsError: a number is too large for the batch system, which would misread it.
+        ValueError: an attribute of the job has a value of a wrong type.
     """
-    found: dict[str, int] = {}
-    needs: list[Expr] = []
+    items: list[Item] = []
     lacking: list[Dropped] = []
     for attribute, name, _ in _ATTRIBUTES:
         amount: int = getattr(asked, name)
@@ -130,17 +184,138 @@ def requested(asked: Resources, table: Mapping) -> Requested:
             continue
         # Without a request for slots there is one slot, whose share is everything.
         slots = max(1, asked.cpus) if request.per_cpu and "cpus" in table.requests else 1
-        share = -(-amount // slots)
-        number = math.ceil(share / request.unit)
-        if number > request.most:
-            raise NoFlagsError(
-                f"{table.lrms} cannot be asked for {number} as in {request.flag}, which is what "
-                f"{attribute} of the job comes to; the most is {request.most}"
-            )
-        found[request.flag] = max(found.get(request.flag, 0), number)
+        number = _counted(-(-amount // slots), request, attribute, table)
         need = _need(name, number * request.unit * slots)
-        needs += [need] if need is not None else []
-    return Requested(found, tuple(needs), tuple(lacking))
+        clause = need or Attr(None, attribute, False)
+        items.append(Item(request.flag, number, clause, need))
+    origin = submitter or Submitter()
+    given: dict[str, list[str]] = {
+        "queue": [queue] if queue else [],
+        "user": [origin.user] if origin.user else [],
+        "group": list(origin.groups),
+    }
+    used = table.used
+    for name, request in table.requests.items():
+        slot = slot_of(request.flag)
+        if name in RESOURCES or (slot and slot not in used):
+            continue
+        clause = Attr(None, name, False)
+        try:
+            value = (
+                _of_job(job, request, table)
+                if request.origin == "job"
+                else _word(given[request.origin], request)
+            )
+        except NotAllowedError as error:
+            lacking.append(Dropped(clause, str(error)))
+            continue
+        if value is None:
+            continue
+        item = Item(request.flag, value, clause, bare=request.kind == "present")
+        others = [e for e in items if e.template == item.template and e.value != value]
+        if any(isinstance(value, str) or isinstance(e.value, str) for e in others):
+            lacking.append(Dropped(clause, "another request sets the same flag"))
+        else:
+            items.append(item)
+    return Requested(tuple(items), tuple(lacking))
+
+
+def request_names(table: Mapping) -> list[str]:
+    """The names of the job's attributes that a mapping has flags for.
+
+    >>> from matchmaker.batch import load_mapping
+    >>> request_names(load_mapping("sge"))
+    ['RequestMemory', 'MaxWallTime']
+    """
+    resources = [attribute for attribute, name, _ in _ATTRIBUTES if name in table.requests]
+    others = [
+        name
+        for name, request in table.requests.items()
+        if name not in RESOURCES and request.origin == "job"
+    ]
+    return [*resources, *others]
+
+
+class NotAllowedError(Exception):
+    """A mapping does not allow the value of a request; the message says why."""
+
+
+def _counted(amount: int, request: Request, attribute: str, table: Mapping) -> int:
+    """An amount in the unit of a flag. Raises NoFlagsError for one that it cannot count."""
+    number = math.ceil(amount / request.unit)
+    if number > request.most:
+        raise NoFlagsError(
+            f"{table.lrms} cannot be asked for {number} as in {request.flag}, which is what "
+            f"{attribute} of the job comes to; the most is {request.most}"
+        )
+    return number
+
+
+def _of_job(job: ClassAd, request: Request, table: Mapping) -> int | str | None:
+    """The value of a request for an attribute of the job; None if the job has no such request."""
+    value = job.eval(request.name)
+    if value is UNDEFINED or value == "":
+        return None
+    if request.kind == "present":
+        if not isinstance(value, (bool, int, float, str)):
+            raise ValueError(f"{request.name} of the job must be a boolean, a number or a text")
+        return request.value if value else None
+    if request.kind == "text":
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise ValueError(f"{request.name} of the job must be a text")
+        return _word([str(value)], request)
+    if request.kind == "time" and isinstance(value, str):
+        match = _TIME.fullmatch(value)
+        if match is None:
+            raise ValueError(
+                f"{request.name} of the job must be seconds or hh:mm:ss, not {value!r}"
+            )
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_INT:
+        raise ValueError(f"{request.name} of the job must be a number, 0 or more")
+    return _counted(math.ceil(value), request, request.name, table) or None
+
+
+_TIME: Final = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])")
+
+
+def _word(given: Iterable[str], request: Request) -> str | None:
+    """The batch system's word for the first text that the mapping allows; None for no text.
+
+    Raises NotAllowedError if the mapping allows none of the texts.
+    """
+    texts = list(given)
+    known = {ascii_fold(text): word for text, word in request.values.items()}
+    for text in texts:
+        if ascii_fold(text) in known:
+            return known[ascii_fold(text)] or None
+        if _is_allowed(text, request):
+            return text
+    if not texts:
+        return None
+    text = texts[0] if len(texts[0]) <= request.most else texts[0][: request.most] + " ..."
+    if request.values and not request.pattern:
+        raise NotAllowedError(f"{text!r} is none of the values of {request.name}")
+    pattern = f"the pattern {request.pattern} and " if request.pattern else ""
+    raise NotAllowedError(
+        f"{text!r} is not allowed for {request.name}: {pattern}at most {request.most} letters, "
+        f"digits and {TEXT_SIGNS}"
+    )
+
+
+def _is_allowed(text: str, request: Request) -> bool:
+    if (request.values and not request.pattern) or len(text) > request.most:
+        return False
+    if not safe(text, TEXT_SIGNS):
+        return False
+    import regex
+
+    try:
+        found = regex.fullmatch(request.pattern, text, timeout=LIMITS.pattern_seconds)
+    except TimeoutError:
+        return False
+    return not request.pattern or found is not None
 
 
 def _need(resource: str, amount: Fraction) -> Expr | None:

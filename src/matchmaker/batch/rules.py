@@ -1,4 +1,4 @@
-"""The rules of a mapping for single attributes, and the reader of their TOML tables."""
+"""The rules of a mapping for single attributes of hosts, and the reader of their TOML tables."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.batch.errors import MappingError
-from matchmaker.batch.templates import NAME_SIGNS, safe, template
+from matchmaker.batch.sections import Section
+from matchmaker.batch.templates import NAME_SIGNS, VALUE, safe, slots, template
 from matchmaker.classad.values import MAX_INT
 
 KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
-
-LEAST_UNIT: Final = 1e-12
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
@@ -24,20 +23,22 @@ _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 @attrs.frozen(slots=True)
 class Rule:
-    """How to ask for one host attribute. docs/batch.md explains the entries of the TOML table.
+    """How to ask for one host attribute. docs/mappings.md explains the entries of the TOML table.
 
     Attributes:
         attribute: the name of the attribute.
         kind: one of ``KINDS``.
         flag, greatest: templates for a minimum and a maximum. One that begins with a dash is a
-            separate option, any other a term in the mapping's ``features``.
+            separate option, one of a slot alone fills that slot of ``[flags]``, any other is a term
+            in the mapping's ``features``.
         most: the largest number that the batch system can count.
         features: the batch system's names by the texts of ads.
         unit: how much of the attribute one unit of the flag is.
         rounding: ``safe``, ``up`` or ``down``.
         term: the template for names.
         buckets: the batch system's names with the least and the greatest number of each.
-        join, negate: what joins several names in one term, and what negates them.
+        join: what joins several names in one term.
+        negate: what stands before names to negate them, or the template for names to be without.
         complete: ``features`` lists every text that hosts have.
         name: HTCondor's name of the attribute.
         call: the function of kind ``python``.
@@ -59,29 +60,17 @@ class Rule:
     name: str = ""
     call: str = ""
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The batch system's names that the rule knows, each once."""
+        return tuple(dict.fromkeys((*self.features.values(), *self.buckets)))
 
-def one_of(
-    table: MappingType[str, Any], name: str, choices: tuple[Any, ...], default: Any, where: str
-) -> Any:
-    """An entry that must be one of some values."""
-    found = table.get(name, default)
-    if not any(found is choice or found == choice for choice in choices):
-        said = ", ".join(repr(choice) for choice in choices)
-        raise MappingError(f"{where}: {name} must be one of {said}, not {found!r}")
-    return found
-
-
-def check_options(rules: Iterable[Rule], where: str) -> None:
-    """Raises MappingError if two rules set one option in different ways."""
-    options: dict[str, str] = {}
-    for rule in rules:
-        for flag in filter(None, (rule.flag, rule.greatest)):
-            option = re.split(r"[={<>]", flag, maxsplit=1)[0]
-            same = options.setdefault(option, flag) == flag
-            if flag.startswith("-") and not same:
-                raise MappingError(
-                    f"{where}: {option} is asked for in two ways; one would undo the other"
-                )
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The templates that are not empty."""
+        negated = self.negate if VALUE in slots(self.negate) else ""
+        names = (self.term, negated) if self.features or self.buckets else ()
+        return tuple(filter(None, (self.flag, self.greatest, *names)))
 
 
 def check_names(
@@ -90,41 +79,55 @@ def check_names(
     """Raises MappingError for a feature whose name has another meaning to the batch system."""
     taken = {word.lower() for word in no_names}
     for rule in rules:
-        for name in (*rule.features.values(), *rule.buckets):
+        for name in rule.named:
             if not safe(name, signs) or name.lower() in taken:
                 beside = f"letters, digits and {' '.join(signs)}" if signs else "letters and digits"
                 raise MappingError(
-                    f"{where}: [attributes.{rule.attribute}]: {name!r} means something else to "
-                    f"{lrms}, or nothing; a name there has {beside}"
+                    f"{where}: [attributes.{rule.attribute}]: expected names of {beside} that mean "
+                    f"nothing else to {lrms}, found {name!r}"
                 )
 
 
-def most_of(facts: MappingType[str, Any], default: int, place: str, name: str = "most") -> int:
-    """The largest number that a table allows."""
-    most = facts.get(name, default)
-    if not isinstance(most, int) or isinstance(most, bool) or not 0 < most <= MAX_INT:
-        raise MappingError(f"{place}: {name} must be a positive integer, not {most!r}")
-    return most
+def read_rule(name: str, section: Section, term: str = "{value}", negate: str = "") -> Rule:
+    """The rule for an attribute from its table.
+
+    Args:
+        name: the name of the attribute.
+        section: the table.
+        term: how names are asked for by default.
+        negate: how hosts without names are asked for by default.
+
+    Raises MappingError for an invalid table.
+    """
+    kind = section.choice("kind", KINDS, None)
+    keys, read = _READERS[kind]
+    made = attrs.evolve(read(section), attribute=name, kind=kind)
+    section.only(("kind", *keys))
+    if kind in ("min", "max") and not made.flag and not made.greatest:
+        slot = f"{{{name}}}"
+        made = attrs.evolve(made, flag=slot if kind == "min" else "",
+                            greatest=slot if kind == "max" else "")  # fmt: skip
+    own = made.negate or (negate if not made.term else "")
+    return attrs.evolve(made, term=made.term or term, negate=own)
 
 
-def unit_of(facts: MappingType[str, Any], place: str) -> Fraction:
-    """The size of a flag's unit: exactly the decimal that the file has."""
-    unit = facts.get("unit", 1)
-    whole = isinstance(unit, (int, float)) and not isinstance(unit, bool)
-    if not whole or not LEAST_UNIT <= unit < MAX_INT:
-        raise MappingError(f"{place}: unit must be a number above 0, not {unit!r}")
-    return Fraction(str(unit))
-
-
-def value_template(facts: MappingType[str, Any], names: tuple[str, ...], place: str) -> str:
+def _template(section: Section, keys: tuple[str, ...], *, needed: bool = True) -> str:
     """The template in the only one of several entries that the table has."""
-    given = [name for name in names if name in facts]
-    raw = facts[given[0]] if len(given) == 1 else None
-    found = template(raw)
-    option = "flag" in names and given == ["flag"]
-    if not found or "{value}" not in found or (option and not found.startswith("-")):
-        said = ", ".join(f"{name} = {facts[name]!r}" for name in given) or "nothing"
-        raise MappingError(f"{place}: expected {_EXPECTED[names]}, found {said}")
+    given = [key for key in keys if key in section.facts]
+    if not given and not needed:
+        return ""
+    key = given[0] if given else keys[0]
+    expected = _EXPECTED[keys]
+    if len(given) > 1:
+        section.fail(given[1], f"{expected}, not both")
+    found = template(section.facts.get(key))
+    names = [] if found is None else list(slots(found))
+    slot = found is not None and len(names) == 1 and found == f"{{{names[0]}}}"
+    plain = found is not None and VALUE in names and len(names) == 1
+    if found is None or not (plain or slot) or (
+        key == "flag" and not (found.startswith("-") or (slot and not plain))
+    ):  # fmt: skip
+        section.fail(key, expected)
     return found
 
 
@@ -135,91 +138,90 @@ _EXPECTED: Final = {
 }
 
 
-def read_rule(name: str, facts: Any, where: str, term: str = "{value}") -> Rule:
-    """The rule for an attribute from its table; ``term`` is how a name is asked for by default.
-
-    Raises MappingError for an invalid table.
-    """
-    place = f"{where}: [attributes.{name}]"
-    if not isinstance(facts, dict) or facts.get("kind") not in KINDS:
-        raise MappingError(f"{place}: kind must be one of {', '.join(KINDS)}")
-    kind = facts["kind"]
-    wanted, read = _READERS[kind]
-    if set(facts) - wanted - {"kind"}:
-        extra = ", ".join(sorted(set(facts) - wanted - {"kind"}))
-        raise MappingError(f"{place}: unknown entry {extra}; expected {', '.join(sorted(wanted))}")
-    made = read(facts, place)
-    return attrs.evolve(made, attribute=name, kind=kind, term=made.term or term)
-
-
-def _number(facts: MappingType[str, Any], place: str) -> Rule:
-    kind = facts["kind"]
-    most = most_of(facts, MAX_INT, place)
+def _number(section: Section) -> Rule:
+    kind = section.facts["kind"]
     least = greatest = ""
     if kind == "range":
-        least = value_template(facts, ("min",), place)
-        greatest = value_template(facts, ("max",), place)
+        least = _template(section, ("min",))
+        greatest = _template(section, ("max",))
     elif kind == "min":
-        least = value_template(facts, ("flag", "term"), place)
+        least = _template(section, ("flag", "term"), needed=False)
     else:
-        greatest = value_template(facts, ("flag", "term"), place)
-    rounding = one_of(facts, "rounding", ("safe", "up", "down"), "safe", place)
-    return Rule("", kind, least, most, {}, greatest, unit_of(facts, place), rounding)
+        greatest = _template(section, ("flag", "term"), needed=False)
+    return Rule(
+        "", kind, least, section.most("most", MAX_INT), {}, greatest, section.unit(),
+        section.choice("rounding", ("safe", "up", "down"), "safe"),
+    )  # fmt: skip
 
 
-def _features(facts: MappingType[str, Any], place: str) -> Rule:
-    features = facts.get("features")
-    if facts["kind"] == "eq" and features is None and "values" in facts:
-        values = facts["values"]
-        features = {v: v for v in values} if _texts(values) else None
-    elif facts["kind"] == "eq" and features is None and ("flag" in facts or "term" in facts):
-        return Rule("", "eq", value_template(facts, ("flag", "term"), place))
+def _features(section: Section) -> Rule:
+    facts, kind = section.facts, section.facts["kind"]
+    by_text = {"features", "values"} & set(facts)
+    if kind == "eq" and not by_text and {"flag", "term"} & set(facts):
+        section.only(("kind", "flag", "term"))
+        return Rule("", "eq", _template(section, ("flag", "term")))
+    if kind == "eq" and "flag" in facts:
+        section.fail("flag", "flag without features and values: a number in an option, or term")
+    if len(by_text) == 2:
+        section.fail("values", "features or values, not both")
+    if kind == "eq" and "values" in facts:
+        values = section.words("values")
+        features: Any = {value: value for value in values}
+    else:
+        features = facts.get("features")
     if not isinstance(features, dict):
-        raise MappingError(f'{place}: features must be a table like {{ "SL" = "sl" }}')
+        section.fail("features", 'a table like { "SL" = "sl" }')
     for name in features.values():
-        if not _texts([name]):
-            raise MappingError(
-                f"{place}: {name!r} is no plain name of a feature: letters, digits and {NAME_SIGNS}"
+        if not (isinstance(name, str) and safe(name)):
+            section.fail(
+                "features", f"plain names of features: letters, digits and {NAME_SIGNS}", name
             )
-    if facts["kind"] == "bool" and not {"true"} <= set(features) <= {"true", "false"}:
-        raise MappingError(f"{place}: features must name true, and may name false")
-    if facts["kind"] == "bool" and len(set(features.values())) < len(features):
-        raise MappingError(f"{place}: one feature cannot stand for both true and false")
-    return Rule("", facts["kind"], features=features, **_words(facts, place))
+    if kind == "bool" and not {"true"} <= set(features) <= {"true", "false"}:
+        section.fail("features", "a name for true, and for false if there is one")
+    if kind == "bool" and len(set(features.values())) < len(features):
+        section.fail("features", "different names for true and false")
+    return Rule("", kind, features=features, **_names(section))
 
 
-def _texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(v, str) and safe(v) for v in values)
-
-
-def _words(facts: MappingType[str, Any], place: str) -> dict[str, Any]:
+def _names(section: Section) -> dict[str, Any]:
     return {
-        "term": term_of(facts, place) if "term" in facts else "",
-        "join": one_of(facts, "join", ("", "|"), "", place),
-        "negate": one_of(facts, "negate", ("", "!"), "", place),
-        "complete": one_of(facts, "complete", (True, False), False, place),
+        "term": term_of(section, "term") if "term" in section.facts else "",
+        "join": section.choice("join", ("", "|", '","'), ""),
+        "negate": negate_of(section, ""),
+        "complete": section.choice("complete", (True, False), default=False),
     }
 
 
-def term_of(facts: MappingType[str, Any], place: str) -> str:
+def term_of(section: Section, key: str) -> str:
     """The template for names, which must not be an option."""
-    term = template(facts["term"])
-    if not term or "{value}" not in term or term.startswith("-"):
-        raise MappingError(f"{place}: term must be like arch={{value}}, not {facts['term']!r}")
-    return term
+    found = template(section.facts[key])
+    if not found or found.startswith("-") or len(slots(found)) != 1:
+        section.fail(key, "a word like arch={value}, or a slot of [flags]")
+    if VALUE not in slots(found) and found != f"{{{next(iter(slots(found)))}}}":
+        section.fail(key, "a word like arch={value}, or a slot of [flags]")
+    return found
 
 
-def _buckets(facts: MappingType[str, Any], place: str) -> Rule:
+def negate_of(section: Section, default: str) -> str:
+    """The sign that negates names, or the template to be without them."""
+    found = section.facts.get("negate", default)
+    if found in ("", "!"):
+        return str(found)
+    text = template(found)
+    if text is None or VALUE not in slots(text) or text.startswith("-"):
+        section.fail("negate", "'!' or a word like arch!={value}")
+    return text
+
+
+def _buckets(section: Section) -> Rule:
     found: dict[str, tuple[int, int]] = {}
-    buckets = facts.get("buckets")
+    buckets = section.facts.get("buckets")
     for name, bound in buckets.items() if isinstance(buckets, dict) else [("", None)]:
         ends: list[Any] = bound if isinstance(bound, list) else [bound, bound]
         if not safe(name) or not _is_run(ends):
-            raise MappingError(
-                f"{place}: buckets must be a table of plain feature names to numbers or [from, to]"
-            )
+            section.fail("buckets", "a table of plain names of features to numbers or [from, to]")
         found[name] = (ends[0], ends[1])
-    return Rule("", "bucket", buckets=found, **_words(facts, place))
+    return Rule("", "bucket", buckets=found, **_names(section))
 
 
 def _is_run(ends: Any) -> bool:
@@ -227,34 +229,32 @@ def _is_run(ends: Any) -> bool:
     return plain and len(ends) == 2 and 0 <= ends[0] <= ends[1] <= MAX_INT
 
 
-def _named(facts: MappingType[str, Any], place: str) -> Rule:
-    name = facts.get("name")
+def _named(section: Section) -> Rule:
+    name = section.facts.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise MappingError(f"{place}: name must be the name of an attribute, not {name!r}")
+        section.fail("name", "the name of an attribute")
     return Rule("", "name", name=name)
 
 
-def _called(facts: MappingType[str, Any], place: str) -> Rule:
-    call = facts.get("call")
+def _called(section: Section) -> Rule:
+    call = section.facts.get("call")
     if not isinstance(call, str) or not _CALL.fullmatch(call):
-        raise MappingError(f"{place}: call must be like module:function, not {call!r}")
+        section.fail("call", "a function like module:function")
     return Rule("", "python", call=call)
 
 
-_NUMBER: Final = frozenset({"flag", "term", "most", "unit", "rounding"})
-_WORDS: Final = frozenset({"features", "term", "join", "negate", "complete"})
+_NUMBER: Final = ("flag", "term", "most", "unit", "rounding")
+_WORDS: Final = ("features", "term", "join", "negate", "complete")
 
-_READERS: Final[
-    MappingType[str, tuple[frozenset[str], Callable[[MappingType[str, Any], str], Rule]]]
-] = {
+_READERS: Final[MappingType[str, tuple[tuple[str, ...], Callable[[Section], Rule]]]] = {
     "min": (_NUMBER, _number),
     "max": (_NUMBER, _number),
-    "range": (frozenset({"min", "max", "most", "unit", "rounding"}), _number),
-    "eq": (_WORDS | {"values", "flag"}, _features),
-    "member": (_WORDS - {"complete"}, _features),
-    "bool": (_WORDS - {"join", "complete"}, _features),
-    "bucket": (_WORDS - {"features"} | {"buckets"}, _buckets),
-    "name": (frozenset({"name"}), _named),
-    "python": (frozenset({"call"}), _called),
-    "shell": (frozenset(), lambda facts, place: Rule("", "shell")),
+    "range": (("min", "max", "most", "unit", "rounding"), _number),
+    "eq": ((*_WORDS, "values", "flag"), _features),
+    "member": (("features", "term", "join", "negate"), _features),
+    "bool": (("features", "term", "negate"), _features),
+    "bucket": (("buckets", "term", "join", "negate", "complete"), _buckets),
+    "name": (("name",), _named),
+    "python": (("call",), _called),
+    "shell": ((), lambda section: Rule("", "shell")),
 }

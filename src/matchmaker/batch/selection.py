@@ -13,7 +13,7 @@ from matchmaker.batch.inventory import Inventory, NodeClass
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import Plan, taken
-from matchmaker.batch.render import hosts
+from matchmaker.batch.render import expressed
 from matchmaker.batch.templates import HOST_SIGNS, safe
 from matchmaker.batch.terms import Group, Term, admits, clash
 
@@ -26,12 +26,6 @@ def select(plan: Plan, nodes: Inventory) -> Plan:
     """
     table = plan.table
 
-    def verdicts(groups: list[Group]) -> dict[int, bool | None]:
-        return {
-            id(node): admits(groups, node.value) if plan.requested.has_room(node.ad) else False
-            for node in nodes.classes
-        }
-
     def all_have(group: Group) -> bool:
         return all(admits([group], node.value) is True for node in nodes.accepted)
 
@@ -39,7 +33,11 @@ def select(plan: Plan, nodes: Inventory) -> Plan:
     by_name = bool(table.exclude or table.include)
     if not by_name:
         groups = _narrowed(groups, nodes, plan)
-    admitted = verdicts(groups)
+    groups, requested = expressed(groups, plan.requested, table)
+    admitted = {
+        id(node): admits(groups, node.value) if requested.has_room(node.ad) else False
+        for node in nodes.classes
+    }
     names: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     if nodes.refused and by_name:
@@ -52,7 +50,6 @@ def select(plan: Plan, nodes: Inventory) -> Plan:
             names, words = _plain_names(nodes, left, table)
         if _is_long(words):
             names = words = ()
-    named = [hosts(table.exclude or table.include, words, table)] if names else []
     listed = set(names)
     certificate = nodes.certificate(
         lambda node: admitted[id(node)],
@@ -61,7 +58,9 @@ def select(plan: Plan, nodes: Inventory) -> Plan:
     return attrs.evolve(
         plan,
         groups=tuple(groups),
-        options=(*(() if certificate.exact else plan.options), *named),
+        requested=requested,
+        options=() if certificate.exact else plan.options,
+        hosts=words if names else (),
         excluded=names if table.exclude else (),
         certificate=certificate,
     )
@@ -102,7 +101,7 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
         else:
             yield from (
                 term
-                for name in dict.fromkeys((*rule.features.values(), *rule.buckets))
+                for name in rule.named
                 if all(
                     (term := Term(rule, "name", names=(name,))).admits(v) is True for v in values
                 )

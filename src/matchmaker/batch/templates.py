@@ -1,14 +1,15 @@
-"""Templates of flags: words with one slot, without anything that a shell acts on."""
+"""Templates of flags: words with slots, without anything that a shell acts on.
+
+A slot is a name in braces, ``{value}`` or ``{gpus}``, with an optional format of numbers,
+``{wall:hms}``. Only here do values become parts of words.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Mapping as MappingType
-from typing import Any, Final
-
-import attrs
-
-from matchmaker.batch.errors import MappingError
+from typing import Any, Final, TypeAlias
 
 NAME_SIGNS: Final = "._+:@-"
 """Signs that names in flags may have beside letters and digits; most batch systems allow fewer."""
@@ -16,15 +17,30 @@ NAME_SIGNS: Final = "._+:@-"
 HOST_SIGNS: Final = "._-"
 """Signs that names of hosts may have; any other has a meaning to some batch system."""
 
+VALUE: Final = "value"
+"""The slot of a template for a single value."""
+
+Values: TypeAlias = MappingType[str, int | str]
+"""Values by the names of slots."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
 
-# A word of a template: no space, quote, backslash, dollar or semicolon, and nothing beyond ASCII.
-_WORD: Final = re.compile(r"[A-Za-z0-9._:,=+@%&|!()\[\]<>*/{}-]+")
-_OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]*(=.*|\{[a-z]+\}.*)?")
-_SLOT: Final = re.compile(r"\{[a-z]+\}")
+# A word of a template: no space, single quote, backslash, dollar or semicolon; ASCII alone.
+_WORD: Final = re.compile(r"[A-Za-z0-9._:,=+@%&|!()\[\]<>*/{}\"-]+")
+_OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]*(=.*|\{[A-Za-z_]\w*(:[a-z]+)?\}.*)?")
+_SLOT: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)(?::([a-z]+))?\}", re.ASCII)
 
-_DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+ \{flag\}")
-_REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
+
+def _hms(seconds: int) -> str:
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+NUMBER_FORMATS: Final[MappingType[str, Callable[[int], str]]] = {
+    "hms": _hms,
+    "below": lambda number: str(number - 1),
+    "above": lambda number: str(number + 1),
+}
+"""How a slot may write a number: as hours, minutes and seconds, or one less or more."""
 
 
 def safe(text: str, signs: str = NAME_SIGNS) -> bool:
@@ -39,65 +55,57 @@ def safe(text: str, signs: str = NAME_SIGNS) -> bool:
     return _PLAIN.fullmatch(letters) is not None
 
 
-def filled(template: str, value: str) -> tuple[str, ...]:
+def fill(text: str, values: Values) -> str:
+    """A template with values in its slots.
+
+    >>> fill("walltime={wall:hms}", {"wall": 5400})
+    'walltime=01:30:00'
+    """
+
+    def put(slot: re.Match[str]) -> str:
+        value = values[slot[1]]
+        return NUMBER_FORMATS[slot[2]](value) if slot[2] and isinstance(value, int) else str(value)
+
+    return _SLOT.sub(put, text)
+
+
+def filled(template: str, value: int | str) -> tuple[str, ...]:
     """A template as words, with a value in its slot.
 
-    >>> filled("-l mem={value}mb", "5")
+    >>> filled("-l mem={value}mb", 5)
     ('-l', 'mem=5mb')
     """
-    return tuple(_SLOT.sub(lambda _: value, word) for word in template.split(" "))
+    values = dict.fromkeys(slots(template), value)
+    return tuple(fill(word, values) for word in template.split(" "))
 
 
-@attrs.frozen(slots=True)
-class Templates:
-    """Reads templates of one table."""
+def slots(template: str) -> dict[str, None]:
+    """The names of the slots of a template.
 
-    table: MappingType[str, Any]
-    where: str
-    complete: bool
+    >>> list(slots("--gres=gpu:{type}:{gpus}"))
+    ['type', 'gpus']
+    """
+    return {slot[1]: None for slot in _SLOT.finditer(template)}
 
-    def directive(self, name: str, default: str) -> str:
-        """A line of a job script with ``{flag}``; empty if none is needed."""
-        found = self.table.get(name, default)
-        if not self.complete and not found:
-            return ""
-        plain = not self.complete and found == "{flag}"
-        if not isinstance(found, str) or not (plain or _DIRECTIVE.fullmatch(found)):
-            raise MappingError(
-                f"{self.where}: {name} must be a comment such as #SBATCH with {{flag}}, "
-                f"not {found!r}"
-            )
-        return found
 
-    def flag(self, name: str, slot: str, default: str, *, needed: bool = False) -> str:
-        """An option with a slot; empty if there is none and none is needed."""
-        if name not in self.table and default:
-            return default
-        found = template(self.table.get(name, default))
-        if found == "" and not (self.complete and needed):
-            return ""
-        if found is None or slot not in found or not found.startswith("-"):
-            raise MappingError(
-                f"{self.where}: {name} must be a flag without spaces, or a list of words, "
-                f"with {slot}, not {self.table.get(name, default)!r}"
-            )
-        return found
+def formatted(template: str) -> dict[str, str]:
+    """The slots of a template that have a format, with its name."""
+    return {slot[1]: slot[2] for slot in _SLOT.finditer(template) if slot[2]}
 
-    def requirements(self, default: str) -> str:
-        """A line of HTCondor's submit file with ``{expression}``."""
-        found = self.table.get("requirements", default)
-        if not isinstance(found, str) or (found and not _REQUIREMENTS.fullmatch(found)):
-            raise MappingError(
-                f"{self.where}: requirements must be like 'requirements = {{expression}}'"
-            )
-        return found
+
+def slot_of(template: str) -> str:
+    """The name of the slot that a template consists of; empty for a template with words of its own.
+
+    >>> slot_of("{gpus}"), slot_of("--mem={value}M"), slot_of("{value}")
+    ('gpus', '', '')
+    """
+    found = _SLOT.fullmatch(template)
+    return "" if found is None or found[1] == VALUE else found[1]
 
 
 def template(found: Any) -> str | None:
-    """A template as text: one word, or a list of words, with one slot; None for anything else."""
+    """A template as text: one word, or a list of words; None for anything else."""
     words = [found] if isinstance(found, str) else found
-    if found == "":
-        return ""
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
         return None
     if not all(_WORD.fullmatch(word) for word in words):
@@ -105,4 +113,21 @@ def template(found: Any) -> str | None:
     if words[0].startswith("-") and not _OPTION.fullmatch(words[0]):
         return None
     text = " ".join(words)
-    return text if len(_SLOT.findall(text)) == 1 else None
+    known = all(each in NUMBER_FORMATS for each in formatted(text).values())
+    return text if known else None
+
+
+_ASSIGNED: Final = re.compile(r"(--[^={<> ]*)|([A-Za-z_][\w.]*)=(?!=)|(\{[A-Za-z_]\w*\})\Z")
+
+
+def assigned(template: str) -> str:
+    """The option, resource or slot that a template sets, so that a second value would undo it.
+
+    Empty if it sets none.
+
+    >>> assigned("--mem={value}M"), assigned("-l h_vmem={value}G"), assigned("maxmem>={value}")
+    ('--mem', 'h_vmem', '')
+    """
+    found = _ASSIGNED.match(template.removeprefix("-l "))
+    text = "" if found is None else next(filter(None, found.groups()))
+    return "" if text == "{value}" else text

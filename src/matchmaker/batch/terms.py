@@ -8,7 +8,6 @@ in ``translation``.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, TypeAlias
@@ -16,6 +15,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.batch.rules import Rule
+from matchmaker.batch.templates import VALUE, assigned, slot_of, slots
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
 from matchmaker.reduction.domains import (
@@ -53,13 +53,24 @@ class Term:
     @property
     def template(self) -> str:
         """The template that the number or the names are put into."""
-        known = {"min": self.rule.flag, "max": self.rule.greatest, "count": self.rule.flag}
-        return known.get(self.kind, self.rule.term)
+        if self.kind == "name":
+            return self.rule.negate if self.negated and self.without else self.rule.term
+        return self.rule.greatest if self.kind == "max" else self.rule.flag
+
+    @property
+    def without(self) -> bool:
+        """Whether the rule has a template for hosts without names."""
+        return VALUE in slots(self.rule.negate)
+
+    @property
+    def slot(self) -> str:
+        """The slot of ``[flags]`` that the term fills; empty for one with words of its own."""
+        return slot_of(self.template)
 
     @property
     def is_option(self) -> bool:
-        """Whether the term is an option by itself, which cannot be joined with others."""
-        return self.template.startswith("-")
+        """Whether the term is an option, or part of one, which cannot be joined with others."""
+        return self.template.startswith("-") or bool(self.slot)
 
     @property
     def assignment(self) -> tuple[str, object]:
@@ -68,7 +79,7 @@ class Term:
         Minima with one template set the same: the largest counts.
         """
         if self.kind in ("min", "max"):
-            return assigned(self.template), self.template
+            return assigned(self.template), (self.template, self.kind)
         return assigned(self.template), (self.template, self.number, self.names, self.negated)
 
     def admits(self, value: Value) -> bool | None:
@@ -148,20 +159,6 @@ def _all(terms: Iterable[Term], value: Callable[[str], Value]) -> bool | None:
 
 # --- options that are set once --------------------------------------------------------------------
 
-_ASSIGNED: Final = re.compile(r"(--[^={<>]*)|([A-Za-z_][\w.]*)=(?!=)")
-
-
-def assigned(template: str) -> str:
-    """The option or resource that a template sets, so that a second value would undo the first.
-
-    Empty if it sets none.
-
-    >>> assigned("--mem={value}M"), assigned("-l h_vmem={value}G"), assigned("maxmem>={value}")
-    ('--mem', 'h_vmem', '')
-    """
-    found = _ASSIGNED.match(template.removeprefix("-l "))
-    return (found.group(1) or found.group(2)) if found else ""
-
 
 def clash(groups: Iterable[Group], taken: Mapping[str, object]) -> str:
     """An option that groups set twice, or to something else than it is ``taken`` for; or empty."""
@@ -181,6 +178,11 @@ def assignments(groups: Iterable[Group]) -> Iterator[tuple[str, object]]:
 
 
 # --- values and names -----------------------------------------------------------------------------
+
+
+def is_feature(rule: Rule) -> bool:
+    """Whether a rule asks for features of nodes by name, in the terms of all features."""
+    return bool(rule.named) and not slot_of(rule.term)
 
 
 def values_of(rule: Rule) -> Domain:

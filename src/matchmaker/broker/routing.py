@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -19,18 +19,24 @@ from matchmaker.batch import (
     NoFlagsError,
     Strictness,
     Submission,
+    Submitter,
     flags,
     same_system,
 )
 from matchmaker.broker.choosing import DEFAULT, Rules, choose
 from matchmaker.broker.sources import Queue, named
 from matchmaker.classad import ClassAd
+from matchmaker.classad.ad import first_text
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.glue import Glue, scope
 from matchmaker.matching.selection import Selection
 from matchmaker.reduction import Reduction, ReductionError, reduce
 
 if TYPE_CHECKING:
     from matchmaker.matching.pool import Pool
+
+LOCAL_NAMES: Final = ("QueueName", "GlueCEName")
+"""The attributes of a queue with its name in the batch system."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -42,12 +48,29 @@ class Hosts:
         mapping: the batch system's mapping to flags; None where no flags are wanted.
         want: which way flags may err that cannot be exact.
         policy: the same in a site's terms; replaces ``want``.
+        attributes: attributes of hosts that the GLUE schema does not know, beside the mapping's.
+        submitter: the account that submits, for mappings that use it.
     """
 
     nodes: Sequence[ClassAd] | None = None
     mapping: Mapping | None = None
     want: Fit = Fit.NECESSARY
     policy: Strictness | None = None
+    attributes: tuple[str, ...] = ()
+    submitter: Submitter | None = None
+
+    def scope(self, name: str) -> str:
+        """What an attribute describes: by the GLUE schema, or else hosts if they are known for it.
+
+        >>> Hosts(attributes=("Scratch",)).scope("scratch"), Hosts().scope("Scratch")
+        ('host', 'unknown')
+        """
+        known = scope(name)
+        if known != "unknown":
+            return known
+        of_mapping = self.mapping.attributes if self.mapping is not None else frozenset()
+        own = {ascii_fold(each) for each in self.attributes}
+        return "host" if ascii_fold(name) in of_mapping | own else known
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -119,7 +142,7 @@ def route(
         taken = Queue(selection.chosen.name, selection.chosen.ad)
         found = Route(selection=selection, queue=taken)
     try:
-        reduction = reduce(job, taken.ad, scope)
+        reduction = reduce(job, taken.ad, hosts.scope)
     except ReductionError as error:
         return attrs.evolve(found, failure=error)
     found = attrs.evolve(found, reduction=reduction)
@@ -131,7 +154,8 @@ def route(
         _check_system(taken, hosts.mapping)
         made = flags(
             reduction, hosts.mapping.lrms, hosts.mapping, hosts.nodes, hosts.want,
-            policy=hosts.policy,
+            policy=hosts.policy, queue=first_text(taken.ad, LOCAL_NAMES) or "",
+            submitter=hosts.submitter,
         )  # fmt: skip
     except NoFlagsError as error:
         return attrs.evolve(found, failure=error)

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import click
 
 from matchmaker import ClassAd, batch, reduce
-from matchmaker.batch.blah import condition_of, plain_variables, read_variables
+from matchmaker.batch.blah_variables import demands, plain_variables, read_variables
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.render import refusal
+from matchmaker.batch.request import request_names
+from matchmaker.cli import submission
 from matchmaker.cli.output import printable
 
 
@@ -45,20 +47,38 @@ def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
 
 
 def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
-    """The lines for what is on standard input; None where not all is carried and all must be."""
+    """The lines for what is on standard input; None if all must be carried and something is not.
+
+    Directives stand first: a batch system stops reading them at the first other line.
+    """
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")
     text = sys.stdin.buffer.read(LIMITS.variables + 1).decode("utf-8", "replace")
-    names = [rule.attribute for rule in table.rules.values()]
     variables = read_variables(text)
     if not variables:
         raise ValueError("no variables to read: what bash's declare -p prints is expected")
-    condition, foreign = condition_of(variables, names, plain_variables(text))
-    reduction = reduce(ClassAd({"Requirements": condition}), ClassAd(), lambda name: "host")
-    want = batch.Fit.EXACT if strict else batch.Fit.NECESSARY
-    submission = batch.flags(reduction, table.lrms, table, want=want)
-    lost = [f"{dropped.clause}: {dropped.reason}" for dropped in submission.dropped]
-    lost += [f"{name}: no flag for it, or no value that can be read" for name in foreign]
+    # BLAH's own variable for the queue. BLAH writes the directive itself.
+    queue = variables.pop("bls_opt_queue", "")
+    demanded = demands(
+        variables,
+        [rule.attribute for rule in table.rules.values()],
+        plain_variables(text),
+        request_names(table),
+        table.ignore,
+    )
+    job = ClassAd({**demanded.requests, "Requirements": demanded.condition})
+    made = batch.flags(
+        reduce(job, ClassAd(), lambda name: "host"),
+        table.lrms,
+        table,
+        want=batch.Fit.EXACT if strict else batch.Fit.NECESSARY,
+        queue=queue if isinstance(queue, str) else "",
+        submitter=submission.submitter(),
+    )
+    lost = [f"{dropped.clause}: {dropped.reason}" for dropped in made.dropped]
+    lost += [f"{name}: no flag for it, or no value that can be read" for name in demanded.foreign]
     for line in lost:
         print(f"classad: not carried: {printable(line)}", file=sys.stderr)
-    return None if strict and lost else submission.directives
+    for variable, name in demanded.respelled:
+        print(f"classad: {printable(variable)} is {name} of the mapping", file=sys.stderr)
+    return None if strict and lost else (*made.directives, *made.lines)

@@ -38,6 +38,7 @@ def command(
     nodes_file: str | None,
     lrms: str | None,
     mapping: str | None,
+    host_attributes: tuple[str, ...],
     want: str,
     as_json: bool,
 ) -> int:
@@ -60,7 +61,10 @@ def command(
         return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
     job = sources.the_one(job_file, jobs)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    hosts = broker.Hosts(nodes=inventory, mapping=table, want=batch.Fit(want))
+    hosts = broker.Hosts(
+        nodes=inventory, mapping=table, want=batch.Fit(want),
+        attributes=host_attributes, submitter=submission.submitter(),
+    )  # fmt: skip
     route = broker.route(job, known.ads, hosts, at=places.at, tie=tie, rules=rules)
     found = total(issue for _, issue in known.issues)
     findings = f"{count(found, 'finding')} in their data"

@@ -9,10 +9,18 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import attrs
 import click
 
 from matchmaker import ClassAd, write_ads
-from matchmaker.batch import Description, DescriptionError, describe, read_description
+from matchmaker.batch import (
+    Description,
+    DescriptionError,
+    describe,
+    load_mapping,
+    read_description,
+)
+from matchmaker.batch.backwards import with_attributes
 from matchmaker.batch.description import spoken
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
@@ -43,14 +51,23 @@ _SHOWN = {
 }  # fmt: skip
 
 
-def description(lrms: str, saved: tuple[str, ...]) -> Description:
-    """Asks the batch system, or reads saved outputs. Findings go to standard error."""
+def description(lrms: str, saved: tuple[str, ...], mapping: str | None = None) -> Description:
+    """Asks the batch system, or reads saved outputs. Findings go to standard error.
+
+    With a site's ``mapping``, nodes have the attributes that their features stand for.
+    """
+    table = None if mapping is None else load_mapping(lrms, mapping)
     if saved:
         found = read_description(lrms, [(path, _text(path)) for path in saved])
     else:
         found = describe(lrms)
     for issue in found.issues:
         print(f"classad: {printable(issue)}", file=sys.stderr)
+    if table is not None:
+        nodes, findings = with_attributes(found.nodes, table)
+        found = attrs.evolve(found, nodes=tuple(nodes))
+        for finding in findings:
+            print(printable(f"classad: {finding.attribute}: {finding.message}"), file=sys.stderr)
     return found
 
 

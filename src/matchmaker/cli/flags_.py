@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 
 from matchmaker import batch, broker, glue
 from matchmaker.batch.check import check
+from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.policy import carry, required_policy
+from matchmaker.batch.scripts import contradictions
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, printable
@@ -44,6 +47,7 @@ def command(
     queue: str | None,
     nodes_file: str | None,
     mapping: str | None,
+    host_attributes: tuple[str, ...],
     want: str,
     policy: str | None,
     explain: bool,
@@ -70,44 +74,47 @@ def command(
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
         policy=batch.Strictness(policy) if policy else None,
+        attributes=host_attributes, submitter=submission.submitter(),
     )  # fmt: skip
-    chosen, reduction, told = queues.routed(job, known, queue, places.at, hosts)
-    assert told is not None  # noqa: S101 - there is a mapping, so there are flags or an error
+    chosen, reduction, made = queues.routed(job, known, queue, places.at, hosts)
+    assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
     forwarded = required_policy(job, glue.scope) if forward_policy else None
     if forwarded is not None:
-        told = carry(told, forwarded, table)
+        made = carry(made, forwarded, table)
+    if script:
+        _warn(script, made, table)
     if as_json:
         data = {
             "queue": chosen.name,
             "residual": str(reduction.residual),
-            **reports.submission_data(told),
+            **reports.submission_data(made),
         }
         if forwarded is not None:
             data["policy"] = str(forwarded)
-        done = _submit(program, told, script, captured=True) if script else None
+        done = _submit(program, made, script, captured=True) if script else None
         print_json(data if done is None else {**data, "submitted": _answer(done)})
     else:
         page = reports.Page(f"queue {chosen.name}")
         if explain:
             page.lines(reduction.explain(steps=True).split("\n"))
-            page.fates(reduction, told)
+            page.fates(reduction, made)
         else:
             page.reduction(reduction)
-        page.submission(told)
-        if policy == batch.Strictness.LENIENT and told.recheck is not None:
-            page.say("recheck", f"{told.recheck}, by the job, on the node")
+        page.submission(made)
+        if policy == batch.Strictness.LENIENT and made.recheck is not None:
+            page.say("recheck", f"{made.recheck}, by the job, on the node")
         if forwarded is not None:
             nothing = "nothing to forward: any queue policy will do"
             page.say("policy", nothing if forwarded is TRUE else f"{forwarded}, with the job")
         page.print()
         sys.stdout.flush()
-        done = _submit(program, told, script) if script else None
+        done = _submit(program, made, script) if script else None
     return 1 if done is not None and done.returncode else 0
 
 
 def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> int:
     nodes = sources.ads(nodes_file) if nodes_file else []
-    findings = check(table, nodes, lambda name: glue.scope(name) == "host")
+    findings = check(table, nodes, lambda name: glue.scope(name) in ("host", "unknown"))
     if as_json:
         print_json([{"attribute": f.attribute, "message": f.message} for f in findings])
     else:
@@ -123,19 +130,34 @@ def _program(table: batch.Mapping) -> str:
     """Finds the batch system's command for submitting. Raises UsageError if there is none."""
     if not table.submit:
         raise click.UsageError(f"{table.lrms} has no command to submit with")
-    program = shutil.which(table.submit)
+    command = table.submit[0]
+    program = shutil.which(command)
     if program is None:
-        raise click.UsageError(f"{table.submit} is not installed here")
+        raise click.UsageError(f"{command} is not installed here")
     return program
 
 
+def _warn(script: str, made: batch.Submission, table: batch.Mapping) -> None:
+    """Prints where a script contradicts its flags. A script that cannot be read is left alone."""
+    path = Path(script)
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            text = file.read(LIMITS.script).decode("utf-8", "replace")
+    except OSError:
+        return
+    for line in contradictions(text, made, table):
+        print(printable(f"classad: {script}: {line}"), file=sys.stderr)
+
+
 def _submit(
-    program: str, told: batch.Submission, script: str, *, captured: bool = False
+    program: str, made: batch.Submission, script: str, *, captured: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Runs the batch system's own command, without a shell."""
     # With a folder, so that a file name that begins with a minus is no option.
     path = script if "/" in script else f"./{script}"
-    argv = [program, *told.argv, path]
+    argv = [program, *made.argv, path]
     return subprocess.run(argv, check=False, capture_output=captured, text=True, errors="replace")  # noqa: S603
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import click
 
-from matchmaker import ClassAd, Expr, glue, nodes, write_ads
+from matchmaker import ClassAd, Expr, batch, broker, glue, nodes, write_ads
 from matchmaker.batch.description import formats
-from matchmaker.cli import described, queues, reports, sources
+from matchmaker.cli import described, queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, show, table
 
 
@@ -21,6 +21,8 @@ from matchmaker.cli.output import count, print_json, show, table
 @click.option("--lrms", metavar="NAME", help="Ask the batch system of this name for its nodes.")
 @click.option("--saved", multiple=True, metavar="FILE",
               help="What its commands printed, in place of asking them.")  # fmt: skip
+@submission.mapping
+@submission.host_attributes
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
@@ -40,6 +42,8 @@ def command(
     nodes_file: str | None,
     lrms: str | None,
     saved: tuple[str, ...],
+    mapping: str | None,
+    host_attributes: tuple[str, ...],
     places: queues.Sources,
     queue: str | None,
     of_queues: bool,
@@ -63,6 +67,8 @@ def command(
     without them, they are held against the nodes as they stand. Nodes that take no jobs at the
     moment are left out.
     """
+    if mapping is not None and lrms is None:
+        raise click.UsageError("--mapping needs --lrms: the mapping is for that batch system")
     if (nodes_file is None) == (lrms is None):
         raise click.UsageError("where are the nodes? give one of --nodes FILE and --lrms NAME")
     if saved and lrms is None:
@@ -74,14 +80,16 @@ def command(
     if job_file is not None:
         if of_queues or output or every is not None:
             raise click.UsageError("--queues, --write and --watch do not go with a job")
-        inventory = _inventory(nodes_file, lrms, saved)
-        return _choose(job_file, inventory, places, queue=queue, as_json=as_json)
+        inventory = _inventory(nodes_file, lrms, saved, mapping)
+        known = batch.load_mapping(lrms, mapping).attributes if lrms and mapping else ()
+        hosts = broker.Hosts(attributes=(*host_attributes, *known))
+        return _choose(job_file, inventory, places, hosts, queue=queue, as_json=as_json)
     if lrms is None or places.any or queue or places.at:
         raise click.UsageError("without a job, only --lrms describes nodes; name the job first")
     names = described.local_names(local)
 
     def look() -> tuple[ClassAd, ...]:
-        found = described.description(lrms, saved)
+        found = described.description(lrms, saved, mapping)
         return tuple(glue.admit(found.queues, vos, names)) if of_queues else found.nodes
 
     return _list(lrms, look, of_queues=of_queues, output=output, every=every, as_json=as_json)
@@ -125,16 +133,19 @@ def _list(
     return 0 if ads else 1
 
 
-def _inventory(nodes_file: str | None, lrms: str | None, saved: tuple[str, ...]) -> list[ClassAd]:
+def _inventory(
+    nodes_file: str | None, lrms: str | None, saved: tuple[str, ...], mapping: str | None
+) -> list[ClassAd]:
     if nodes_file is not None:
         return sources.ads(nodes_file)
-    return list(described.description(lrms or "", saved).nodes)
+    return list(described.description(lrms or "", saved, mapping).nodes)
 
 
 def _choose(
     job_file: str,
     inventory: list[ClassAd],
     places: queues.Sources,
+    hosts: broker.Hosts,
     *,
     queue: str | None,
     as_json: bool,
@@ -144,7 +155,13 @@ def _choose(
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if places.any:
-        chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at)
+        chosen, reduction, _ = queues.routed(
+            job,
+            queues.read(places),
+            queue,
+            places.at,
+            hosts,
+        )
         requirements = reduction.residual
         data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)

@@ -11,7 +11,7 @@ import click
 from matchmaker import ClassAd, glue
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
-from matchmaker.cli import described, queues, sources
+from matchmaker.cli import described, queues, sources, submission
 from matchmaker.cli.output import printable
 from matchmaker.glue.snapshot import joined
 
@@ -20,6 +20,7 @@ from matchmaker.glue.snapshot import joined
 @click.option("--lrms", metavar="NAME", help="Ask the batch system of this name for its queues.")
 @click.option("--saved", multiple=True, metavar="FILE",
               help="What its commands printed, in place of asking them.")  # fmt: skip
+@submission.mapping
 @click.option("--endpoint", metavar="HOST:PORT/INTERFACE",
               help="Where jobs are submitted to a batch system's queues.")  # fmt: skip
 @click.option("--site", metavar="NAME", help="The site of queues that do not name theirs.")
@@ -43,6 +44,7 @@ def command(
     *,
     lrms: str | None,
     saved: tuple[str, ...],
+    mapping: str | None,
     endpoint: str | None,
     site: str | None,
     vos: tuple[str, ...],
@@ -68,6 +70,8 @@ def command(
     """
     if saved and lrms is None:
         raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
+    if mapping and lrms is None:
+        raise click.UsageError("--mapping needs --lrms: the mapping is for that batch system")
     if nodes_file and not places.ce_files:
         raise click.UsageError(
             "--nodes needs --ce: they are the hosts behind its queues; dumps and batch systems tell"
@@ -104,7 +108,7 @@ def command(
             own = offer.describe(_own(known, places.ce_files), hosts)
             told = joined(told, own, issues.append)
     if lrms is not None:
-        found = described.description(lrms, saved)
+        found = described.description(lrms, saved, mapping)
         if not found.queues:
             print(f"classad: nothing is published: {described.nothing(lrms)}", file=sys.stderr)
             return 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from matchmaker import Verdict
-from matchmaker.cli import queues, reports, sources
+from matchmaker.broker import Hosts
+from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import print_json, printable
 
 
@@ -13,6 +14,7 @@ from matchmaker.cli.output import print_json, printable
 @click.argument("job_file", metavar="JOB")
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
+@submission.host_attributes
 @click.option("--explain", is_flag=True, help="Show every step.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -20,12 +22,15 @@ def command(
     job_file: str,
     places: queues.Sources,
     queue: str | None,
+    host_attributes: tuple[str, ...],
     explain: bool,
     as_json: bool,
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
     job = sources.one_ad(job_file)
-    chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at)
+    chosen, reduction, _ = queues.routed(
+        job, queues.read(places), queue, places.at, Hosts(attributes=host_attributes)
+    )
     if as_json:
         print_json({"queue": chosen.name, **reports.reduction_data(reduction)})
     else:

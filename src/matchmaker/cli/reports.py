@@ -61,6 +61,7 @@ def submission_data(submission: Submission) -> dict[str, Any]:
         "command": submission.command,
         "argv": list(submission.argv),
         "directives": list(submission.directives),
+        "lines": list(submission.lines),
         "verdict": str(submission.verdict),
         "condition": str(submission.condition),
         "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
@@ -141,6 +142,8 @@ class Page:
             self.say(submission.lrms, shlex.join((submission.command, *submission.argv)))
         for line in () if submission.command else submission.directives:
             self.say(submission.lrms, line)
+        for line in submission.lines:
+            self.say("script", line)
         self.say("verdict", submission.verdict)
         if submission.excluded:
             self.say("excluded", f"{len(submission.excluded)} nodes by name, from the inventory")

@@ -1,18 +1,33 @@
-"""The options for submit flags of ``classad flags`` and ``classad broker``."""
+"""The options for submit flags of ``classad flags`` and ``classad broker``, and who submits."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
 import click
 
+from matchmaker.batch import Submitter
+
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
+host_attributes = click.option(
+    "--host-attribute", "host_attributes", multiple=True, metavar="NAME",
+    help="An attribute of hosts that neither the GLUE schema nor the mapping knows.",
+)  # fmt: skip
+
+
+mapping = click.option(
+    "--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML)."
+)
+
+
 def options(command: _F) -> _F:
-    """Adds ``--nodes``, ``--mapping`` and ``--want``."""
+    """Adds ``--nodes``, ``--mapping``, ``--host-attribute`` and ``--want``."""
     for option in (
+        host_attributes,
         click.option(
             "--want",
             type=click.Choice(["necessary", "sufficient", "exact"]),
@@ -20,12 +35,29 @@ def options(command: _F) -> _F:
             show_default=True,
             help="How flags that cannot be exact may err.",
         ),
-        click.option(
-            "--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML)."
-        ),
+        mapping,
         click.option(
             "--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes."
         ),
     ):
         command = option(command)
     return command
+
+
+def submitter() -> Submitter:
+    """The account that runs this command, with the names of its groups, the main one first."""
+    import grp
+    import pwd
+
+    def name_of(number: int) -> str:
+        try:
+            return grp.getgrgid(number).gr_name
+        except KeyError:
+            return ""
+
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = ""
+    names = (name_of(number) for number in (os.getegid(), *os.getgroups()))
+    return Submitter(user, tuple(dict.fromkeys(filter(None, names))))

@@ -1,0 +1,126 @@
+"""Reading the tables of a mapping file; every error names file, table, key and what was found."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from collections.abc import Mapping as MappingType
+from fractions import Fraction
+from typing import Any, Final, NoReturn
+
+import attrs
+
+from matchmaker.batch.errors import MappingError
+from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.templates import VALUE, slots, template
+from matchmaker.classad.values import MAX_INT
+
+LEAST_UNIT: Final = 1e-12
+
+_MISSING: Final = object()
+
+
+@attrs.frozen(slots=True)
+class Section:
+    """A table of a mapping file.
+
+    Attributes:
+        where: the name of the file.
+        name: the name of the table; empty for the file itself.
+        facts: its keys and values.
+    """
+
+    where: str
+    name: str
+    facts: MappingType[str, Any]
+
+    def fail(self, key: str, expected: str, found: object = _MISSING) -> NoReturn:
+        """Raises MappingError for a key of the table, or for the table if ``key`` is empty."""
+        if found is _MISSING:
+            found = self.facts.get(key, _MISSING)
+        table = f"[{self.name}]" if self.name else ""
+        place = f"{' '.join(filter(None, (table, key)))}" or "the file"
+        text = "nothing" if found is _MISSING else repr(found)
+        text = text if len(text) <= LIMITS.shown else text[: LIMITS.shown] + " ..."
+        raise MappingError(f"{self.where}: {place}: expected {expected}, found {text}")
+
+    def only(self, known: Collection[str]) -> None:
+        """Raises MappingError for a key that is not known, or differs from one in case."""
+        for key in self.facts:
+            if key not in known:
+                near = alike(key, known)
+                self.fail(key, f"{one_of(known)}{near}", self.facts[key])
+
+    def section(self, key: str) -> Section:
+        """The table under a key; an empty one without the key."""
+        facts = self.facts.get(key, {})
+        name = f"{self.name}.{key}" if self.name else key
+        if not isinstance(facts, dict):
+            Section(self.where, name, {}).fail("", "a table", facts)
+        return Section(self.where, name, facts)
+
+    def choice(self, key: str, choices: Iterable[Any], default: Any) -> Any:
+        """A value that must be one of some."""
+        found = self.facts.get(key, default)
+        choices = tuple(choices)
+        if not any(found is each or (found == each and type(found) is type(each))
+                   for each in choices):  # fmt: skip
+            self.fail(key, one_of([repr(choice) for choice in choices]))
+        return found
+
+    def text(self, key: str, default: str) -> str:
+        """A text of ASCII characters on one line."""
+        found = self.facts.get(key, default)
+        if not isinstance(found, str) or not (found.isascii() and (found + "x").isprintable()):
+            self.fail(key, "a text of ASCII characters")
+        return found
+
+    def words(self, key: str, default: Iterable[str] = ()) -> tuple[str, ...]:
+        """A list of texts."""
+        found = self.facts.get(key, list(default))
+        if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
+            self.fail(key, "a list of words")
+        return tuple(found)
+
+    def most(self, key: str, default: int) -> int:
+        """The largest number that is allowed."""
+        found = self.facts.get(key, default)
+        if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= MAX_INT:
+            self.fail(key, "a positive integer")
+        return found
+
+    def unit(self, key: str = "unit") -> Fraction:
+        """The size of a unit: exactly the decimal that the file has."""
+        found = self.facts.get(key, 1)
+        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        if not number or not LEAST_UNIT <= found < MAX_INT:
+            self.fail(key, "a number above 0")
+        return Fraction(str(found))
+
+    def template(self, key: str, expected: str, slot: str = VALUE) -> str:
+        """A template with a slot; ``expected`` describes it in messages."""
+        found = template(self.facts.get(key))
+        if not found or list(slots(found)) != [slot]:
+            self.fail(key, expected)
+        return found
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Names as alternatives, for a message.
+
+    >>> one_of(["min", "max", "eq"])
+    'min, max or eq'
+    """
+    *first, last = [*names] or ["nothing"]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def alike(name: str, known: Iterable[str]) -> str:
+    """A question whether another name was meant; empty if none is similar.
+
+    >>> alike("el99", ["el8", "el9", "gpu"]), alike("x", ["el8"])
+    ('; did you mean el9?', '')
+    """
+    folded = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), folded, 1, 0.6)
+    return f"; did you mean {folded[near[0]]}?" if near else ""

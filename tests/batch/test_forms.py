@@ -1,0 +1,409 @@
+"""Flags of several values, defaults, constants, presence, texts, times, lines, and who submits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from matchmaker import ClassAd, batch, parse_ad, reduce
+from matchmaker.batch import Fit, MappingError, NoFlagsError, Submission, load_mapping
+from matchmaker.batch.request import Submitter
+
+GPU = """
+[attributes.GPUs]
+kind = "min"
+flag = "{gpus}"
+[attributes.GPUType]
+kind = "eq"
+features = { "NVIDIA A100" = "a100", "Tesla V100" = "v100" }
+term = "{type}"
+[requests]
+gpus = {}
+[flags]
+gpu = ["--gres=gpu:{type}:{gpus}", "--gres=gpu:{gpus}", "--gres=gpu:{type}:1"]
+"""
+
+
+def told(
+    folder: Path, site: str, job: str = "", lrms: str = "slurm", **options: object
+) -> Submission:
+    path = folder / "site.toml"
+    path.write_text(site)
+    ad = parse_ad(f"[ {job} ]")
+    reduction = reduce(ad, ClassAd(), lambda name: "host")
+    return batch.flags(reduction, lrms, path, **options)  # type: ignore[arg-type]
+
+
+def reasons(made: Submission) -> list[str]:
+    return [each.reason for each in made.dropped]
+
+
+# --- one flag from several values -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "argv", "verdict"),
+    [
+        ('Requirements = other.GPUType == "NVIDIA A100" && other.GPUs >= 2',
+         ["--gres=gpu:a100:2"], "exact"),
+        ('Requirements = other.GPUType == "nvidia a100"; RequestGPUs = 3',
+         ["--gres=gpu:a100:3"], "exact"),
+        ("Requirements = other.GPUs > 2; RequestGPUs = 2", ["--gres=gpu:3"], "exact"),
+        ("RequestGPUs = 2", ["--gres=gpu:2"], "exact"),
+        ('Requirements = other.GPUType == "NVIDIA A100"', ["--gres=gpu:a100:1"], "exact"),
+        ('Requirements = other.GPUType == "H100" && other.GPUs >= 2', ["--gres=gpu:2"],
+         "necessary"),
+        ('Requirements = other.GPUType != "NVIDIA A100" && other.GPUs >= 2', ["--gres=gpu:2"],
+         "necessary"),
+        ('Requirements = (other.GPUType == "NVIDIA A100" || other.GPUType == "Tesla V100")',
+         [], "necessary"),
+        ("Requirements = other.GPUs >= 2 && other.GPUs < 4", ["--gres=gpu:2"], "necessary"),
+    ],
+)  # fmt: skip
+def test_values_of_several_attributes_and_requests_in_one_flag(
+    tmp_path: Path, job: str, argv: list[str], verdict: str
+) -> None:
+    made = told(tmp_path, GPU, job)
+    assert list(made.argv) == argv
+    assert made.verdict == verdict
+    assert (made.recheck is None) == (verdict == "exact")
+
+
+def test_a_slot_without_a_complete_form_is_dropped_and_checked_again(tmp_path: Path) -> None:
+    site = GPU.replace(', "--gres=gpu:{gpus}", "--gres=gpu:{type}:1"', "")
+    made = told(tmp_path, site, "RequestGPUs = 2; Requirements = other.GPUs >= 2")
+    assert made.argv == ()
+    assert reasons(made) == ["no form of [flags] has the slot {gpus} here",
+                             "no form of [flags] has the slot {gpus} in this case"]  # fmt: skip
+    assert str(made.recheck) == "other.GPUs >= 2 && (isUndefined(other.GPUs) || other.GPUs >= 2)"
+    with pytest.raises(NoFlagsError):
+        told(tmp_path, site, "Requirements = other.GPUs >= 2", want=Fit.SUFFICIENT)
+
+
+def test_an_inventory_judges_what_the_chosen_form_carries(tmp_path: Path) -> None:
+    nodes = parse_nodes('[ Name = "n1"; GPUs = 4; GPUType = "NVIDIA A100" ]',
+                        '[ Name = "n2"; GPUs = 4; GPUType = "Tesla V100" ]',
+                        '[ Name = "n3"; GPUs = 1; GPUType = "NVIDIA A100" ]')  # fmt: skip
+    site = GPU.replace(', "--gres=gpu:{gpus}"', "") + 'exclude = ""\n'
+    site = 'exclude = ""\n' + site.replace('exclude = ""\n', "")
+    wanted = 'Requirements = other.GPUType == "NVIDIA A100" && other.GPUs >= 2'
+    made = told(tmp_path, site, wanted, inventory=nodes)
+    assert made.argv == ("--gres=gpu:a100:2",)
+    assert made.certificate is not None
+    assert made.certificate.exact
+    # Only the size is required: there is no form for it alone, so every node may be chosen.
+    made = told(tmp_path, site.replace(', "--gres=gpu:{type}:1"', ""),
+                "Requirements = other.GPUs >= 2", inventory=nodes)  # fmt: skip
+    assert made.argv == ()
+    assert made.certificate is not None
+    assert made.certificate.wrongly_included == ("n3",)
+
+
+def parse_nodes(*texts: str) -> list[ClassAd]:
+    return [parse_ad(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        ("NODES = 2; RequestCpus = 8", ["-l", "nodes=2:ppn=8"]),
+        ("RequestCpus = 8", ["-l", "nodes=1:ppn=8"]),
+        ("NODES = 2", ["-l", "nodes=2"]),
+        ("", []),
+    ],
+)
+def test_nodes_and_processors_of_torque(tmp_path: Path, job: str, argv: list[str]) -> None:
+    site = """
+    requests.NODES = {}
+    [flags]
+    features = [
+      ["-l", "nodes={NODES}:{features}"], ["-l", "nodes=1:{features}"], ["-l", "nodes={NODES}"],
+    ]
+    """
+    assert list(told(tmp_path, site, job, "torque").argv) == argv
+
+
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        ('PE = "mpi"; RequestCpus = 16', ["-pe", "mpi", "16"]),
+        ("RequestCpus = 16", ["-pe", "smp", "16"]),
+        ('PE = "mpi; id"; RequestCpus = 16', ["-pe", "smp", "16"]),
+    ],
+)
+def test_a_parallel_environment_by_name(tmp_path: Path, job: str, argv: list[str]) -> None:
+    site = """
+    [requests]
+    cpus = {}
+    PE = { kind = "text", values = ["mpi", "openmp"] }
+    [flags]
+    pe = [["-pe", "{PE}", "{cpus}"], ["-pe", "smp", "{cpus}"]]
+    """
+    assert list(told(tmp_path, site, job, "sge").argv) == argv
+
+
+# --- constants, defaults and presence -------------------------------------------------------------
+
+
+def test_a_form_without_slots_is_a_constant_or_a_default(tmp_path: Path) -> None:
+    site = """
+    [flags]
+    queue = ["--partition={queue}", "--partition=batch"]
+    whole = "--exclusive"
+    """
+    assert told(tmp_path, site).argv == ("--partition=batch", "--exclusive")
+    assert told(tmp_path, site, queue="long").argv == ("--partition=long", "--exclusive")
+    assert told(tmp_path, site).directives == ("#SBATCH --partition=batch", "#SBATCH --exclusive")
+    # A site's file takes a flag away again.
+    assert told(tmp_path, "flags.queue = []", queue="long") == told(tmp_path, "")
+
+
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        ("TestJob = 1", ["--qos=test"]), ("TestJob = true", ["--qos=test"]),
+        ('TestJob = "yes"', ["--qos=test"]), ("TestJob = false", ["--qos=normal"]),
+        ("TestJob = 0", ["--qos=normal"]), ("TestJob = undefined", ["--qos=normal"]),
+        ("", ["--qos=normal"]),
+    ],
+)  # fmt: skip
+def test_presence(tmp_path: Path, job: str, argv: list[str]) -> None:
+    site = """
+    requests.TestJob = { kind = "present" }
+    flags.qos = [{ with = "TestJob", flag = "--qos=test" }, "--qos=normal"]
+    """
+    made = told(tmp_path, site, job)
+    assert (list(made.argv), made.verdict) == (argv, Fit.EXACT)
+
+
+def test_presence_as_a_flag_alone(tmp_path: Path) -> None:
+    site = 'requests.TestJob = { kind = "present", flag = "--requeue" }'
+    assert told(tmp_path, site, "TestJob = 1").argv == ("--requeue",)
+    assert told(tmp_path, site).argv == ()
+    with pytest.raises(ValueError, match="TestJob of the job must be a boolean"):
+        told(tmp_path, site, "TestJob = error")
+
+
+def test_requests_that_set_one_flag_differently_are_dropped_and_named(tmp_path: Path) -> None:
+    site = """
+    [requests]
+    A = { kind = "text", pattern = "[a-z]+", flag = "{account}" }
+    B = { kind = "text", pattern = "[a-z]+", flag = "{account}" }
+    [flags]
+    account = "--account={account}"
+    """
+    made = told(tmp_path, site, 'A = "x"; B = "y"')
+    assert made.argv == ("--account=x",)
+    assert [(str(d.clause), d.reason) for d in made.dropped] == [
+        ("B", "another request sets the same flag")
+    ]
+    assert told(tmp_path, site, 'A = "x"; B = "x"').verdict is Fit.EXACT
+
+
+# --- times, texts, who submits --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        ("MaxWallTime = 90", ["--time=01:30:00"]),
+        ("MaxWallTime = 6000", ["--time=100:00:00"]),
+        ("", ["--time=24:00:00"]),
+    ],
+)
+def test_wall_time_in_hours_minutes_and_seconds(tmp_path: Path, job: str, argv: list[str]) -> None:
+    site = """
+    requests.wall = {}
+    flags.time = ["--time={wall:hms}", "--time=24:00:00"]
+    """
+    assert list(told(tmp_path, site, job).argv) == argv
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"),
+    [("3600", "60"), ('"01:00:01"', "61"), ('"1-00:00:00"', "1440"), ("59.5", "1")],
+)
+def test_a_time_of_the_job_is_seconds_or_hms(tmp_path: Path, value: str, flag: str) -> None:
+    site = 'requests.Walltime = { kind = "time", flag = "--time={value}", unit = 60 }'
+    assert told(tmp_path, site, f"Walltime = {value}").argv == (f"--time={flag}",)
+
+
+@pytest.mark.parametrize("value", ['"1:60:00"', '"soon"', "true", "-1", '"01:00:00;id"', "{ 1 }"])
+def test_anything_else_is_no_time(tmp_path: Path, value: str) -> None:
+    site = 'requests.Walltime = { kind = "time", flag = "--time={value}", unit = 60 }'
+    with pytest.raises(ValueError, match="Walltime of the job must be"):
+        told(tmp_path, site, f"Walltime = {value}")
+
+
+ACCOUNT = """
+[requests.AccountingGroup]
+kind = "text"
+pattern = "group_.*"
+flag = "--account={value}"
+most = 20
+"""
+
+
+def test_a_text_that_the_site_allows(tmp_path: Path) -> None:
+    made = told(tmp_path, ACCOUNT, 'AccountingGroup = "group_atlas.prod"')
+    assert (made.argv, made.verdict) == (("--account=group_atlas.prod",), Fit.EXACT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["other", "xgroup_a", "group_a;id", "group_$(id)", "group_`id`", "group_a b", "group_a\\nb",
+     "group_'", 'group_\\"', "group_a|b", "group_a&b", "group_*", "group_a#b", "group_" + "a" * 20,
+     "group_a\\\\", "group_é", "group_a,b", "group_a=b", "group_{x}", "group_a>b", "group_~"],
+)  # fmt: skip
+def test_any_other_text_is_dropped_and_named(tmp_path: Path, text: str) -> None:
+    made = told(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"')
+    assert made.argv == ()
+    assert str(made.dropped[0].clause) == "AccountingGroup"
+    assert "is not allowed for AccountingGroup: the pattern group_.* and at most 20" in str(
+        made.dropped[0].reason
+    )
+    with pytest.raises(NoFlagsError, match="is not allowed"):
+        told(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"', want=Fit.EXACT)
+
+
+def test_a_pattern_that_takes_too_long_allows_nothing(tmp_path: Path) -> None:
+    site = ACCOUNT.replace("group_.*", "(a+a+)+b").replace("most = 20", "most = 200")
+    made = told(tmp_path, site, f'AccountingGroup = "{"a" * 199}"')
+    assert (made.argv, len(made.dropped)) == ((), 1)
+
+
+def test_values_of_a_text_are_a_sites_own_words(tmp_path: Path) -> None:
+    site = """
+    [requests.VO]
+    kind = "text"
+    values = { "atlas" = "hep_atlas", "lhcb/prod" = "hep_lhcb", "ops" = "" }
+    flag = "--account={value}"
+    """
+    assert told(tmp_path, site, 'VO = "ATLAS"').argv == ("--account=hep_atlas",)
+    assert told(tmp_path, site, 'VO = "lhcb/prod"').argv == ("--account=hep_lhcb",)
+    assert told(tmp_path, site, 'VO = "ops"').verdict is Fit.EXACT
+    assert reasons(told(tmp_path, site, 'VO = "cms"')) == ["'cms' is none of the values of VO"]
+
+
+def test_who_submits(tmp_path: Path) -> None:
+    site = """
+    [requests]
+    user = { kind = "text", from = "user", flag = "--comment={value}" }
+    account = { kind = "text", from = "group", values = { cms = "hep", bio = "life" } }
+    [flags]
+    account = ["--account={account}", "--account=guests"]
+    """
+    origin = Submitter("pilot01", ("pilots", "cms"))
+    assert told(tmp_path, site, submitter=origin).argv == ("--comment=pilot01", "--account=hep")
+    assert told(tmp_path, site).argv == ("--account=guests",)
+    # The job's own word is not asked.
+    assert told(tmp_path, site, 'user = "root"; group = "bio"').argv == ("--account=guests",)
+    made = told(tmp_path, site, submitter=Submitter("x;id", ("cms",)))
+    assert made.argv == ("--account=hep",)
+    assert "'x;id' is not allowed for user" in reasons(made)[0]
+
+
+@pytest.mark.parametrize("queue", ["a,b", "a;b", "-x", "a b", "a\nb", "x" * 65])
+def test_a_queue_without_a_plain_name_has_no_flag(tmp_path: Path, queue: str) -> None:
+    made = told(tmp_path, "", queue=queue)
+    assert made.argv == ()
+    assert str(made.dropped[0].clause) == "queue"
+
+
+@pytest.mark.parametrize(
+    ("lrms", "argv"),
+    [("slurm", ["--partition=long"]), ("pbspro", ["-q", "long"]), ("torque", ["-q", "long"]),
+     ("lsf", ["-q", "long"]), ("sge", ["-q", "long"])],
+)  # fmt: skip
+def test_the_chosen_queue_is_a_flag(tmp_path: Path, lrms: str, argv: list[str]) -> None:
+    assert list(told(tmp_path, "", "", lrms, queue="long").argv) == argv
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def test_lines_that_are_no_directives(tmp_path: Path) -> None:
+    site = """
+    requests.CUDA = { kind = "text", pattern = "[0-9.]+" }
+    [lines]
+    profile = 'for file in /etc/profile.d/*.sh; do . "$file"; done; echo ${HOME}'
+    cuda = ["module load cuda/{CUDA}", { with = "gpus", line = "module load cuda" }]
+    [requests.gpus]
+    [flags]
+    gpu = "--gres=gpu:{gpus}"
+    """
+    profile = 'for file in /etc/profile.d/*.sh; do . "$file"; done; echo ${HOME}'
+    assert told(tmp_path, site).lines == (profile,)
+    assert told(tmp_path, site, "RequestGPUs = 1").lines == (profile, "module load cuda")
+    made = told(tmp_path, site, 'RequestGPUs = 1; CUDA = "12.2"')
+    assert made.lines == (profile, "module load cuda/12.2")
+    assert (made.argv, made.verdict) == (("--gres=gpu:1",), Fit.EXACT)
+    assert told(tmp_path, site, 'CUDA = "12;id"').lines == (profile,)
+
+
+def test_a_line_alone_carries_no_request_of_a_resource(tmp_path: Path) -> None:
+    site = 'requests.gpus = {}\nlines.n = "export N={gpus}"\n'
+    made = told(tmp_path, site, "RequestGPUs = 2")
+    assert made.verdict is Fit.NECESSARY
+    assert reasons(made) == ["no form of [flags] has the slot {gpus} in this case"]
+
+
+def test_lines_of_htcondors_submit_file(tmp_path: Path) -> None:
+    site = """
+    requests.Project = { kind = "text", pattern = "[A-Za-z]+" }
+    [flags]
+    project = [["+ProjectName", "=", '"{Project}"'], ["+ProjectName", "=", '"osg"']]
+    """
+    made = told(tmp_path, site, 'Project = "LIGO"; RequestCpus = 2', "htcondor")
+    assert made.directives == ("request_cpus = 2", '+ProjectName = "LIGO"')
+    assert told(tmp_path, site, "", "htcondor").directives == ('+ProjectName = "osg"',)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[flags]\ngpu = '--gres=gpu:{gpu}'",
+         r"\[flags\] gpu: expected slots that are filled"),
+        ("[requests]\ngpus = {}\n[flags]\ngpu = '--gres=gpu:{gpsu}'", "did you mean gpus"),
+        ("[flags]\nx = ['-l', 'a={queue}']", "words of one form stand in a list of their own"),
+        ("[flags]\nx = 'exclusive'", r"\[flags\] x: expected an option"),
+        ("[flags]\nx = '--a;b'", r"\[flags\] x: expected an option"),
+        ("[flags]\nx = '--a={queue:hex}'", r"\[flags\] x: expected an option"),
+        ("[flags]\nx = { flag = '--a' }", r"\[flags\] x: .* found \{'flag'"),
+        ("[flags]\nx = '--mem=5G'", r"\[flags.x\]: expected an option that \[attributes.GlueHostM"),
+        ("[flags]\nx = '--time=60'", r"\[requests.wall\] does not set in another way"),
+        ("[requests]\nmemory = {}", r"\[requests.memory\] flag: expected flag, term, or a form"),
+        ("[requests.X]\nkind = 'text'\nflag = '--a={value}'", r"\[requests.X\] pattern: expected"),
+        ("[requests.X]\nkind = 'text'\npattern = '('\nflag = '--a={value}'",
+         "expected a regular expression"),
+        ("[requests.X]\nkind = 'text'\nvalues = { a = 'b;c' }\nflag = '--a={value}'",
+         r"\[requests.X\] values: expected words of letters"),
+        ("[requests.X]\nkind = 'word'", r"\[requests.X\] kind: expected 'number', 'time'"),
+        ("[requests.X]\nfrom = 'host'\nkind = 'text'", r"\[requests.X\] from: expected 'job'"),
+        ("[requests.X]\npattern = 'a'\nflag = '--a={value}'", r"\[requests.X\] pattern: expected"),
+        ("[requests.X]\nflag = '--a={x}'", r"\[requests.X\] flag: expected flag, an option"),
+        ("[requests.X]\nflag = '--a'", r"\[requests.X\] flag: expected flag, an option"),
+        ("[lines]\nx = 5", r"\[lines\] x: expected a line of ASCII"),
+        ('[lines]\nx = "a\\nb"', r"\[lines\] x: expected a line of ASCII"),
+        ("[lines]\nx = 'echo {nothing}'", r"\[lines\] x: expected slots that are filled"),
+        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 'b' }\nflag = '--x={value}'",
+         r"\[attributes.X\] flag: expected flag without features"),
+        ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 'b' }\nvalues = ['a']",
+         r"\[attributes.X\] values: expected features or values, not both"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--a={value}'\n[attributes.x]\nkind = 'shell'",
+         r"\[attributes\] x: expected each attribute once: X is the same"),
+        ("[attributes.X]\nkind = 'min'\nflag = '--a={value}'\nterm = 'a={value}'", "not both"),
+        ("ignore = 'CondorCE'", "ignore: expected a list of words"),
+    ],
+)  # fmt: skip
+def test_an_error_names_file_table_and_key(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(text)
+    with pytest.raises(MappingError, match=words) as caught:
+        load_mapping("slurm", path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert ", found " in str(caught.value)
