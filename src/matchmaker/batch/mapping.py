@@ -165,7 +165,7 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
     name = os.fspath(site)
     data = Path(site).read_bytes()
     try:
-        table = tomllib.loads(data.decode("utf-8"))
+        table = tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise MappingError(

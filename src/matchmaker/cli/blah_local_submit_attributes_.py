@@ -53,7 +53,7 @@ def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
     """
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")
-    text = sys.stdin.buffer.read(LIMITS.variables + 1).decode("utf-8", "replace")
+    text = sys.stdin.buffer.read(LIMITS.variables + 1).decode("utf-8-sig", "replace")
     variables = read_variables(text)
     if not variables:
         raise ValueError("no variables to read: what bash's declare -p prints is expected")

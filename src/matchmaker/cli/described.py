@@ -101,7 +101,7 @@ def nothing(lrms: str, what: str = "queues") -> str:
 
 def _text(path: str) -> str:
     with sources.opened(path) as file:
-        return file.read().decode("utf-8", "replace")
+        return file.read().decode("utf-8-sig", "replace")
 
 
 def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_json: bool) -> None:
