@@ -77,7 +77,7 @@ def test_bad_parts_are_left_out_and_told(convert: Convert) -> None:
     assert first.startswith("classad: bad, line 2, column 7: unexpected 'GB'")
     assert second.startswith("classad: bad, line 4, column 1: not an assignment")
     assert [ad.eval("a") for ad in read_ads("out")] == [1, 2]
-    assert convert("bad", "--report").out == "[ a = 1 ]\n[ a = 2 ]\n"
+    assert convert("bad", "--report").out == "{\n[ a = 1 ]\n,\n[ a = 2 ]\n}\n"
 
 
 def test_without_report_nothing_is_written(convert: Convert) -> None:

@@ -202,6 +202,8 @@ def _expected(names: set[str]) -> tuple[str, ...]:
 
 def _hint(rest: str, before: str, names: set[str]) -> str:
     around = f"{before[-_BEFORE:]}\0{rest}"
+    if "SEMICOLON" in names and re.match(r"\w+\s*=(?![=?!])", rest):
+        return "a ; is missing before it"
     for pattern, operand, hint in _HINTS:
         if operand is None or operand == ("INTEGER" in names):
             match = pattern.search(around)

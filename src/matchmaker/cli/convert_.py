@@ -42,7 +42,7 @@ def command(
 
     Several files are written one after the other; --output OUT then names the target. Files of any
     size take the same little memory; a pool is held as a whole. Saved pools and Parquet are read
-    too.
+    too. A job description without brackets, or with # comments, is noted on standard error.
 
     OUT is written only when all has been read without an error, and standard output too. With
     --report bad lines of the old format and bad ads of the others are left out instead; the exit
@@ -106,6 +106,8 @@ def _ads(
 ) -> Iterator[ClassAd]:
     with sources.opened(path) as file:
         sources.refuse_ldif(path, file)
+        if format_ in ("auto", "new"):
+            sources.remark(path, file)
         found = sources.held(path, file, key) if format_ == "auto" else None
         if isinstance(found, Pool):
             yield from found

@@ -17,6 +17,8 @@ import click
 
 from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats import new
+from matchmaker.cli.output import printable
 
 EXPRESSIONS: Final = "expressions"
 """The key in a context for the columns of Parquet files that hold expressions."""
@@ -79,6 +81,13 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
     return read_ads(file)
 
 
+def remark(path: str, file: IO[bytes]) -> None:
+    """Says on standard error that a file is a job description which others may not read."""
+    found = new.remark(_beginning(file).decode("utf-8-sig", "replace"))
+    if found:
+        print(f"classad: {printable(path)}: {found}", file=sys.stderr)
+
+
 def check_expressions() -> None:
     """Raises UsageError if --expressions is given and no Parquet file was read."""
     context = click.get_current_context().meta
@@ -99,7 +108,7 @@ def refuse_ldif(path: str, file: IO[bytes]) -> None:
 
 
 # After comments a dump begins with its version or the name of an entry.
-_LDIF: Final = re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
+_LDIF: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
 # Arrow's files, and the archives that pools were saved in before.
 _SAVED: Final = (b"ARROW1\0\0", b"PK\x03\x04")
 _PARQUET: Final = b"PAR1"

@@ -14,13 +14,14 @@ import attrs
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new, stream
+from matchmaker.classad.formats.jdl import in_brackets, without_comments
 from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
 from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.scanner import assignments_of
 from matchmaker.classad.spans import Name, Place, place_ad, place_expr
-from matchmaker.linting.model import Definition, Piece, Scope
+from matchmaker.linting.model import Definition, Piece, Report, Scope
 from matchmaker.linting.syntax import Problem, problem
 
 
@@ -53,6 +54,8 @@ def detect(text: str) -> str:
     """
     rest = text[beginning(text + "\n") :]
     found, _ = stream.detect(iter([text]))
+    if found == stream.BARE:
+        return "new"
     if found != "old":
         # No reader of ads takes an expression: a list that holds no ads.
         return "expression" if _LIST.match(rest) else found
@@ -107,6 +110,16 @@ def _mended(piece: Piece, place: Callable[[str], Place]) -> Iterator[Problem | t
 
 
 def _ads(text: str) -> Iterator[Read]:
+    found = new.remark(text)
+    if found:
+        begin = beginning(text)
+        end = (text + "\n").index("\n", begin)
+        yield Problem("CA005", Report(Piece(text, 0), begin, end, found))
+    if stream.detect(iter([text]))[0] == stream.BARE:
+        # What stands before the text has no place in it.
+        yield from _ad(Piece(in_brackets(text), 0, is_ad=True, marks=((2, 0),)))
+        return
+    text = without_comments(text)
     starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
     # Where the reader would report an error, it goes on behind it: the parser finds the mistake.
     for part in stream.cut(iter([text]), new.SYNTAX, lambda error: None):

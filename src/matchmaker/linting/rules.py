@@ -14,6 +14,7 @@ _ALL: Final = (
     Rule("CA002", ERROR, "= where == is meant"),
     Rule("CA003", ERROR, "a sign or ! right after ?: without parentheses"),
     Rule("CA004", ERROR, "and, or, not in place of &&, ||, !"),
+    Rule("CA005", NOTE, "a job description that HTCondor does not read"),
     Rule("CA101", WARNING, "an attribute that nothing known has", names.unknown_attribute),
     Rule("CA102", ERROR, "a function that there is not", names.unknown_function),
     Rule("CA103", ERROR, "too many or too few arguments", names.wrong_arity),

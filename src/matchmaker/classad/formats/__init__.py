@@ -21,6 +21,7 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import json, new, old, xml
 from matchmaker.classad.formats.files import replacing
 from matchmaker.classad.formats.stream import (
+    BARE,
     Report,
     detect,
     pieces_at,
@@ -207,8 +208,12 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
 
     try:
         pieces = without_mark(pieces)
-        if name == "auto":
-            name, pieces = detect(pieces)
+        if name in ("auto", "new"):
+            found, pieces = detect(pieces)
+            if found == BARE:
+                yield from new.read_bare(pieces, placed)
+                return
+            name = found if name == "auto" else name
         yield from _format(name).read(pieces, placed)
     except ParseError as error:
         raise (error.at(source) if source and report is strict else error) from None

@@ -1,4 +1,7 @@
-"""The new format: ads in brackets, one after the other, or in a list ``{ [..], [..] }``."""
+"""The new format: ads in brackets, one after the other, or in a list ``{ [..], [..] }``.
+
+A job description may lack the brackets, and have comments with ``#``: see ``jdl``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,19 @@ from typing import Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.stream import Part, Report, Syntax, check_text, cut, placed, strict
+from matchmaker.classad.formats.jdl import in_brackets, without_comments
+from matchmaker.classad.formats.stream import (
+    BARE,
+    Part,
+    Report,
+    Syntax,
+    beginning,
+    check_text,
+    cut,
+    detect,
+    placed,
+    strict,
+)
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import parse_ad_expr
 from matchmaker.classad.unparse import unparse
@@ -17,14 +32,44 @@ SYNTAX: Final = Syntax(
     around="[]",
     lists="{}",
     nesting="[]",
-    hiding=r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|//[^\n]*\n|/\*.*?\*/""",
-    begun=r"""["']|/\*|//|/\Z""",
+    hiding=r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|(?://|\#)[^\n]*\n|/\*.*?\*/""",
+    begun=r"""["'#]|/\*|//|/\Z""",
 )
 
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors with the line in the stream."""
-    for part in cut(pieces, SYNTAX, report, LIMITS.text):
+    yield from _read(cut(pieces, SYNTAX, report, LIMITS.text), report)
+
+
+def read_bare(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
+    """The one ad of a text without brackets. Reports a ParseError with its line."""
+    text = ""
+    for piece in pieces:
+        text += piece
+        if len(text) > LIMITS.text:
+            report(ParseError(f"an ad goes on for over {LIMITS.text} characters", line=1))
+            return
+    yield from _read(iter([Part(in_brackets(text), 0, 0)]), report)
+
+
+def remark(text: str) -> str:
+    """How a text, or its beginning, is a loose job description; empty where it is none.
+
+    >>> remark("a = 1; # one")
+    'a job description without brackets and with # comments, which HTCondor does not read'
+    """
+    found, _ = detect(iter([text]))
+    body = text[beginning(text) :]
+    loose = ["without brackets"] if found == BARE else []
+    if found in (BARE, "new") and without_comments(body) != body:
+        loose.append("with # comments")
+    what = " and ".join(loose)
+    return f"a job description {what}, which HTCondor does not read" if loose else ""
+
+
+def _read(parts: Iterator[Part], report: Report) -> Iterator[ClassAd]:
+    for part in parts:
         try:
             check_text(part.text, part.line)
             ad = ad_in(part.text)
@@ -38,7 +83,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
 
 def _by_grammar(part: Part) -> ClassAd:
     try:
-        return ClassAd.from_expression(parse_ad_expr(part.text))
+        return ClassAd.from_expression(parse_ad_expr(without_comments(part.text)))
     except ParseError as error:
         raise placed(error, part.line, part.column) from None
 

@@ -16,6 +16,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats.jdl import is_bare
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
 
@@ -124,21 +125,28 @@ _SIGNS: Final = (
 _UNDECIDED: Final = re.compile(rf"(?:[/#].*|[\[{{](?:\s|{COMMENT})*+(?:[/#].*)?)?\Z", re.DOTALL)
 
 
+BARE: Final = "bare"
+"""What `detect` says of an ad of the new format without brackets."""
+
+
 def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
     """The format that a text seems to be in, from its first words, and the whole text again."""
     head = ""
     begin = 0
+    bare: bool | None = None
     for piece in pieces:
         head += piece
         begin = beginning(head)
         if not _UNDECIDED.match(head, begin) or len(head) > LIMITS.text:
-            break
+            bare = is_bare(head, begin)
+            if bare is not None or len(head) > LIMITS.text:
+                break
     else:
         begin = beginning(head + "\n")
     for pattern, name in _SIGNS:
         if pattern.match(head, begin):
             return name, _again(head, pieces)
-    return "old", _again(head, pieces)
+    return BARE if bare else "old", _again(head, pieces)
 
 
 def beginning(head: str) -> int:
@@ -185,7 +193,7 @@ class Syntax:
         nest = re.escape(nesting)
         # An ad without another in it, at the speed of one match.
         self.flat = re.compile(
-            rf"""{opening}(?:[^{nest}"'/]++|{hiding}|/(?![/*]))*+{closing}""", re.DOTALL
+            rf"""{opening}(?:[^{nest}"'/#]++|{hiding}|/(?![/*]))*+{closing}""", re.DOTALL
         )
         self.token = re.compile(
             rf"{hiding}|(?P<begun>{begun})|{broken}|(?P<bracket>[{nest}])", re.DOTALL
