@@ -26,6 +26,7 @@ from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.glue import UNLIMITED
 from matchmaker.glue.publish.local_access import admits_nobody
 from matchmaker.matching.pair import describe as phrase
 
@@ -119,6 +120,8 @@ def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_
 
 def _cell(ad: ClassAd, name: str) -> object:
     value = ad.eval(name)
+    if value == UNLIMITED and name.startswith("GlueCEPolicy"):
+        return "unlimited"
     return "-" if value is UNDEFINED else value if isinstance(value, str) else phrase(value)
 
 

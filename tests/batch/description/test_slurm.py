@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from matchmaker import glue
 from matchmaker.batch.description import DescriptionError, read_description
@@ -14,6 +16,7 @@ from tests.batch.description.shapes import SHAPES
 from tests.batch.description.test_description import facts
 
 RULES = "GlueCEAccessControlBaseRule"
+ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
 WALL = "GlueCEPolicyMaxWallClockTime"
 
 
@@ -190,7 +193,7 @@ def test_unlimited_is_the_number_of_glue() -> None:
     ("line", "lists"),
     [
         ("AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL", None),
-        ("AllocNodes=login1", None),
+                (f"AllocNodes=login1 AllowGroups=ALL {ALL_QOS}", None),
         ("AllowGroups=cms,ops AllowAccounts=ALL AllowQos=ALL", {"AllowedGroups": ["cms", "ops"]}),
         ("AllowGroups=domain users AllowAccounts=ALL AllowQos=ALL",
          {"AllowedGroups": ["domain users"]}),
@@ -204,7 +207,6 @@ def test_unlimited_is_the_number_of_glue() -> None:
          {"AllowedUsers": ["root"]}),
         ('{"partitions": [{"name": "p", "flags": ["root_only"]}]}', {"AllowedUsers": ["root"]}),
         ('{"partitions": [{"name": "p", "groups": {"allowed": ""}}]}', None),
-        ('{"partitions": [{"name": "p", "nodes": {"allowed_allocation": "login1"}}]}', None),
         ('{"partitions": [{"name": "p", "qos": {"allowed": "", "deny": "low"}}]}',
          {"DeniedQos": ["low"]}),
     ],
@@ -215,9 +217,6 @@ def test_access(line: str, lists: dict[str, list[str]] | None) -> None:
         assert facts(ad, "LocalAccess", RULES) == [UNDEFINED, UNDEFINED]
         return
     assert facts(ad, "LocalAccess", RULES) == [[ClassAd(lists)], ["DENY:ALL"]]
-
-
-ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
 
 
 @pytest.mark.parametrize(
@@ -234,8 +233,7 @@ ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
         ("AllowGroups=ALL DenyAccounts=ALL AllowQos=ALL", "DenyAccounts=ALL"),
         (f"AllowGroups=ALL {ALL_QOS} DenyGroups=cms", "DenyGroups=cms"),
         (f"AllowGroups=ALL {ALL_QOS} AllowUsers=ada", "AllowUsers=ada"),
-        (ALL_QOS, "one of AllowGroups, AllowAccounts and AllowQos"),
-        ("AllowGroups=ALL", "one of AllowGroups, AllowAccounts and AllowQos"),
+        ("RootOnly=YES AllowGroups=\x07", "AllowGroups=\x07"),
         ('{"partitions": [{"name": "p", "groups": {"allowed": {"x": "cms"}}}]}',
          "groups.allowed.x=cms"),
         ('{"partitions": [{"name": "p", "groups": {"allowed": "", "deny": "cms"}}]}',
@@ -247,6 +245,42 @@ ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
 def test_access_that_cannot_be_read_admits_nobody_and_says_so(line: str, said: str) -> None:
     ad = queue(line, f"lines: partition p admits nobody: {said} cannot be read")
     assert facts(ad, "LocalAccess", RULES) == [[ClassAd({"AllowedUsers": []})], ["DENY:ALL"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"AllocNodes=ALL {ALL_QOS}",
+        "AllowGroups=ALL Hidden=NO",
+        '{"partitions": [{"name": "p", "allowed_allocation_nodes": "", "allowed_qos": null}]}',
+        '{"partitions": [{"name": "p", "nodes": {"allowed_allocation": ""}, "qos": {"deny": ""}}]}',
+    ],
+)
+def test_a_list_that_is_missing_from_a_whole_answer_admits_nobody(text: str) -> None:
+    said = "lines: partition p admits nobody: a list of groups, accounts or QOS is missing"
+    assert queue(text, said).eval(RULES) == ["DENY:ALL"]
+
+
+@pytest.mark.parametrize("version", ["14.03", "25.11"])
+@given(data=st.data())
+def test_no_damage_to_a_line_opens_a_partition(version: str, data: st.DataObject) -> None:
+    """A piece is lost, and maybe another in its place: both partitions stay restricted."""
+    lines = shape("scontrol show partition", version).split("\n")[:2]
+    line = data.draw(st.sampled_from(lines))
+    begin = data.draw(st.integers(0, len(line)))
+    end = data.draw(st.integers(begin, min(len(line), begin + 60)))
+    piece = data.draw(st.sampled_from(["", "", " ", "=", "x", "\n", "\x00", "\ufffd", "Allow"]))
+    try:
+        found = read_description("slurm", [("x", line[:begin] + piece + line[end:])])
+    except DescriptionError:
+        return
+    assert all(ad.eval(RULES) == ["DENY:ALL"] for ad in found.queues)
+
+
+def test_an_error_of_slurm_is_reported() -> None:
+    text = '{"errors": [{"error": "Unable to contact slurm controller"}], "nodes": []}'
+    with pytest.raises(DescriptionError, match=r"^x: Slurm reports an error: Unable to contact"):
+        read_description("slurm", [("x", text)])
 
 
 def test_a_restricted_partition_admits_no_job_of_the_broker() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from matchmaker.batch.description.access import NOBODY, Access, names_in
+from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
 from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue, by_queue, status
 from matchmaker.batch.description.texts import Text, as_xml
@@ -101,7 +101,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         elif content:
             for name, facts in _configured(text).items():
                 said.configured[name] = facts
-                said.access[name] = _access(facts, text)
+                said.access[name] = both(said.access.get(name, EVERYBODY), _access(facts, text))
     hosts = dict.fromkeys([*said.hosts, *said.instances])
     nodes = [_node(host, said) for host in hosts]
     behind = by_queue(nodes)
@@ -244,7 +244,7 @@ def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
         max_wall=_lowest(name, said, mine, _WALL),
         max_cpu=_lowest(name, said, mine, _CPU),
         priority=whole(facts.get("priority")),
-        access=said.access.get(name, ()),
+        access=said.access.get(name, EVERYBODY),
         native={**facts, **{f"used.{each}": text for each, text in used.items()}},
     )
 

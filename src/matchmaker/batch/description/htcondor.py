@@ -35,7 +35,7 @@ _OF_HOSTS: Final = {
     "Available": 'State is undefined || (State != "Owner" && State != "Drained")',
     "GlueHostArchitectureSMPSize": "DetectedCpus ?: (TotalCpus ?: Cpus)",
     "GlueHostMainMemoryRAMSize": "DetectedMemory ?: (TotalMemory ?: Memory)",
-    "GlueHostArchitecturePlatformType": "Arch",
+    "GlueHostArchitecturePlatformType": "toLower(Arch)",
     "GlueHostOperatingSystemName": "OpSysName ?: OpSys",
     # 904 is release 9.4, and 1200 is 12.
     "GlueHostOperatingSystemRelease": (

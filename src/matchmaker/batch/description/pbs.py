@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from matchmaker.batch.description.access import (
+    EVERYBODY,
     NOBODY,
     Access,
     Lists,
@@ -156,7 +157,8 @@ class Queues:
     def add(self, name: str, facts: Facts, text: Text) -> None:
         """Adds a queue of an output."""
         self.facts[name] = facts
-        self.access[name] = _access(name, facts, text)
+        # A queue that is listed twice admits whom both lists admit.
+        self.access[name] = both(self.access.get(name, EVERYBODY), _access(name, facts, text))
         self.texts[name] = text
 
     def described(

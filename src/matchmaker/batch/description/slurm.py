@@ -10,7 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from matchmaker.batch.description.access import NOBODY, Access, names_in
+from matchmaker.batch.description.access import (
+    ALLOWED,
+    DENIED,
+    EVERYBODY,
+    NOBODY,
+    Access,
+    names_in,
+)
 from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.hosts import has
 from matchmaker.batch.description.records import (
@@ -100,6 +107,8 @@ _ACCESS: Final = {
 _WHO: Final = re.compile(r"(?:^|\.)(?:allow|deny|denied)", re.IGNORECASE)
 """What the names of facts on access begin with. One that is not known may keep anybody out."""
 _NOT_WHO: Final = frozenset({"allowed_allocation_nodes", "nodes.allowed_allocation"})
+_WHOLE: Final = frozenset({"AllocNodes", "Hidden", *_NOT_WHO})
+"""Facts that Slurm prints beside a list of each kind, groups, accounts and QOS."""
 
 _TAKES_JOBS: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED"})
 _HARMLESS: Final = frozenset(
@@ -126,21 +135,22 @@ _Job = tuple[str, str, int | None]
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The nodes and partitions in some outputs, in any order."""
     nodes: list[Facts] = []
-    partitions: list[tuple[Facts, Access]] = []
+    partitions: list[tuple[Facts, Text]] = []
     jobs: list[_Job] | None = None
     for text in texts:
         for kind, facts in records(text):
             if kind == "node":
                 nodes.append(facts)
             elif kind == "partition":
-                partitions.append((facts, _access(facts, text)))
+                partitions.append((facts, text))
             else:
                 jobs = [] if jobs is None else jobs
                 jobs += [_job(facts)] if facts else []
     found = [_node(facts, [facts for facts, _ in partitions]) for facts in nodes]
     behind = by_queue(found)
     return found, [
-        _queue(facts, access, behind.get(_name(facts), ()), jobs) for facts, access in partitions
+        _queue(facts, _access(facts, text), behind.get(_name(facts), ()), jobs)
+        for facts, text in partitions
     ]
 
 
@@ -236,28 +246,33 @@ def _partitions(node: str, said: str | None, partitions: Iterable[Facts]) -> tup
 
 
 def _access(facts: Facts, text: Text) -> Access:
-    """Whom a partition admits. Lists that cannot be read, or are not known, admit nobody."""
+    """Whom a partition admits. Lists that are lost, unreadable or not known admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
-    of_lines = {_ACCESS[name].removeprefix("Allowed").removeprefix("Denied")
-                for name in facts if name in _ACCESS and name[0].isupper()}  # fmt: skip
-    # Lines have a list of each kind, or the line is not whole.
-    wrong = "one of AllowGroups, AllowAccounts and AllowQos" if len(of_lines) in (1, 2) else ""
+    wrong = ""
     for name, value in facts.items():
         kind = _ACCESS.get(name, "")
-        if not _WHO.search(name) or name in _NOT_WHO:
+        everybody = value == "ALL" and not kind.startswith(DENIED)
+        # In JSON an empty list is none.
+        if not _WHO.search(name) or name in _NOT_WHO or everybody or not (value or _of_line(name)):
             continue
-        if value == "ALL" and not kind.startswith("Denied"):
-            continue
-        if value or name[0].isupper():  # in JSON an empty list is none
-            names = names_in(value) if kind and value != "ALL" else None
-            lists[kind] = names or ()
-            wrong = wrong if names else f"{name}={value[:80]}"
+        names = names_in(value) if kind and value != "ALL" else None
+        lists[kind] = names or ()
+        wrong = wrong if names else f"{name}={value[:80]} cannot be read"
+    said = {
+        _ACCESS[name].removeprefix(ALLOWED).removeprefix(DENIED) for name in facts.keys() & _ACCESS
+    }
+    if len(said) < 3 and facts.keys() & _WHOLE:
+        wrong = wrong or "a list of groups, accounts or QOS is missing"
     if wrong:
-        text.note(f"partition {_name(facts)} admits nobody: {wrong} cannot be read")
+        text.note(f"partition {_name(facts)} admits nobody: {wrong}")
         return NOBODY
-    if facts.get("RootOnly") == "YES" or "root_only" in words(facts.get("flags")):
+    if facts.get("RootOnly", "NO") != "NO" or "root_only" in words(facts.get("flags")):
         lists["AllowedUsers"] = ("root",)
-    return (lists,) if lists else ()
+    return (lists,) if lists else EVERYBODY
+
+
+def _of_line(name: str) -> bool:
+    return name[0].isupper()
 
 
 _TASKS: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASCII)

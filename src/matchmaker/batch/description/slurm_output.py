@@ -18,6 +18,10 @@ _PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
 _LAST: Final = ("Reason", "Comment", "Extra", "OS")
 """What may hold anything, ``a=b`` too; ``OS`` ends before ``RealMemory``."""
 
+LOST: Final = "Allow or Deny"
+"""The name of what may have been lists of access, and cannot be read."""
+
+_HEADS: Final = {"NodeName": "node", "PartitionName": "partition", "Job": "job"}
 _LISTS: Final = {"nodes": "node", "partitions": "partition", "jobs": "job"}
 _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
 
@@ -33,17 +37,25 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
             if name == "jobs":
                 yield "job", {}
             for entry in listed(text, data, name):
-                yield _LISTS[name], flat(entry)
+                # Of a partition, what is null is said, if only as nothing.
+                null = [each for each, value in entry.items() if value is None]
+                empty = dict.fromkeys(null if name == "partitions" else (), "")
+                yield _LISTS[name], {**empty, **flat(entry)}
+        for error in listed(text, data, "errors"):
+            raise text.wrong(f"Slurm reports an error: {str(error.get('error') or error)[:200]}")
         return
     if not text.content.strip():
         yield "job", {}
+    before: dict[str, str] = {}
     for line, facts in _entries(text.content):
-        kinds = {"NodeName": "node", "PartitionName": "partition", "Job": "job"}
-        kind = next((kind for name, kind in kinds.items() if name in facts), None)
+        kind = next((kind for name, kind in _HEADS.items() if name in facts), None)
         if kind is not None:
             yield kind, facts
         elif facts or line.strip() not in _NOTHING:
             text.skip(line, f"a node, a partition, or a job as {JOB} has it")
+            # It may be the rest of the line before, with lists of who is admitted.
+            before[LOST] = line.strip()
+        before = facts
 
 
 def _entries(content: str) -> Iterator[tuple[str, dict[str, str]]]:
