@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from matchmaker import ClassAd, batch, parse_ads, parse_expr
+from matchmaker.batch.description import formats
 from tests.services.condor import Machine, Pool
 
 pytestmark = pytest.mark.service
@@ -90,6 +91,71 @@ def test_htcondor_describes_itself(pool: Pool) -> None:
     (schedd,) = found.queues
     assert schedd.eval("GlueCEStateStatus") == "Production"
     assert schedd.eval("GlueCEStateWaitingJobs") == 0
+
+
+def test_long_ads_and_json_describe_alike(pool: Pool) -> None:
+    def described(form: str) -> dict[str, dict[str, str]]:
+        commands = ("condor_status", f"-{form}"), ("condor_status", "-schedd", f"-{form}")
+        texts = [(" ".join(argv), pool.run(*argv)) for argv in commands]
+        found = batch.read_description("htcondor", texts)
+        assert found.issues == ()
+        stable = ("Name", "Machine", "Available", "GlueHostMainMemoryRAMSize", "Requirements",
+                  "GlueHostArchitecturePlatformType", "GlueCEInfoTotalCPUs", "GlueCEStateStatus",
+                  "GlueCEStateFreeCPUs")  # fmt: skip
+        return {
+            str(ad.eval("Name")): {name: str(ad.get(name)) for name in stable}
+            for ad in (*found.nodes, *found.queues)
+        }
+
+    found = described("json")
+    assert len(found) == len(MACHINES) + 1
+    assert described("long") == found
+    [schedd] = [said for said in found.values() if said["GlueCEStateStatus"] != "None"]
+    assert schedd["GlueCEInfoTotalCPUs"] == str(sum(machine.cpus for machine in MACHINES))
+
+
+ROUTES = """
+JOB_ROUTER_SCHEDD2_NAME = local.test
+JOB_ROUTER_SCHEDD2_POOL = 127.0.0.1:9618
+JOB_ROUTER_USE_DEPRECATED_ROUTER_ENTRIES = True
+JOB_ROUTER_ENTRIES @=jre
+[ name = "Old"; GridResource = "batch slurm"; TargetUniverse = 9; set_default_queue = "long";
+  MaxJobs = 100; MaxIdleJobs = 20; Requirements = TARGET.Owner == "cms"; ]
+@jre
+JOB_ROUTER_ROUTE_NAMES = New Old
+JOB_ROUTER_ROUTE_New @=jrt
+  REQUIREMENTS RequestCpus >= 8
+  GridResource = "batch slurm"
+  UNIVERSE GRID
+  SET default_queue "big"
+  MaxJobs = 5
+@jrt
+"""
+
+
+def test_routes_of_a_job_router_are_read(pool: Pool) -> None:
+    configuration = pool.folder / "routes_config"
+    configuration.write_text(f"include : {pool.environment['CONDOR_CONFIG']}\n{ROUTES}")
+    done = subprocess.run(
+        ["condor_job_router_info", "-config"], capture_output=True, text=True, check=True,
+        cwd=pool.folder, timeout=60, env={**pool.environment, "CONDOR_CONFIG": str(configuration)},
+    )  # fmt: skip
+    schedds = pool.run("condor_status", "-schedd", "-long")
+    found = batch.read_description("htcondor-ce", [("q", schedds), ("r", done.stdout)])
+    routes = found.queues[0].eval("Routes")
+    assert isinstance(routes, list)
+    said = {
+        str(ad.eval("Name")): [ad.eval(name) for name in ("Queue", "MaxJobs", "GridResource")]
+        for ad in routes
+        if isinstance(ad, ClassAd)
+    }
+    assert said == {"New": ["big", 5, "batch slurm"], "Old": ["long", 100, "batch slurm"]}
+
+
+def test_the_version_that_runs_here_is_declared(pool: Pool) -> None:
+    release = pool.run("condor_version").split()[1]
+    running = {version for known in formats("htcondor") for version in known.running}
+    assert ".".join(release.split(".")[:2]) in running, release
 
 
 def test_all_forms_of_its_ads_are_read_alike(pool: Pool) -> None:

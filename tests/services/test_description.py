@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from matchmaker import batch, read_ads
-from matchmaker.batch.description import commands
+from matchmaker import batch, glue, read_ads
+from matchmaker.batch.description import commands, formats
+from matchmaker.classad import UNDEFINED, ClassAd
 from tests.cli.test_nodes import COMMAND as INTERRUPTED
 from tests.services.daemons import ServiceUnavailable
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
@@ -178,3 +181,107 @@ def test_the_oracle_selects_as_grid_engine_does(engine: GridEngine) -> None:
     assert engine.selected(["-l", "si00=601"]) == set()
     with pytest.raises(RefusedError, match="nothere"):
         engine.selected(["-l", "nothere=1"])
+
+
+def test_slurm_says_whom_a_partition_admits(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle],
+) -> None:
+    oracle = slurm(NODES)
+
+    def described() -> ClassAd:
+        [queue] = batch.describe("slurm", lambda argv: asked(oracle, argv)).queues
+        return queue
+
+    def update(*words: str) -> None:
+        asked(oracle, ["scontrol", "update", "PartitionName=main", *words])
+
+    assert described().eval("LocalAccess") is UNDEFINED
+    update("AllowGroups=adm,root", "DenyAccounts=evil")
+    try:
+        assert described().eval("LocalAccess") == [
+            ClassAd({"AllowedGroups": ["adm", "root"], "DeniedAccounts": ["evil"]})
+        ]
+        assert described().eval("GlueCEAccessControlBaseRule") == ["DENY:ALL"]
+    finally:
+        update("AllowGroups=ALL", "DenyAccounts=")
+    assert described().eval("LocalAccess") is UNDEFINED
+    assert described().eval("GlueCEPolicyMaxWallClockTime") == glue.UNLIMITED
+
+
+def test_slurm_keeps_nodes_for_maintenance(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle],
+) -> None:
+    oracle = slurm(NODES)
+
+    def state_while(wanted: bool) -> ClassAd:
+        """The node, when it is kept or no longer is, or after a minute."""
+        give_up = time.monotonic() + 60
+        while True:
+            node = batch.describe("slurm", lambda argv: asked(oracle, argv)).nodes[2]
+            kept = "MAINTENANCE" in str(node.eval("NodeState"))
+            if kept is wanted or time.monotonic() > give_up:
+                return node
+            time.sleep(0.2)
+
+    asked(oracle, ["scontrol", "create", "reservation", "ReservationName=m", "StartTime=now",
+                   "Duration=60", "Flags=maint", "Nodes=n3", "Users=root"])  # fmt: skip
+    try:
+        assert state_while(wanted=True).eval("Available") is False
+    finally:
+        asked(oracle, ["scontrol", "delete", "ReservationName=m"])
+    assert state_while(wanted=False).eval("Available") is True
+
+
+def test_the_version_that_runs_here_is_declared(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle], engine: GridEngine
+) -> None:
+    running = {version for known in formats("slurm") for version in known.running}
+    release = asked(slurm(NODES), ["scontrol", "--version"]).split()[1]
+    meta = json.loads(asked(slurm(NODES), ["sinfo", "--json"]))["meta"]
+    assert ".".join(release.split(".")[:2]) in running
+    assert meta["plugin"]["type"].rpartition("/v")[2] in running
+    running = {version for known in formats("sge") for version in known.running}
+    release = engine.run(["qconf", "-help"]).split("\n")[0].split()[-1]
+    assert any(release.startswith(version) for version in running), release
+
+
+@pytest.fixture(scope="module")
+def two_hosts(gridengine: Callable[..., GridEngine]) -> GridEngine:
+    made = gridengine(["node1", "node2"])
+    for name in ("node1", "node2"):
+        made.add_host(name)
+    settings = {
+        "hostlist": "node1 node2",
+        "h_rt": "01:30:00,[node2=01:00:00]",
+        "user_lists": "deadlineusers",
+    }
+    made.configure([], [QueueOf("all.q", {}, 4, settings)])
+    return made
+
+
+def test_limits_of_hosts_of_a_real_queue(two_hosts: GridEngine) -> None:
+    found = batch.describe("sge", two_hosts.run)
+    limits = {ad.eval("Name"): ad.eval("MaxWallClockTime") for ad in found.nodes}
+    assert limits == {"localhost": UNDEFINED, "node1": 90, "node2": 60}
+    [queue] = found.queues
+    assert queue.eval("GlueCEPolicyMaxWallClockTime") == 60
+    assert queue.eval("GlueCEPolicyMaxCPUTime") == glue.UNLIMITED
+    assert queue.eval("LocalAccess") == [ClassAd({"AllowedUserLists": ["deadlineusers"]})]
+    # The configuration alone says the same of the queue, and the instances of the hosts.
+    for argv in (["qconf", "-sq", "*"], ["qstat", "-F", "-xml"]):
+        alone = batch.read_description("sge", [("x", two_hosts.run(argv))])
+        assert alone.queues[0].eval("GlueCEPolicyMaxWallClockTime") == 60
+
+
+def test_one_output_of_grid_engine_is_enough(two_hosts: GridEngine) -> None:
+    qhost = batch.read_description("sge", [("qhost", two_hosts.run(["qhost", "-xml"]))])
+    assert [ad.eval("Name") for ad in qhost.nodes] == ["localhost", "node1", "node2"]
+    # No execution daemon has reported from there.
+    assert [ad.eval("Available") for ad in qhost.nodes] == [False] * 3
+    assert qhost.queues == ()
+    qstat = batch.read_description("sge", [("qstat", two_hosts.run(["qstat", "-f", "-xml"]))])
+    nodes = {ad.eval("Name"): (ad.eval("Cpus"), ad.eval("NodeState")) for ad in qstat.nodes}
+    assert nodes == {"node1": (4, "u"), "node2": (4, "u")}
+    [queue] = qstat.queues
+    assert queue.eval("GlueCEInfoTotalCPUs") == 8
+    assert queue.eval("GlueCEStateStatus") == "Queueing"

@@ -115,7 +115,8 @@ def test_routes_that_lead_nowhere_or_in_circles() -> None:
 
 
 ACLS = [
-    ({"acl_users": "ada"}, None),
+    ({"acl_users": "ada"}, [{"AllowedUsers": ["ada"]}]),
+    ({"acl_hosts": "login", "acl_host_enable": "True"}, None),
     ({"acl_user_enable": "False", "acl_users": "ada"}, None),
     ({"acl_user_enable": "True", "acl_users": "ada,ben@ce.x,-eve@*,+cleo@*"},
      [{"AllowedUsers": ["ada", "ben@ce.x", "cleo"], "DeniedUsers": ["eve"]}]),
@@ -403,6 +404,13 @@ def test_two_slots_of_one_name_are_noted() -> None:
 
 def slot(name: str, cpus: int, state: str = "Unclaimed", **more: object) -> dict[str, object]:
     return {"MyType": "Machine", "Name": name, "Cpus": cpus, "State": state, **more}
+
+
+def test_ads_of_other_daemons_are_no_slots() -> None:
+    others = [{"MyType": kind, "Name": "x"} for kind in ("Collector", "DaemonMaster", "Submitter")]
+    found = described("htcondor", json.dumps([*others, slot("a", 1)]))
+    assert [ad.eval("Name") for ad in found.nodes] == ["a"]
+    assert found.queues == ()
 
 
 def test_totals_of_a_pool() -> None:

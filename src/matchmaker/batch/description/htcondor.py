@@ -15,7 +15,7 @@ from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import PRODUCTION, Queue
 from matchmaker.batch.description.texts import Text, as_json
 from matchmaker.batch.description.units import whole
-from matchmaker.classad import ClassAd, ParseError, Value, parse_ads, parse_expr
+from matchmaker.classad import UNDEFINED, ClassAd, ParseError, Value, parse_ads, parse_expr
 
 LRMS: Final = "htcondor"
 
@@ -64,10 +64,10 @@ def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
             routes += _routes(text)
             continue
         for ad in _ads(text):
-            name = str(ad.eval("Name"))
-            if ad.eval("MyType") == "Scheduler":
+            name, kind = str(ad.eval("Name")), ad.eval("MyType")
+            if kind == "Scheduler":
                 schedds.append(ad)
-            elif slots.setdefault(name, ad) is not ad:
+            elif kind in ("Machine", UNDEFINED) and slots.setdefault(name, ad) is not ad:
                 text.note(f"two slots are named {name}; the first is kept")
     # What is asked for of a CE may stand beside the schedds of the pool behind it.
     of_ce = [ad for ad in schedds if "HTCondorCEVersion" in ad] or schedds

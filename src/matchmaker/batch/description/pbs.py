@@ -54,6 +54,8 @@ _AVAILABLE: Final = "resources_available."
 _ASSIGNED: Final = "resources_assigned."
 _CHUNK: Final = "default_chunk."
 _AMOUNT: Final = re.compile(r"\d+(?:\.\d+)?[kmgtp]?[bw]?|[\d:]+", re.IGNORECASE)
+_TRUE: Final = frozenset({"true", "t", "y", "yes", "1"})
+_FALSE: Final = frozenset({"false", "f", "n", "no", "0"})
 _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 
 
@@ -253,8 +255,9 @@ def _access(name: str, facts: Facts, text: Text) -> Access:
     """Whom a queue admits, by its lists of users and groups; one that is empty names nobody."""
     alternatives: list[Lists] = []
     for kind, own in (("Users", "user"), ("Groups", "group")):
-        enabled = facts.get(f"acl_{own}_enable")
-        if enabled is None or enabled.lower() in ("false", "f", "n", "no", "0"):
+        # A list counts unless it is said not to.
+        enabled = facts.get(f"acl_{own}_enable", "True" if f"acl_{own}s" in facts else "False")
+        if enabled.lower() in _FALSE:
             continue
         names = names_in(facts.get(f"acl_{own}s", ""))
         if not _is_true(enabled) or names is None:
@@ -280,7 +283,7 @@ def _access(name: str, facts: Facts, text: Text) -> Access:
 
 def _is_inner(queue: Facts) -> bool:
     """Whether only other queues send jobs to a queue."""
-    return (queue.get("from_route_only") or "false").lower() not in ("false", "f", "n", "no", "0")
+    return (queue.get("from_route_only") or "false").lower() not in _FALSE
 
 
 def _routes(queue: Facts) -> bool:
@@ -308,4 +311,4 @@ def _limit(text: str | None) -> int | None:
 
 
 def _is_true(text: str | None) -> bool:
-    return (text or "").lower() in ("true", "t", "y", "yes", "1")
+    return (text or "").lower() in _TRUE
