@@ -39,6 +39,15 @@ help: ## Show this list
 demo: $(VENV)/.installed ## Broker the example job, down to the flags for the batch system
 	@$(BIN)/classad $(DEMO)
 
+.PHONY: loop
+loop: $(VENV)/.installed-dev system-packages ## Take a job all the way on real servers: describe, publish, broker, submit, end
+	@PYTHONPATH=. $(BIN)/python examples/loop.py
+
+.PHONY: faults
+faults: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Hand jobs over to real batch systems while they break
+	$(BIN)/python -m pytest -q tests/services/test_slurm_faults.py \
+		tests/services/test_gridengine_faults.py tests/services/test_condor_faults.py $(PYTEST_ARGS)
+
 .PHONY: test
 test: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))

@@ -218,9 +218,11 @@ def test_a_complaint_counts_unless_it_is_known_to_do_no_harm(
 def test_an_id_that_another_job_has_by_now_is_left_alone(site: Site, lrms: str) -> None:
     site.answer("qstat", QUEUES["pbs" if lrms == "pbspro" else "torque"][0])
     site.answer("qdel")
+    site.answer("qrls")
     commands = site.commands(lrms)
-    assert isinstance(commands.cancel("7.head", "mm-other-1"), Silence)
-    assert [words[0] for words in site.asked()] == ["qstat"]
+    assert commands.cancel("7.head", "mm-other-1") is None
+    assert isinstance(commands.release("7.head", "mm-other-1"), Silence)
+    assert [words[0] for words in site.asked()] == ["qstat", "qstat"]
     assert commands.cancel("7.head", "mm-a-1") is None
     assert site.asked()[-1] == ["qdel", "7.head"]
 

@@ -87,6 +87,16 @@ class GridEngine:
     environment: dict[str, str] = attrs.field(repr=False)
     folder: Path
     prefix: tuple[str, ...] = ()
+    as_admin: tuple[str, ...] = ()
+    process: list[subprocess.Popen[bytes]] = attrs.field(factory=list, repr=False)
+
+    def start(self, stack: contextlib.ExitStack) -> None:
+        """Starts the master, on what state there is, until the stack is closed."""
+        log = self.folder / "qmaster.log"
+        argv = [*self.as_admin, str(LIBRARY / "sge_qmaster")]
+        process = stack.enter_context(daemon(argv, log, self.environment))
+        wait(lambda: _answers(self), process, log)
+        self.process[:] = [process]
 
     def run(self, argv: Sequence[str]) -> str:
         """What one of its commands prints. Raises RefusedError where it fails."""
@@ -171,6 +181,39 @@ class GridEngine:
 
 
 @contextlib.contextmanager
+def working(slots: int = 4) -> Iterator[GridEngine]:
+    """Runs a master, and on this host a daemon that runs jobs in a queue of some slots.
+
+    Raises:
+        ServiceUnavailable: They are not installed or do not start here.
+    """
+    program("sge_execd")
+    if os.getuid() != 0:
+        raise ServiceUnavailable("sge_execd runs jobs as root only")
+    with master() as engine, contextlib.ExitStack() as stack:
+        spool = engine.folder / "execd"
+        spool.mkdir()
+        shutil.chown(spool, ADMIN, ADMIN)
+        known = engine.run(["qconf", "-sconf"]).replace("\\\n", "")
+        known = re.sub(r"(?m)^#.*\n", "", known)
+        known = re.sub(r"(?m)^execd_spool_dir .*", f"execd_spool_dir {spool}", known)
+        # What has ended is in the accounting at once.
+        known = known.replace(
+            "flush_time=00:00:15", "flush_time=00:00:00 accounting_flush_time=00:00:00"
+        )
+        (engine.folder / "global").write_text(known.lstrip())
+        engine.run(["qconf", "-Mconf", str(engine.folder / "global")])
+        engine._give("-Msconf", engine.run(["qconf", "-ssconf"]).replace("0:0:15", "0:0:1"))
+        engine.configure([], [QueueOf("all.q", slots=slots)])
+        log = engine.folder / "execd.log"
+        argv = [str(LIBRARY / "sge_execd")]
+        process = stack.enter_context(daemon(argv, log, engine.environment))
+        wait(lambda: " - " not in engine.run(["qhost", "-h", "localhost"]).splitlines()[-1],
+             process, log)  # fmt: skip
+        yield engine
+
+
+@contextlib.contextmanager
 def master(hosts: Iterable[str] = ()) -> Iterator[GridEngine]:
     """Runs a master without queues; it and its folder are gone afterwards.
 
@@ -198,11 +241,8 @@ def master(hosts: Iterable[str] = ()) -> Iterator[GridEngine]:
                 [*prefix, str(LIBRARY / words[0]), *words[1:]],
                 check=True, env=environment, capture_output=True, timeout=START_SECONDS,
             )  # fmt: skip
-        log = folder / "qmaster.log"
-        argv = [*under, *prefix, str(LIBRARY / "sge_qmaster")]
-        process = stack.enter_context(daemon(argv, log, environment))
-        engine = GridEngine(environment, folder, under)
-        wait(lambda: _answers(engine), process, log)
+        engine = GridEngine(environment, folder, under, (*under, *prefix))
+        engine.start(stack)
         engine.run(["qconf", "-as", "localhost"])
         engine._give("-Ae", _HOST)
         yield engine

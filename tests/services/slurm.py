@@ -204,27 +204,40 @@ def _munge(folder: Path) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _controller(
+def _configured(
     folder: Path,
     nodes: tuple[SlurmNode, ...],
-    where: Callable[[SlurmNode], str] = lambda node: "State=CLOUD",
-) -> Iterator[SlurmOracle]:
-    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields.
+    where: Callable[[SlurmNode], str],
+    settings: str = "",
+) -> SlurmOracle:
+    """Write slurm.conf for a controller on a free port.
 
     ``where`` is the rest of a node's line: how its daemon is reached, or that it needs none.
     """
-    scontrol = program("scontrol")
-    slurmctld = program("slurmctld")
     configuration = folder / "slurm.conf"
-    log = folder / "slurmctld.log"
-    oracle = SlurmOracle(
-        nodes,
-        program("sbatch"),
-        folder,
-        # Nothing of the caller's: SBATCH_* variables are options too.
-        {"PATH": PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)},
-    )
+    (folder / "state").mkdir(exist_ok=True)
+    head = _CONFIGURATION.format(
+        folder=folder, port=free_port(), user=os.getuid(), true=program("true"),
+        # Only nodes without a daemon are put to sleep.
+        suspend=600 if all("CLOUD" in where(node) for node in nodes) else "INFINITE",
+    )  # fmt: skip
+    kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
+    lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
+    lines += [f"{node.line()} {where(node)}" for node in nodes]
+    lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
+    configuration.write_text(head + settings + "\n".join(lines) + "\n")
+    # Nothing of the caller's: SBATCH_* variables are options too.
+    environment = {"PATH": PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)}
+    return SlurmOracle(nodes, program("sbatch"), folder, environment)
+
+
+@contextlib.contextmanager
+def _running(
+    oracle: SlurmOracle, *options: str, prefix: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``slurmctld`` beside a running ``munged``; it answers when this yields."""
+    scontrol = program("scontrol")
+    log = oracle.folder / "slurmctld.log"
 
     def answers() -> bool:
         done = subprocess.run(
@@ -237,19 +250,20 @@ def _controller(
         )
         return done.returncode == 0 and " is UP" in done.stdout
 
-    (folder / "state").mkdir(exist_ok=True)
-    head = _CONFIGURATION.format(
-        folder=folder, port=free_port(), user=os.getuid(), true=program("true"),
-        # Only nodes without a daemon are put to sleep.
-        suspend=600 if all("CLOUD" in where(node) for node in nodes) else "INFINITE",
-    )  # fmt: skip
-    kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
-    lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
-    lines += [f"{node.line()} {where(node)}" for node in nodes]
-    lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
-    configuration.write_text(head + "\n".join(lines) + "\n")
-    with daemon([slurmctld, "-D", "-f", str(configuration)], log) as process:
+    argv = [*prefix, program("slurmctld"), "-D", "-f", str(oracle.folder / "slurm.conf"), *options]
+    with daemon(argv, log) as process:
         wait(answers, process, log)
+        yield process
+
+
+@contextlib.contextmanager
+def _controller(
+    folder: Path,
+    nodes: tuple[SlurmNode, ...],
+    where: Callable[[SlurmNode], str] = lambda node: "State=CLOUD",
+) -> Iterator[SlurmOracle]:
+    oracle = _configured(folder, nodes, where)
+    with _running(oracle):
         yield oracle
 
 

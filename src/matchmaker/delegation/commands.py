@@ -143,7 +143,8 @@ class Commands:
             if isinstance(answer, Silence):
                 return answer
             if all((s.remote_id, s.name) != (remote_id, name) for s in answer.sights):
-                return Silence(f"{self.name} has no job {remote_id} with the name {name}")
+                missing = Silence(f"{self.name} has no job {remote_id} with the name {name}")
+                return missing if call is self.control.release else None
         values = self._values() | {"id": remote_id, "name": name}
         argv = [filled(word, values) for word in call.argv]
         ended = self._run(argv)

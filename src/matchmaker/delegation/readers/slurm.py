@@ -22,13 +22,13 @@ _ENDED: Final = {"COMPLETED": Phase.ENDED, "FAILED": Phase.ENDED} | dict.fromkey
     ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY",
      "REVOKED"), Phase.CANCELLED,
 )  # fmt: skip
-_HELD: Final = {"BeginTime", "JobHeldUser", "JobHeldAdmin"}
 
-_RECORDS: Final = re.compile(r"^last_update_time=[0-9]+ records=([0-9]+)\n", re.MULTILINE)
+_RECORDS: Final = re.compile(r"^last_update_time=([0-9]+) records=([0-9]+)\n", re.MULTILINE)
 # Before the name, which comes last because it may hold anything, even a new line: id, state,
-# submitted, exit status, priority, reason.
+# submitted, may start from then on, exit status, priority, reason.
 _ROW: Final = re.compile(
-    r"^([0-9]+)\|([A-Z_]+)\|([0-9T:-]+|N/A|Unknown)\|([0-9]+)\|([0-9]+)\|([^|\n]*)\|",
+    r"^([0-9]+)\|([A-Z_]+)\|([0-9T:-]+|N/A|Unknown)\|([0-9T:-]+|N/A|Unknown)\|([0-9]+)\|([0-9]+)"
+    r"\|([^|\n]*)\|",
     re.MULTILINE,
 )
 
@@ -41,14 +41,17 @@ def _queue(text: str) -> list[Sight]:
     ends = [row.start() for row in rows[1:]] + [len(text.rstrip()) + 1]
     names = [text[row.end() : end] for row, end in zip(rows, ends, strict=False)]
     whole = sum(name.endswith("|\n") for name in names)
-    if whole != int(head[1]):
-        raise UnreadableError(f"cut short: {whole} whole records of {head[1]}")
-    return [_sight(row, name[:-2]) for row, name in zip(rows, names, strict=True)]
+    if whole != int(head[2]):
+        raise UnreadableError(f"cut short: {whole} whole records of {head[2]}")
+    now = float(head[1])
+    return [_sight(row, name[:-2], now) for row, name in zip(rows, names, strict=True)]
 
 
-def _sight(row: re.Match[str], name: str) -> Sight:
-    number, state, submitted, wait, priority, reason = row.groups()
-    phase = _phase(state, held=priority == "0" or reason in _HELD)
+def _sight(row: re.Match[str], name: str, now: float) -> Sight:
+    number, state, submitted, eligible, wait, priority, reason = row.groups()
+    # The reason that Slurm gives is of its last attempt to start the job, if there was one.
+    held = priority == "0" or (moment(eligible) or 0.0) > now
+    phase = _phase(state, held=held)
     done = phase in (Phase.ENDED, Phase.CANCELLED)
     why = reason if reason != "None" else ""
     why = why if state in ("PENDING", "FAILED", "COMPLETED") else f"{state} {why}".strip()
