@@ -41,7 +41,8 @@ MAX_LINES = 500
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
 HEAVY = {
-    "click", "hypothesis", "lark", "ldap3", "numpy", "prompt_toolkit", "pyarrow", "regex", "rich",
+    "click", "hypothesis", "lark", "ldap3", "numpy", "prompt_toolkit", "psycopg", "pyarrow",
+    "regex", "rich", "sqlalchemy",
 }  # fmt: skip
 
 

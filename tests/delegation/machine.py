@@ -177,7 +177,7 @@ class Transfers(RuleBasedStateMachine):
             assert not record.state.live or record.deadline is not None
             if record.state is State.DONE:
                 assert self.world.finished.get(record.key) == 0, "done without an end"
-            if record.state is State.CANCELLED and self.clocks_agreed:
+            if record.state is State.CANCELLED and self.clocks_agreed and self.fenced:
                 assert record.key not in self.world.runs_of, "cancelled, and it runs"
         for key in self.ledger.rows:
             self.check_log(key)
@@ -217,11 +217,16 @@ class Transfers(RuleBasedStateMachine):
             self.check_end(record)
 
     def check_end(self, record: Record) -> None:
-        """A payload that ran to its end is not lost, unless its node was."""
+        """A payload that ran to its end is not lost, unless its node was.
+
+        Without records of ends, what the batch system forgot is lost.
+        """
+        if not self.fenced:
+            return
         code = self.world.finished.get(record.key)
         if record.state is State.LOST:
             assert code is None or self.nodes_lost or not self.clocks_agreed, "lost, and it ended"
-        if code == 0 and self.fenced and not self.nodes_lost:
+        if code == 0 and not self.nodes_lost:
             wanted = {State.DONE, State.ACKNOWLEDGED}
             if not self.clocks_agreed:
                 wanted |= {State.CANCELLED, State.LOST, State.FAILED}

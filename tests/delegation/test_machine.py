@@ -30,3 +30,13 @@ def test_a_planted_fault_is_found(name: str) -> None:
     )  # fmt: skip
     with planted(name) as found, pytest.raises(AssertionError, match=found):
         run_state_machine_as_test(Transfers, settings=few)
+
+
+class Unfenced(Transfers):
+    """The same without records of starts: the batch system's word must do."""
+
+    fenced = False
+
+
+def test_without_records_no_payload_starts_twice() -> None:
+    run_state_machine_as_test(Unfenced, settings=settings(MANY, max_examples=SCHEDULES // 10))

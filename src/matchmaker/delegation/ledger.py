@@ -67,7 +67,7 @@ class Ledger:
                     if there is None:
                         write.execute(facts.insert().values(name=name, value=value))
         with self._reading() as read:
-            found = dict(read.execute(sql.select(facts.c.name, facts.c.value)).tuples().all())
+            found = {row.name: row.value for row in read.execute(sql.select(facts))}
         version = found.get("version", 0)
         if version > tables.VERSION:
             raise LedgerError(
@@ -196,7 +196,7 @@ class Ledger:
             for start in range(0, len(keys), _AT_ONCE):
                 some = transfers.c.key.in_(keys[start : start + _AT_ONCE])
                 found = write.execute(sql.select(transfers.c.key, transfers.c.digest).where(some))
-                known.update(dict(found.tuples().all()))
+                known.update({row.key: row.digest for row in found})
                 write.execute(transfers.delete().where(some))
             self.epoch += 1
             write.execute(facts.update().where(facts.c.name == "epoch").values(value=self.epoch))

@@ -1,0 +1,278 @@
+"""The ledger: the same tests on SQLite, on PostgreSQL and on the one in memory of other tests."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from matchmaker.delegation import Ledger, LedgerError
+from matchmaker.delegation.record import Payload, Record, State
+from matchmaker.delegation.states import begin
+from tests.delegation.postgres import postgres
+from tests.delegation.world import MemoryLedger
+from tests.services.daemons import ServiceUnavailable
+
+JOB = Payload("[ a = 1 ]", "/x/job.sh", ("--mem=1G",), (("key", "k"),))
+
+
+def record(key: str = "k", created: float = 100.0) -> Record:
+    return begin(key, created, digest="d", owner="me", cluster="slurm").record
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    try:
+        with postgres() as url:
+            yield url
+    except ServiceUnavailable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+
+
+Open = Callable[[], Any]
+
+
+@pytest.fixture(params=["sqlite", "memory", pytest.param("postgresql", marks=pytest.mark.service)])
+def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same ledger, as often as wanted."""
+    opened: list[Ledger] = []
+    memory = MemoryLedger()
+    place = str(tmp_path / "jobs.db")
+    if request.param == "postgresql":
+        place = request.getfixturevalue("server")
+
+    def ledger() -> Any:
+        if request.param == "memory":
+            return memory
+        opened.append(Ledger(place))
+        return opened[-1]
+
+    yield ledger
+    if request.param == "postgresql":
+        from matchmaker.delegation import tables
+
+        tables.metadata.drop_all(opened[0]._engine)
+    for each in opened:
+        each.close()
+
+
+def test_what_is_written_is_read(again: Open) -> None:
+    written = again().add(record(), JOB, "me")
+    assert written == attrs.evolve(record(), revision=1, epoch=1)
+    ledger = again()
+    assert ledger.find("k") == written
+    assert ledger.payload("k") == JOB
+    assert ledger.find("K") is None
+    assert ledger.payload("other") is None
+    assert [(e.source, e.target, e.by) for e in ledger.history("k")] == [("new", "intent", "me")]
+
+
+def test_a_key_is_written_once(again: Open) -> None:
+    ledger = again()
+    assert ledger.add(record(), JOB) is not None
+    assert again().add(record(created=200.0), attrs.evolve(JOB, ad="[]")) is None
+    assert ledger.find("k").created == 100.0
+    assert ledger.payload("k") == JOB
+
+
+def test_of_two_writers_one_wins(again: Open) -> None:
+    one, two = again(), again()
+    old = one.add(record(), JOB)
+    first = attrs.evolve(old, state=State.UNKNOWN, reason="first")
+    second = attrs.evolve(old, state=State.PREPARED, remote_id="7")
+    assert one.save([(old, first)], "one")[0] == attrs.evolve(first, revision=2)
+    assert two.save([(old, second)], "two") == [None]
+    assert two.find("k").reason == "first"
+    assert [entry.target for entry in two.history("k")] == ["intent", "unknown"]
+
+
+def test_of_many_changes_those_hold_that_nobody_made_meanwhile(again: Open) -> None:
+    ledger = again()
+    old = [ledger.add(record(f"k{n}", float(n)), JOB) for n in range(5)]
+    ledger.save([(old[2], attrs.evolve(old[2], seen=1.0))])
+    new = [(r, attrs.evolve(r, state=State.PREPARED, remote_id="7")) for r in old]
+    assert [made is not None for made in ledger.save(new)] == [True, True, False, True, True]
+    assert [r.state for r in ledger.live("slurm")] == [
+        State.PREPARED, State.PREPARED, State.INTENT, State.PREPARED, State.PREPARED,
+    ]  # fmt: skip
+    assert len(ledger.history("k2")) == 1
+    assert len(ledger.history("k3")) == 2
+
+
+def test_live_records_are_of_a_batch_system_and_not_terminal(again: Open) -> None:
+    ledger = again()
+    done = ledger.add(record("done"), JOB)
+    ledger.save([(done, attrs.evolve(done, state=State.DONE, deadline=None, exit=0))])
+    ledger.add(attrs.evolve(record("other"), cluster="sge"), JOB)
+    ledger.add(record("k"), JOB)
+    assert [r.key for r in ledger.live("slurm")] == ["k"]
+    assert {r.key for r in ledger.live()} == {"k", "other"}
+    assert {r.key for r in ledger.records(["done", "k", "none"])} == {"done", "k"}
+
+
+def test_a_rebuilt_ledger_refuses_whoever_had_it_open(again: Open) -> None:
+    ledger = again()
+    if isinstance(ledger, MemoryLedger):
+        return  # one object cannot be opened twice
+    before, kept = ledger.add(record("a"), JOB), ledger.add(record("b"), JOB)
+    other = again()
+    rebuilt = attrs.evolve(record("a", 500.0), attempt=3, state=State.UNKNOWN, digest="")
+    ledger.rebuild([rebuilt, attrs.evolve(rebuilt, key="c")], 500.0, "me")
+    assert {(r.key, r.attempt, r.digest) for r in ledger.records(["a", "b", "c"])} == {
+        ("a", 3, "d"), ("b", 1, "d"), ("c", 3, ""),
+    }  # fmt: skip
+    assert ledger.payload("a") == JOB
+    with pytest.raises(LedgerError, match="rebuilt meanwhile"):
+        other.save([(before, attrs.evolve(before, state=State.PREPARED))])
+    with pytest.raises(LedgerError, match="rebuilt meanwhile"):
+        other.add(record("new"), JOB)
+    assert ledger.save([(kept, attrs.evolve(kept, seen=1.0))]) == [None]
+    new = again().find("b")
+    assert again().save([(new, attrs.evolve(new, seen=1.0))])[0] is not None
+
+
+def test_text_of_strangers_is_text(again: Open) -> None:
+    hostile = "'; DROP TABLE transfers; -- \u202e \U0001f600 \\ %s {x} :old_key"
+    odd = attrs.evolve(record(), reason=hostile, owner=hostile, remote_id=hostile)
+    job = Payload(hostile, hostile, (hostile, ""), ((hostile, hostile),))
+    ledger = again()
+    ledger.add(odd, job)
+    assert again().find("k").reason == hostile
+    assert again().payload("k") == job
+    assert ledger.find(hostile) is None
+
+
+def test_many_threads_write_and_none_is_lost(again: Open) -> None:
+    ledger = again()
+    old = ledger.add(record(), JOB)
+    wins: list[object] = []
+
+    def write(number: int) -> None:
+        ledger.add(record(f"k{number}"), JOB)
+        wins.extend(x for x in ledger.save([(old, attrs.evolve(old, seen=float(number)))]) if x)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wins) == 1
+    assert len(ledger.live()) == 9
+
+
+# --- SQLite's files -------------------------------------------------------------------------------
+
+
+def made(path: Path) -> Path:
+    ledger = Ledger(path)
+    ledger.add(record(), JOB)
+    ledger.close()
+    return path
+
+
+def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "jobs.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE delegation_facts SET value = 2 WHERE name = 'version'")
+    with pytest.raises(LedgerError, match=r"version 2; this program knows versions up to 1"):
+        Ledger(path)
+
+
+def test_a_read_only_ledger_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "jobs.db")
+    # Root may write all files, so that the file system itself must be read-only: by its URI.
+    ledger = Ledger(path)
+    with ledger._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = 1")
+        connection.detach()
+        with pytest.raises(Exception, match="readonly"):
+            connection.exec_driver_sql("DELETE FROM log")
+    ledger.close()
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="cannot be opened or made: check the folder"):
+        Ledger(tmp_path / "none" / "jobs.db")
+
+
+def test_a_locked_ledger_is_waited_for_and_then_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "jobs.db")
+    ledger = Ledger(path, wait=0.2)
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match=r"another program has been writing to it for 0.2 s"):
+            ledger.add(record("new"), JOB)
+        assert ledger.find("k") is not None, "readers do not wait"
+        other.execute("ROLLBACK")
+    assert ledger.add(record("new"), JOB) is not None
+
+
+def test_a_damaged_ledger_names_the_way_back(tmp_path: Path) -> None:
+    path = made(tmp_path / "jobs.db")
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    with pytest.raises(LedgerError, match=r"damaged.*classad jobs --rebuild"):
+        Ledger(path).find("k")
+    (tmp_path / "text.db").write_text("no ledger at all " * 100)
+    with pytest.raises(LedgerError, match="no ledger, or a damaged one"):
+        Ledger(tmp_path / "text.db")
+
+
+def test_the_check_finds_damage_that_reading_does_not(tmp_path: Path) -> None:
+    path = made(tmp_path / "jobs.db")
+    ledger = Ledger(path)
+    assert ledger.check() == []
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'log_key'")
+    ledger.close()
+    assert Ledger(path).check() != []
+
+
+def test_a_full_disk_leaves_nothing_half_done(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the writer is a process of its own."""
+    path = made(tmp_path / "jobs.db")
+    code = f"""
+import resource, signal
+from matchmaker.delegation import Ledger, LedgerError
+from tests.delegation.test_ledger import JOB, record
+import attrs
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+ledger = Ledger({str(path)!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+try:
+    for n in range(1000):
+        ledger.add(record(f"k{{n}}"), attrs.evolve(JOB, ad="x" * 5000))
+except LedgerError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "nothing was done" in done.stdout, done.stderr
+    ledger = Ledger(path)
+    assert ledger.check() == []
+    for each in ledger.live():
+        assert ledger.payload(each.key) is not None
+        assert len(ledger.history(each.key)) == 1
+
+
+@pytest.mark.parametrize("place", ["mysql://x/y", "postgresql://[", "sqlite:///x"])
+def test_another_kind_of_database_is_refused(place: str) -> None:
+    with pytest.raises(LedgerError):
+        Ledger(place)
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="No such file"):
+        Ledger(f"postgresql://x@/postgres?host={tmp_path}", wait=2)
