@@ -1,7 +1,7 @@
 """Which resource may run this job, which is best, and how is the batch system asked for it?
 
-The language and the matchmaker are at hand at once; ``glue``, ``broker``, ``nodes`` and ``batch``
-are loaded when they are first used.
+The language and the matchmaker are at hand at once; ``glue``, ``broker``, ``nodes``, ``batch`` and
+``delegation`` are loaded when they are first used.
 
 >>> import matchmaker as mm
 >>> machine = mm.parse_ad('[ Name = "wn1"; Cpus = 8; Requirements = TARGET.Owner =!= "x" ]')
@@ -36,6 +36,7 @@ from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, red
 if TYPE_CHECKING:
     import matchmaker.batch as batch  # noqa: PLR0402 - so that type checkers see the modules
     import matchmaker.broker as broker  # noqa: PLR0402
+    import matchmaker.delegation as delegation  # noqa: PLR0402
     import matchmaker.glue as glue  # noqa: PLR0402
     import matchmaker.nodes as nodes  # noqa: PLR0402
     from matchmaker.classad.trace import Trace, trace
@@ -83,6 +84,7 @@ __all__ = [
     "batch",
     "broker",
     "clauses",
+    "delegation",
     "dumps",
     "forget",
     "glue",
@@ -101,7 +103,7 @@ __all__ = [
     "write_ads",
 ]
 
-_ROOMS = frozenset({"batch", "broker", "glue", "nodes"})
+_ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes"})
 _LATER = {
     "Assignment": "matching",
     "Explanation": "matching",

@@ -66,7 +66,11 @@ def _status() -> int:
 
 def _refusals() -> tuple[type[Exception], ...]:
     """The errors that mean no. Only loaded modules can have raised one."""
-    names = (("matchmaker.batch", "NoFlagsError"), ("matchmaker.cli.queues", "NoMatchError"))
+    names = (
+        ("matchmaker.batch", "NoFlagsError"),
+        ("matchmaker.cli.queues", "NoMatchError"),
+        ("matchmaker.delegation.states", "NotPossibleError"),
+    )
     return tuple(getattr(sys.modules[name], error) for name, error in names if name in sys.modules)
 
 

@@ -7,7 +7,7 @@ import random
 import click
 
 from matchmaker import batch, broker
-from matchmaker.cli import queues, reports, sources, submission
+from matchmaker.cli import handing, queues, reports, sources, submission, transfers
 from matchmaker.cli.output import count, plain, print_json, show, table
 from matchmaker.cli.output import number as number_of
 from matchmaker.glue.issues import total
@@ -26,6 +26,9 @@ from matchmaker.glue.issues import total
               help="Break ties by chance; the same number gives the same order.")  # fmt: skip
 @click.option("--lrms", metavar="NAME", help="The batch system to write flags for, such as slurm.")
 @submission.options
+@click.option("--submit", "script", metavar="FILE", help="Hand the job over, with this script.")
+@transfers.options
+@handing.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -40,6 +43,9 @@ def command(
     mapping: str | None,
     host_attributes: tuple[str, ...],
     want: str,
+    script: str | None,
+    place: transfers.Place,
+    wish: handing.Wish,
     as_json: bool,
 ) -> int:
     """Choose a queue for JOB, the worker nodes that satisfy it, and the submit flags.
@@ -49,13 +55,15 @@ def command(
     """
     if mapping and not lrms:
         raise click.UsageError("--mapping needs --lrms: the mapping is for that batch system")
+    if script is not None and not lrms:
+        raise click.UsageError("--submit needs --lrms: the batch system to hand the job over to")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
     known = queues.read(places)
     rules = broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
     tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
     if len(jobs) > 1:
-        if nodes_file or lrms:
+        if nodes_file or lrms or script:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
         pool = broker.pool(known.ads)
         return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
@@ -71,6 +79,8 @@ def command(
     page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
     page.data = {"job": job_file, "issues": found}
     done = _show(page, route, hosts)
+    if done and script is not None and route.submission is not None:
+        done = handing.say(page, handing.over(job, route.submission, script, place, wish))
     if as_json:
         print_json(page.data)
     else:

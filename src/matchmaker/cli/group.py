@@ -9,20 +9,26 @@ import click
 from matchmaker import __version__
 
 SUBCOMMANDS = {
+    "acknowledge": "take the results of jobs that have ended",
     "assign": "a negotiation cycle: each of many jobs to its best free slot",
     "blah-local-submit-attributes": "directives for what BLAH made of a job's requirements",
     "broker": "choose a queue for a job, its worker nodes, and the submit flags",
+    "cancel": "end jobs that were handed over",
     "ces": "describe computing elements: queues from LDIF, LDAP or ads",
     "convert": "turn ads of one format into another",
     "eval": "the value of expressions",
     "explain": "why a job matches as few ads as it does",
     "flags": "the batch system's submit flags for a job on a queue",
+    "jobs": "the jobs that were handed over, and what they wait for",
     "lint": "mistakes in ads and expressions",
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
     "policy": "what a queued job requires of its queue's policy",
     "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
+    "reconcile": "look at the batch systems, and take each job its next step",
     "reduce": "a job's requirement without the facts of its queue",
+    "renew": "begin the leases of jobs again",
+    "submit": "choose a queue for a job, and hand it over to the batch system, once",
 }
 
 

@@ -203,9 +203,16 @@ def _described(places: Sources) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
 
 
 def routed(
-    job: ClassAd, found: Queues, name: str | None, at: datetime | None, hosts: Hosts | None = None
+    job: ClassAd,
+    found: Queues,
+    name: str | None,
+    at: datetime | None,
+    hosts: Hosts | None = None,
+    **how: Any,
 ) -> tuple[Queue, Reduction, Submission | None]:
     """Takes the named queue or else the broker's choice; gives it, its reduction and the flags.
+
+    How the broker decides, ``tie`` and ``rules``, is given on.
 
     Raises UsageError for an unknown name, NoMatchError if no queue matches, ReductionError, and
     NoFlagsError.
@@ -214,7 +221,7 @@ def routed(
 
     if name is not None and all(queue.name != name for queue in found.all):
         raise click.UsageError(f"no queue is named {name}; classad ces lists them")
-    route = broker.route(job, found.ads, hosts, queue=name, at=at)
+    route = broker.route(job, found.ads, hosts, queue=name, at=at, **how)
     if route.failure is not None:
         raise route.failure
     if route.queue is None or route.reduction is None:

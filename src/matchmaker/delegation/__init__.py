@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from matchmaker.delegation.asynchronous import AsyncDelegator
     from matchmaker.delegation.delegate import Delegator
     from matchmaker.delegation.errors import (
+        DamagedError,
         KeyTakenError,
         LedgerError,
         NoJobError,
         UnansweredError,
     )
-    from matchmaker.delegation.ledger import Ledger
+    from matchmaker.delegation.ledger import Ledger, set_aside
     from matchmaker.delegation.reconcile import Report
     from matchmaker.delegation.record import Deadlines, Entry, Record, State
     from matchmaker.delegation.states import NotPossibleError, stuck
 
 __all__ = [
     "AsyncDelegator",
+    "DamagedError",
     "Deadlines",
     "Delegator",
     "Entry",
@@ -36,11 +38,13 @@ __all__ = [
     "Report",
     "State",
     "UnansweredError",
+    "set_aside",
     "stuck",
 ]
 
 _MODULES: Final = {
     "AsyncDelegator": "asynchronous",
+    "DamagedError": "errors",
     "Deadlines": "record",
     "Delegator": "delegate",
     "Entry": "record",
@@ -53,6 +57,7 @@ _MODULES: Final = {
     "Report": "reconcile",
     "State": "record",
     "UnansweredError": "errors",
+    "set_aside": "ledger",
     "stuck": "states",
 }
 

@@ -15,7 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.errors import DamagedError, LedgerError
 
 
 class TakenError(Exception):
@@ -104,4 +104,5 @@ def explained(place: str, wait: float) -> Iterator[None]:
             words = _sqlite_words(cause, wait)
         else:
             words = " ".join(str(cause or error).split())[:300]
-        raise LedgerError(f"{place}: {words}") from error
+        kind = DamagedError if words == _DAMAGED else LedgerError
+        raise kind(f"{place}: {words}") from error

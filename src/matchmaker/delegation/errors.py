@@ -7,6 +7,10 @@ class LedgerError(ValueError):
     """The ledger cannot be read or written; the message says why and what to do."""
 
 
+class DamagedError(LedgerError):
+    """The ledger's file is damaged, or holds something else."""
+
+
 class KeyTakenError(ValueError):
     """A key stands for another job already, so that nothing was submitted."""
 

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError, explained
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.errors import DamagedError, LedgerError
 from matchmaker.delegation.record import Entry, Payload, Record
 from matchmaker.delegation.tables import facts, jobs, log, transfers
 
@@ -254,3 +254,30 @@ def _entry(before: Record | None, after: Record, by: str) -> dict[str, Any]:
         "by": by,
         "reason": after.reason,
     }
+
+
+def set_aside(place: str) -> str | None:
+    """Renames the file of a damaged ledger, so that a new one can be made; gives its new name.
+
+    None where nothing is damaged, or the ledger is not a file. Raises LedgerError where it cannot
+    be read for another reason, and OSError.
+    """
+    path = Path(place)
+    if "://" in place or not path.exists():
+        return None
+    try:
+        ledger = Ledger(place)
+        try:
+            damaged = bool(ledger.check())
+            ledger.live()
+        finally:
+            ledger.close()
+    except DamagedError:
+        damaged = True
+    if not damaged:
+        return None
+    number = next(n for n in range(1, 10_000) if not Path(f"{place}.damaged-{n}").exists())
+    for end in ("", "-wal", "-shm"):
+        if Path(f"{place}{end}").exists():
+            Path(f"{place}{end}").rename(f"{place}.damaged-{number}{end}")
+    return f"{place}.damaged-{number}"

@@ -1,0 +1,124 @@
+"""``classad jobs``: the jobs that were handed over, and what they wait for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from matchmaker.cli import transfers
+from matchmaker.cli.output import count, facts, print_json, printable, show, table
+
+if TYPE_CHECKING:
+    from matchmaker.delegation import Ledger, Record
+
+
+@click.command()
+@click.argument("key", required=False)
+@transfers.options
+@click.option("--all", "everything", is_flag=True, help="Jobs that have ended too.")
+@click.option("--most", metavar="NUMBER", type=click.IntRange(1, 1_000_000), default=1000,
+              show_default=True, help="With --all: how many at most, the youngest.")  # fmt: skip
+@click.option("--stuck", is_flag=True, help="Only jobs that do not get on, and why.")
+@click.option("--check", is_flag=True, help="Look for damage in the ledger's file.")
+@click.option("--rebuild", metavar="LRMS",
+              help="Make the ledger anew from this batch system and the spool.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    *,
+    key: str | None,
+    place: transfers.Place,
+    everything: bool,
+    most: int,
+    stuck: bool,
+    check: bool,
+    rebuild: str | None,
+    as_json: bool,
+) -> int:
+    """List the jobs that were handed over and have not ended, or show the history of KEY.
+
+    Exit status 1 if there are none; with --check, if there is damage.
+    """
+    if rebuild is not None:
+        return _rebuild(place, rebuild, as_json=as_json)
+    with transfers.opened(place) as ledger:
+        if check:
+            return _check(ledger, as_json=as_json)
+        if key is not None:
+            return _history(ledger, key, as_json=as_json)
+        records = ledger.recent(most) if everything else ledger.live()
+    return _list(records, stuck=stuck, as_json=as_json)
+
+
+def _list(records: list[Record], *, stuck: bool, as_json: bool) -> int:
+    from matchmaker.delegation import stuck as why_stuck
+
+    now = time.time()
+    pairs = [(record, why_stuck(record, now)) for record in records]
+    if stuck:
+        pairs = [(record, why) for record, why in pairs if why is not None]
+    if as_json:
+        print_json([{**transfers.record_data(r), "stuck": why} for r, why in pairs])
+    elif pairs:
+        waits = [why or record.reason for record, why in pairs]
+        show(transfers.jobs_table([record for record, _ in pairs], now, waits))
+    else:
+        print("no job is stuck" if stuck else "no jobs")
+    return 0 if pairs else 1
+
+
+def _history(ledger: Ledger, key: str, *, as_json: bool) -> int:
+    from matchmaker.delegation import NoJobError, stuck
+
+    record = ledger.find(key)
+    if record is None:
+        raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
+    entries, now = ledger.history(key), time.time()
+    if as_json:
+        print_json({
+            **transfers.record_data(record), "stuck": stuck(record, now),
+            "history": [transfers.entry_data(entry) for entry in entries],
+        })  # fmt: skip
+        return 0
+    lines: list[tuple[str, object]] = [
+        ("key", record.key), ("state", record.state), ("why", stuck(record, now) or record.reason),
+        ("batch system", record.cluster), ("id", record.remote_id), ("name", record.name),
+        ("owner", record.owner),
+        ("lease", transfers.span(record.lease_until - now) if record.state.live else ""),
+        ("exit status", "" if record.exit is None else record.exit),
+    ]  # fmt: skip
+    show(facts((name, value) for name, value in lines if value != "" and value is not None))
+    print()
+    rows = [
+        [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(e.at)), e.attempt, e.source, e.target,
+         e.by, e.reason]
+        for e in entries
+    ]  # fmt: skip
+    show(table(["when", "attempt", "from", "to", "by", "why"], rows, right=(1,), whole=(0,)))
+    return 0
+
+
+def _check(ledger: Ledger, *, as_json: bool) -> int:
+    found = ledger.check()
+    if as_json:
+        print_json(found)
+    else:
+        for line in found or ["the ledger is sound"]:
+            print(printable(line))
+    return 1 if found else 0
+
+
+def _rebuild(place: transfers.Place, system: str, *, as_json: bool) -> int:
+    from matchmaker.delegation import set_aside
+
+    aside = set_aside(transfers.ledger_at(place))
+    with transfers.opened(place) as ledger:
+        report = transfers.delegator(place, ledger, system).rebuild()
+    if as_json:
+        print_json({**transfers.report_data(report), "damaged": aside})
+    else:
+        if aside is not None:
+            print(printable(f"the damaged ledger is now {aside}"))
+        print(f"rebuilt: {count(report.live, 'live job')}")
+    return 0

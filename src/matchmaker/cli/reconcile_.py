@@ -1,0 +1,72 @@
+"""``classad reconcile``: looks at the batch systems, and takes each job its next step."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from matchmaker.cli import transfers
+from matchmaker.cli.output import count, print_json, printable
+
+if TYPE_CHECKING:
+    from matchmaker.delegation import Report
+
+
+@click.command()
+@transfers.options
+@click.option("--lrms", metavar="NAME", help="Only jobs of this batch system, such as slurm.")
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1, max=86_400),
+              help="Go on, with this pause between looks, until interrupted.")  # fmt: skip
+@click.option("--until-done", is_flag=True, help="With --every: end when no live job is left.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for each look on a line.")
+def command(
+    *,
+    place: transfers.Place,
+    lrms: str | None,
+    every: float | None,
+    until_done: bool,
+    as_json: bool,
+) -> int:
+    """Look at the batch systems, and take each job its next step.
+
+    Exit status 1 if a batch system did not answer, or something could not be done.
+    """
+    if until_done and every is None:
+        raise click.UsageError("--until-done needs --every SECONDS")
+    while True:
+        reports = _look(place, lrms)
+        for system, report in reports:
+            _print(system, report, as_json=as_json)
+        if not reports and every is None:
+            print("[]" if as_json else "no live jobs")
+        well = not any(report.silence or report.troubles for _, report in reports)
+        if every is None or (until_done and not any(r.live for _, r in reports)):
+            return 0 if well else 1
+        live = sum(report.live for _, report in reports)
+        with transfers.waiting(f"{count(live, 'live job')}; next look in {every:g} s"):
+            time.sleep(every)
+
+
+def _look(place: transfers.Place, lrms: str | None) -> list[tuple[str, Report]]:
+    """One look at each batch system with live jobs. The ledger is opened anew for each round."""
+    with transfers.opened(place) as ledger:
+        systems = sorted({record.cluster for record in ledger.live(lrms)})
+        return [
+            (system, transfers.delegator(place, ledger, system).reconcile()) for system in systems
+        ]
+
+
+def _print(system: str, report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"lrms": system, **transfers.report_data(report)})
+        return
+    for old, new in report.moved:
+        why = f": {new.reason}" if new.reason else ""
+        print(printable(f"{new.key}: {old.state} -> {new.state}{why}"))
+    for key, trouble in report.troubles:
+        print(printable(f"{key}: {trouble}"))
+    if report.silence:
+        print(printable(f"{system}: no answer: {report.silence}"))
+    print(printable(f"{system}: {count(report.live, 'job')}, {len(report.moved)} moved"))

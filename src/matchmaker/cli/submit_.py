@@ -1,0 +1,77 @@
+"""``classad submit``: chooses a queue for a job, and hands it over to the batch system."""
+
+from __future__ import annotations
+
+import random
+
+import click
+
+from matchmaker import batch, broker
+from matchmaker.cli import handing, queues, reports, sources, submission, transfers
+from matchmaker.cli.output import print_json
+
+
+@click.command()
+@click.argument("job_file", metavar="JOB")
+@click.option("--script", required=True, metavar="FILE", help="The job's script.")
+@click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
+@transfers.options
+@handing.options
+@queues.options
+@click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
+@click.option("--one-way", is_flag=True, help="Ignore the requirements of queues.")
+@click.option(
+    "--tried", multiple=True, metavar="CE", help="A queue that had this job before; it comes last."
+)
+@click.option("--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
+              help="Draw queues by lot, better ranks sooner; the larger, the sooner.")  # fmt: skip
+@click.option("--seed", metavar="NUMBER", type=int,
+              help="Break ties by chance; the same number gives the same order.")  # fmt: skip
+@submission.options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    *,
+    job_file: str,
+    script: str,
+    lrms: str,
+    place: transfers.Place,
+    wish: handing.Wish,
+    places: queues.Sources,
+    queue: str | None,
+    one_way: bool,
+    tried: tuple[str, ...],
+    fuzzy: float | None,
+    seed: int | None,
+    nodes_file: str | None,
+    mapping: str | None,
+    want: str,
+    as_json: bool,
+) -> int:
+    """Choose a queue for JOB, and hand it over: written down, submitted, let go, each once.
+
+    It is submitted so that it cannot start, and let go once the batch system surely has it. The
+    same --key with the same job submits nothing again.
+    """
+    table = batch.load_mapping(lrms, mapping)
+    job = sources.one_ad(job_file)
+    known = queues.read(places)
+    hosts = broker.Hosts(
+        nodes=sources.ads(nodes_file) if nodes_file else None, mapping=table, want=batch.Fit(want)
+    )
+    chosen, reduction, told = queues.routed(
+        job, known, queue, places.at, hosts,
+        tie=None if seed is None else random.Random(seed),  # noqa: S311 - spreads jobs only
+        rules=broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy),
+    )  # fmt: skip
+    assert told is not None  # noqa: S101 - there is a mapping, so there are flags or an error
+    record = handing.over(job, told, script, place, wish)
+    page = reports.Page(f"queue {chosen.name}")
+    page.data = {"queue": chosen.name, "submission": reports.submission_data(told)}
+    page.reduction(reduction)
+    page.submission(told)
+    done = handing.say(page, record)
+    if as_json:
+        print_json(page.data)
+    else:
+        page.print()
+    return 0 if done else 1

@@ -1,0 +1,191 @@
+"""The ledger's options, and jobs that were handed over, for several subcommands.
+
+What a job went through is decided by the library; here it becomes a table, JSON and a waiting line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from matchmaker.cli.output import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from matchmaker.delegation import Delegator, Entry, Ledger, Record, Report
+
+_LOOK_SECONDS: Final = 2.0
+EARLY: Final = frozenset({"intent", "unknown", "prepared"})
+"""The states of a job that may not start yet."""
+
+
+@attrs.frozen(slots=True)
+class Place:
+    """Where the records are: the ledger's file or URL, the spool's directory, or none."""
+
+    ledger: str | None
+    spool: str | None
+    no_spool: bool
+
+
+def options(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds the options for the ledger and the spool; the command gets them as ``place``."""
+
+    @wraps(command)
+    def gathered(**values: Any) -> int:
+        names = [field.name for field in attrs.fields(Place)]
+        place = Place(**{name: values.pop(name) for name in names})
+        if place.spool is not None and place.no_spool:
+            raise click.UsageError("--spool names a directory, and --no-spool wants none")
+        return command(place=place, **values)
+
+    for option in (
+        click.option(
+            "--no-spool", is_flag=True,
+            help="No directory is shared with the nodes: the batch system's word must do.",
+        ),
+        click.option(
+            "--spool", metavar="DIR", envvar="CLASSAD_SPOOL",
+            help="The directory with the records of starts and ends, shared with the nodes; by"
+            " default beside the ledger's file.",
+        ),
+        click.option(
+            "--ledger", metavar="PLACE", envvar="CLASSAD_LEDGER",
+            help="The ledger's file, or the URL of a PostgreSQL; by default in the user's"
+            " own state folder.",
+        ),
+    ):  # fmt: skip
+        gathered = option(gathered)
+    return gathered
+
+
+def ledger_at(place: Place) -> str:
+    """The ledger's file or URL; the folder of the default one is made."""
+    if place.ledger is not None:
+        return place.ledger
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    folder = Path(state) / "classad"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return str(folder / "jobs.db")
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Ledger]:
+    """The ledger, closed at the end. Raises LedgerError."""
+    try:
+        from matchmaker.delegation import Ledger
+    except ModuleNotFoundError as error:
+        raise click.UsageError(str(error)) from None
+    ledger = Ledger(ledger_at(place))
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def delegator(place: Place, ledger: Ledger, system: str) -> Delegator:
+    """Who hands jobs over to a batch system. Raises ValueError for an unknown one."""
+    from matchmaker.delegation import Delegator
+
+    spool = None if place.no_spool else place.spool or ""
+    return Delegator(ledger, system, spool, parallel=4)
+
+
+def delegator_of(place: Place, ledger: Ledger, key: str) -> Delegator:
+    """Who handed a job over. Raises NoJobError for an unknown key."""
+    from matchmaker.delegation import NoJobError
+
+    found = ledger.find(key)
+    if found is None:
+        raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
+    return delegator(place, ledger, found.cluster)
+
+
+def record_data(record: Record) -> dict[str, Any]:
+    """A record for ``--json``."""
+    data = attrs.asdict(record)
+    data["state"] = str(record.state)
+    data["name"] = record.name
+    del data["epoch"], data["revision"], data["digest"]
+    return data
+
+
+def entry_data(entry: Entry) -> dict[str, Any]:
+    """A transition for ``--json``."""
+    return attrs.asdict(entry)
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """A reconciliation for ``--json``."""
+    return {
+        "live": report.live,
+        "moved": [
+            {"key": new.key, "from": str(old.state), "to": str(new.state), "reason": new.reason}
+            for old, new in report.moved
+        ],
+        "silence": report.silence,
+        "troubles": dict(report.troubles),
+        "strangers": report.strangers,
+    }
+
+
+def jobs_table(records: list[Record], now: float, waits: list[str]) -> Table:
+    """A table of jobs, each with what it waits for or why it is where it is."""
+    rows = [
+        [record.key, record.state, record.cluster, record.remote_id or "-",
+         span(now - record.created),
+         span(record.lease_until - now) if record.state.live else "-", why]
+        for record, why in zip(records, waits, strict=True)
+    ]  # fmt: skip
+    columns = ["key", "state", "batch system", "id", "age", "lease", "why"]
+    return table(columns, rows, right=(3, 4, 5), whole=(0, 1))
+
+
+def span(seconds: float) -> str:
+    """A length of time, to its largest unit.
+
+    >>> span(45), span(7300), span(200_000), span(-3)
+    ('45 s', '2 h', '2 d', 'over')
+    """
+    if seconds < 0:
+        return "over"
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal what is waited for; the function that it gives changes the words."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda words: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda words: status.update(Text(words))
+
+
+def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
+    """Looks again until a job may start or has ended, for so many seconds at most."""
+    end = time.monotonic() + seconds
+    with waiting(f"{record.key} is {record.state}") as say:
+        while record.state in EARLY and time.monotonic() < end:
+            time.sleep(min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
+            report = made.reconcile([record.key])
+            record = made.job(record.key)
+            silent = f"; {report.silence}" if report.silence else ""
+            say(f"{record.key} is {record.state}, for {span(time.time() - record.since)}{silent}")
+    return record

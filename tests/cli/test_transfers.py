@@ -1,0 +1,272 @@
+"""Handing jobs over, and what becomes of them, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matchmaker.cli import transfers
+from matchmaker.delegation import Delegator
+from tests.cli.conftest import Done, Run
+from tests.delegation.world import World
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A batch system and a spool that the command meets; its time passes while we would sleep."""
+    made = World(length=500.0)
+    made.now = time.time()
+
+    def delegator(_place: object, ledger: Any, system: str) -> Delegator:
+        made.name = system
+        return Delegator(ledger, made, made, owner="ana@ui", clock=lambda: made.now)
+
+    monkeypatch.setattr(transfers, "delegator", delegator)
+    monkeypatch.setattr(time, "sleep", made.pass_time)
+    monkeypatch.setattr(time, "time", lambda: made.now)
+    monkeypatch.setattr(time, "monotonic", lambda: made.now)
+    return made
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> list[object]:
+    return ["--ledger", tmp_path / "jobs.db"]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> list[object]:
+    """A job with a script, and the queue that it goes to."""
+    (tmp_path / "job.ad").write_text("[ Requirements = other.MaxWall >= 60 ]")
+    (tmp_path / "ce.ad").write_text('[ CEid = "ce.example.org:short"; MaxWall = 100 ]')
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nexit 0\n")
+    return [tmp_path / "job.ad", "--ce", tmp_path / "ce.ad", "--lrms", "slurm",
+            "--script", tmp_path / "job.sh"]  # fmt: skip
+
+
+@pytest.fixture
+def submitted(classad: Run, world: World, here: list[object], job: list[object]) -> Done:
+    return classad("submit", *job, *here, "--key", "run-7")
+
+
+def test_submit_waits_until_the_job_may_start(submitted: Done, world: World) -> None:
+    assert (submitted.status, submitted.err) == (0, "")
+    facts = dict(line.split(maxsplit=1) for line in submitted.out.splitlines() if " " in line)
+    assert facts["state"] == "committed"
+    assert facts["key"] == "run-7"
+    assert world.calls["park"] == 1
+
+
+def test_the_same_again_submits_nothing(
+    submitted: Done, classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    again = classad("submit", *job, *here, "--key", "run-7", "--json")
+    assert again.status == 0
+    assert json.loads(again.out)["transfer"]["key"] == "run-7"
+    assert world.calls["park"] == 1
+
+
+def test_a_key_of_another_job_is_refused(
+    submitted: Done, classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    Path(str(job[-1])).write_text("#!/bin/sh\nexit 1\n")
+    again = classad("submit", *job, *here, "--key", "run-7")
+    assert again.status == 2
+    assert "run-7 stands for another job" in again.err
+    assert world.calls["park"] == 1
+
+
+@pytest.mark.parametrize("key", ["", "a b", "../x", "-x", "x" * 65, "a\u00e9", "a\nb"])
+def test_a_hostile_key_is_refused(
+    classad: Run, world: World, here: list[object], job: list[object], key: str
+) -> None:
+    done = classad("submit", *job, *here, "--key", key)
+    assert done.status == 2
+    assert "a key has 1 to 64 letters" in done.err
+    assert not world.calls
+
+
+def test_a_script_that_is_not_there_is_refused(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    done = classad("submit", *job[:-1], "/none/job.sh", *here)
+    assert done.status == 2
+    assert "/none/job.sh: No such file" in done.err
+    assert not world.calls
+
+
+def test_a_lost_reply_is_looked_up(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    world.faults = {"park": ["lost"]}
+    done = classad("submit", *job, *here, "--key", "k", "--json")
+    assert json.loads(done.out)["transfer"]["state"] == "committed"
+    assert world.calls["park"] == 1
+    shown = json.loads(classad("jobs", "k", *here, "--json").out)
+    assert [entry["target"] for entry in shown["history"]] == [
+        "intent", "unknown", "prepared", "committed",
+    ]  # fmt: skip
+
+
+def test_without_waiting_reconcile_goes_on(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    done = classad("submit", *job, *here, "--key", "k", "--wait", 0)
+    assert "classad reconcile lets it start" in done.out
+    world.pass_time(12)
+    done = classad("reconcile", *here)
+    assert done.status == 0
+    assert done.out.splitlines() == ["k: prepared -> committed", "slurm: 1 job, 1 moved"]
+    done = classad("reconcile", *here, "--every", 30, "--until-done")
+    assert done.status == 0
+    assert "k: running -> done" in done.out
+    assert classad("reconcile", *here).out == "no live jobs\n"
+
+
+def test_broker_hands_over_too(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    script = job.pop()
+    job.pop()
+    done = classad("broker", *job, "--submit", script, *here, "--key", "k", "--json")
+    assert done.status == 0
+    assert json.loads(done.out)["transfer"]["state"] == "committed"
+    assert classad("broker", *job[:3], "--submit", script, *here).status == 2
+
+
+def test_jobs_lists_live_ones_and_all(submitted: Done, classad: Run, world: World,
+                                      here: list[object]) -> None:  # fmt: skip
+    listed = classad("jobs", *here)
+    assert listed.status == 0
+    assert "run-7" in listed.out
+    assert "committed" in listed.out
+    world.pass_time(600)
+    classad("reconcile", *here)
+    assert classad("jobs", *here).status == 1
+    assert json.loads(classad("jobs", *here, "--all", "--json").out)[0]["state"] == "done"
+    taken = classad("acknowledge", "run-7", *here)
+    assert taken.status == 0
+    assert "acknowledged" in taken.out
+    assert classad("acknowledge", "run-7", *here).status == 0
+    assert not world.files
+
+
+def test_a_stuck_job_says_what_it_waits_for(submitted: Done, classad: Run, world: World,
+                                            here: list[object]) -> None:  # fmt: skip
+    assert classad("jobs", "--stuck", *here).out == "no job is stuck\n"
+    world.pass_time(20)
+    classad("reconcile", *here)
+    world.crash(clean=True)
+    world.runs.clear()
+    classad("reconcile", *here)
+    world.pass_time(200)
+    stuck = classad("jobs", "--stuck", *here)
+    assert stuck.status == 0
+    assert "missing from slurm for 200 s" in stuck.out
+    assert "its lease must run out" in stuck.out
+    assert classad("renew", "run-7", *here).status == 1
+
+
+def test_renew_and_cancel(submitted: Done, classad: Run, world: World, here: list[object]) -> None:
+    renewed = classad("renew", "run-7", *here, "--for", 5000, "--json")
+    record = json.loads(renewed.out)[0]
+    assert record["lease_until"] == pytest.approx(world.now + 5000)
+    ended = classad("cancel", "run-7", *here)
+    assert ended.status == 0
+    world.pass_time(5)
+    classad("reconcile", *here)
+    shown = classad("jobs", "run-7", *here)
+    assert "its owner wants it ended" in shown.out
+    assert json.loads(classad("jobs", "run-7", *here, "--json").out)["state"] == "cancelled"
+    refused = classad("renew", "run-7", *here)
+    assert refused.status == 1
+    assert "there is no lease to renew" in refused.out
+
+
+@pytest.mark.parametrize("command", ["renew", "cancel", "acknowledge", "jobs"])
+def test_an_unknown_key_is_bad_input(classad: Run, here: list[object], command: str) -> None:
+    done = classad(command, "none", *here)
+    assert done.status == 2
+    assert "no job has the key 'none'" in done.err
+
+
+def test_what_is_not_ended_has_no_result(submitted: Done, classad: Run, here: list[object]) -> None:
+    done = classad("acknowledge", "run-7", *here, "--json")
+    assert done.status == 1
+    assert "no result to take yet" in json.loads(done.out)[0]["refused"]
+
+
+def test_a_silent_batch_system_is_named(submitted: Done, classad: Run, world: World,
+                                        here: list[object]) -> None:  # fmt: skip
+    world.faults = {"look": ["silent"]}
+    done = classad("reconcile", *here)
+    assert done.status == 1
+    assert "slurm: no answer: the command failed" in done.out
+
+
+def test_a_lost_ledger_is_rebuilt(submitted: Done, classad: Run, world: World, tmp_path: Path,
+                                  here: list[object]) -> None:  # fmt: skip
+    world.pass_time(5)
+    for file in tmp_path.glob("jobs.db*"):
+        file.write_bytes(b"\xff" * 5000)
+    broken = classad("jobs", *here)
+    assert broken.status == 2
+    assert "classad jobs --rebuild" in broken.err
+    done = classad("jobs", "--rebuild", "slurm", *here)
+    assert done.status == 0, done.err
+    assert "the damaged ledger is now" in done.out
+    for _ in range(3):
+        classad("reconcile", *here)
+    assert json.loads(classad("jobs", *here, "--json").out)[0]["state"] == "running"
+    world.pass_time(600)
+    classad("reconcile", *here)
+    assert json.loads(classad("jobs", *here, "--all", "--json").out)[0]["state"] == "done"
+    assert world.starts["run-7"] == 1
+
+
+def test_nothing_is_rebuilt_while_nobody_answers(classad: Run, world: World,
+                                                 here: list[object]) -> None:  # fmt: skip
+    world.faults = {"look": ["silent"]}
+    done = classad("jobs", "--rebuild", "slurm", *here)
+    assert done.status == 2
+    assert "nothing to rebuild from" in done.err
+
+
+def test_the_ledger_is_checked(classad: Run, here: list[object]) -> None:
+    done = classad("jobs", "--check", *here)
+    assert (done.status, done.out) == (0, "the ledger is sound\n")
+
+
+def test_the_default_ledger_is_the_users_own(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CLASSAD_LEDGER", raising=False)
+    assert classad("jobs").out == "no jobs\n"
+    folder = tmp_path / "state" / "classad"
+    assert (folder / "jobs.db").exists()
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_ledger_that_cannot_be_made_is_named(classad: Run) -> None:
+    done = classad("jobs", "--ledger", "/none/jobs.db")
+    assert done.status == 2
+    assert "/none/jobs.db: it cannot be opened or made" in done.err
+
+
+def test_a_batch_system_that_is_not_there_is_unknown_and_not_failed(
+    classad: Run, here: list[object], job: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    done = classad("submit", *job, *here, "--key", "k", "--wait", 0, "--json")
+    assert done.status == 0, done.err
+    record = json.loads(done.out)["transfer"]
+    assert record["state"] == "unknown"
+    assert "sbatch" in record["reason"]
+    done = classad("reconcile", *here)
+    assert done.status == 1
+    assert "no answer" in done.out
