@@ -44,6 +44,7 @@ def command(
     seed: int | None,
     nodes_file: str | None,
     mapping: str | None,
+    host_attributes: tuple[str, ...],
     want: str,
     as_json: bool,
 ) -> int:
@@ -56,8 +57,9 @@ def command(
     job = sources.one_ad(job_file)
     known = queues.read(places)
     hosts = broker.Hosts(
-        nodes=sources.ads(nodes_file) if nodes_file else None, mapping=table, want=batch.Fit(want)
-    )
+        nodes=sources.ads(nodes_file) if nodes_file else None, mapping=table, want=batch.Fit(want),
+        attributes=host_attributes, submitter=submission.submitter(),
+    )  # fmt: skip
     chosen, reduction, told = queues.routed(
         job, known, queue, places.at, hosts,
         tie=None if seed is None else random.Random(seed),  # noqa: S311 - spreads jobs only
