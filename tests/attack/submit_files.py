@@ -20,14 +20,10 @@ import attrs
 from matchmaker import ClassAd, batch, parse_ads, reduce
 from matchmaker.batch import NoFlagsError, NoHostError, Resources
 from matchmaker.batch.policy import carry, decoded
+from matchmaker.classad import nodes
 from matchmaker.classad.nodes import (
     TRUE,
-    Attr,
-    Binary,
-    Call,
     Expr,
-    ListExpr,
-    Literal,
     children,
     conjunction,
     conjuncts,
@@ -61,25 +57,25 @@ class Case:
     memory: int
 
 
-def text(chance: random.Random) -> Literal:
-    return Literal("".join(chance.choices(PIECES, k=chance.randrange(5))))
+def text(chance: random.Random) -> nodes.Literal:
+    return nodes.Literal("".join(chance.choices(PIECES, k=chance.randrange(5))))
 
 
 def clause(chance: random.Random, depth: int = 1) -> Expr:
     name = chance.choice(NAMES)
-    subject = Attr(Attr(None, chance.choice(("other", "TARGET")), False), name, False)
+    subject = nodes.Attr(nodes.Attr(None, chance.choice(("other", "TARGET")), False), name, False)
     match chance.randrange(7 if depth else 5):
         case 0 | 1:
-            return Binary(chance.choice(("==", "!=", "is", "isnt")), subject, text(chance))
+            return nodes.Binary(chance.choice(("==", "!=", "is", "isnt")), subject, text(chance))
         case 2:
-            return Call("member", (text(chance), subject))
+            return nodes.Call("member", (text(chance), subject))
         case 3:
-            return Call("regexp", (text(chance), subject))
+            return nodes.Call("regexp", (text(chance), subject))
         case 4:
-            return Call("member", (subject, ListExpr((text(chance), text(chance)))))
+            return nodes.Call("member", (subject, nodes.ListExpr((text(chance), text(chance)))))
         case _:
             operator = chance.choice(("&&", "||"))
-            return Binary(operator, clause(chance, 0), clause(chance, 0))
+            return nodes.Binary(operator, clause(chance, 0), clause(chance, 0))
 
 
 def make(chance: random.Random) -> Case:
@@ -94,8 +90,8 @@ def smaller(case: Case) -> Iterator[Case]:
     for at in range(len(case.clauses)):
         yield attrs.evolve(case, clauses=case.clauses[:at] + case.clauses[at + 1 :])
     for at, each in enumerate(case.clauses):
-        for part in children(each) if isinstance(each, Binary) else ():
-            if not isinstance(part, (Attr, Literal)):
+        for part in children(each) if isinstance(each, nodes.Binary) else ():
+            if not isinstance(part, (nodes.Attr, nodes.Literal)):
                 clauses = (*case.clauses[:at], part, *case.clauses[at + 1 :])
                 yield attrs.evolve(case, clauses=clauses)
 
@@ -151,10 +147,10 @@ def in_pool(clause: Expr) -> Expr:
     for node in postorder(clause):
         parts = tuple(made[part] for part in children(node))
         made[node] = rebuild(node, parts)
-        if isinstance(node, Attr):
+        if isinstance(node, nodes.Attr):
             names = {"gluehostmainmemoryramsize": "DetectedMemory", "other": "TARGET"}
             base = made[node.base] if node.base is not None else None
-            made[node] = Attr(base, names.get(node.folded, node.name), False)
+            made[node] = nodes.Attr(base, names.get(node.folded, node.name), False)
     return made[clause]
 
 

@@ -14,18 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr, testing
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.nodes import (
-    Binary,
-    Literal,
-    children,
-    conjunction,
-    conjuncts,
-    fold,
-    postorder,
-    rebuild,
-)
+from matchmaker.classad.nodes import children, conjunction, conjuncts, fold, postorder, rebuild
 from matchmaker.classad.operators import BINARY, UNARY, choose, logical_and, logical_not, logical_or
 from matchmaker.classad.times import format_time, parse_absolute, parse_relative
 from matchmaker.classad.values import (
@@ -173,10 +165,10 @@ def test_copies_are_the_same_object(tree: Expr) -> None:
 
 @given(any_trees)
 def test_walks_visit_each_node_once(tree: Expr) -> None:
-    nodes = list(postorder(tree))
-    assert len(nodes) == len(set(nodes))
-    assert nodes[-1] is tree
-    place = {node: index for index, node in enumerate(nodes)}
+    walked = list(postorder(tree))
+    assert len(walked) == len(set(walked))
+    assert walked[-1] is tree
+    place = {node: index for index, node in enumerate(walked)}
     visited: list[Expr] = []
 
     def step(node: Expr, parts: tuple[Expr, ...]) -> Expr:
@@ -186,7 +178,7 @@ def test_walks_visit_each_node_once(tree: Expr) -> None:
         return rebuild(node, parts)
 
     assert fold(tree, step) is tree
-    assert visited == nodes
+    assert visited == walked
 
 
 @given(any_trees)
@@ -226,7 +218,7 @@ def test_operators_on_literals_are_operators_on_values(left: Value, right: Value
     if isinstance(left, (list, ClassAd)) or isinstance(right, (list, ClassAd)):
         return
     for symbol, operator in BINARY.items():
-        tree = Binary(symbol, Literal(left), Literal(right))
+        tree = nodes.Binary(symbol, nodes.Literal(left), nodes.Literal(right))
         assert same(tree.eval(), operator(left, right)), tree
 
 
@@ -277,7 +269,7 @@ def test_times_read_back_equal(value: datetime | timedelta) -> None:
     assert read == value
     if isinstance(value, datetime) and isinstance(read, datetime):
         assert read.utcoffset() == value.utcoffset()
-    assert parse_expr(text) is Literal(value)
+    assert parse_expr(text) is nodes.Literal(value)
 
 
 @given(texts() | st.text(st.sampled_from("ab1 .,;:+-*/?\"'()[]{}=!&|<>\\\n"), max_size=30))

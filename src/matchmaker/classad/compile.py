@@ -20,25 +20,12 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.classad import nodes
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Ternary,
-    Unary,
-    scope_of,
-    spine,
-    weight,
-)
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Expr, scope_of, spine, weight
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value
 
@@ -69,7 +56,7 @@ class Surroundings:
     def _common(self) -> dict[str, Any]:
         return {
             "SLOW": frozenset(self.reference) | {type(None)},
-            "LIST": ListExpr,
+            "LIST": nodes.ListExpr,
             "BEGIN": self.begin,
             "FOLLOW": self.follow,
             "U": UNDEFINED,
@@ -83,7 +70,7 @@ class Surroundings:
 
 def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value] | None:
     """The function of an expression, or None where the reference evaluation serves it better."""
-    if node.depth > MAX_DEPTH or isinstance(node, Literal):
+    if node.depth > MAX_DEPTH or isinstance(node, nodes.Literal):
         return None
     if weight(node) > MAX_NODES:
         return None
@@ -209,19 +196,19 @@ class _Coder:
     # --- nodes ------------------------------------------------------------------------------------
 
     def _emit(self, node: Expr) -> Operand:
-        if isinstance(node, Literal):
+        if isinstance(node, nodes.Literal):
             return Operand(self._constant(node.value), "constant", value=node.value)
-        if isinstance(node, Attr):
+        if isinstance(node, nodes.Attr):
             return self._attribute(node)
-        if isinstance(node, Binary):
+        if isinstance(node, nodes.Binary):
             return self._binary(node)
-        if isinstance(node, Unary):
+        if isinstance(node, nodes.Unary):
             return self._unary(node)
-        if isinstance(node, Ternary):
+        if isinstance(node, nodes.Ternary):
             return self._ternary(node)
-        if isinstance(node, Call):
+        if isinstance(node, nodes.Call):
             return self._call(node)
-        if isinstance(node, ListExpr):
+        if isinstance(node, nodes.ListExpr):
             result = self._fresh()
             items = [self._value(self._emit(item)) for item in node.items]
             self._line(f"{result} = [{', '.join(items)}]")
@@ -237,7 +224,7 @@ class _Coder:
         self._line(f"{result} = {handler}({known}, state, ad)")
         return Operand(result, "value")
 
-    def _attribute(self, node: Attr) -> Operand:
+    def _attribute(self, node: nodes.Attr) -> Operand:
         scope = scope_of(node)
         bare = node.base is None
         if node.absolute or node.folded in self._around.special:
@@ -262,7 +249,7 @@ class _Coder:
             self._indent -= 1
         return mine
 
-    def _unary(self, node: Unary) -> Operand:
+    def _unary(self, node: nodes.Unary) -> Operand:
         result = self._fresh()
         if node.operator == "!":
             name = self._logical(self._emit(node.operand))
@@ -274,7 +261,7 @@ class _Coder:
         self._line(f"{result} = {self._constant(UNARY[node.operator])}({name})")
         return Operand(result, "value")
 
-    def _ternary(self, node: Ternary) -> Operand:
+    def _ternary(self, node: nodes.Ternary) -> Operand:
         result = self._fresh()
         condition = self._logical(self._emit(node.condition))
         for word, outcome, branch in (("if", "True", node.then), ("elif", "False", node.otherwise)):
@@ -285,7 +272,7 @@ class _Coder:
         self._line(f"else: {result} = {condition}")
         return Operand(result, "value")
 
-    def _call(self, node: Call) -> Operand:
+    def _call(self, node: nodes.Call) -> Operand:
         function = FUNCTIONS.get(node.function.lower())
         if function is None or function.lazy or not function.accepts(len(node.arguments)):
             return self._refer(node)
@@ -314,7 +301,7 @@ class _Coder:
                 self._line(f"elif {name}.__class__ is list: items += len({name})")
         self._charge(f"{CALL - 1} + text + text * items")
 
-    def _binary(self, node: Binary) -> Operand:
+    def _binary(self, node: nodes.Binary) -> Operand:
         first, links = spine(node)
         result = self._emit(first)
         for link in reversed(links):

@@ -6,15 +6,9 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
+from tests.classad.formats.trickle import Trickle
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-
-
-class Trickle(io.StringIO):
-    """A file that gives one character at a time, whatever is asked for."""
-
-    def read(self, size: int | None = -1, /) -> str:
-        return super().read(1 if size != 0 else 0)
 
 
 def old(text: str) -> ClassAd:

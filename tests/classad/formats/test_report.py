@@ -9,15 +9,9 @@ import pytest
 
 from matchmaker import ClassAd, ParseError, parse_ads, read_ads
 from matchmaker.classad.formats import FORMATS
+from tests.classad.formats.trickle import Trickle
 
 pytestmark = pytest.mark.slow
-
-
-class Trickle(io.StringIO):
-    """A file that gives one character at a time, whatever is asked for."""
-
-    def read(self, size: int | None = -1, /) -> str:
-        return super().read(1 if size != 0 else 0)
 
 
 def found(text: str, format_: str = "auto") -> tuple[list[object], list[int]]:
