@@ -7,8 +7,9 @@ started, the fixture calls ``pytest.skip`` with the reason, and ``pytest -rs`` s
 
 from __future__ import annotations
 
+import builtins
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,7 +21,7 @@ from tests.services.gridengine import gridengine
 from tests.services.slurm import slurm
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 # Fixtures that every folder of tests may ask for.
 __all__ = ["condor", "gridengine", "slurm"]
@@ -105,3 +106,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if too_few:
         least = terminalreporter.config.getoption("conformance")
         terminalreporter.write_line(f"conformance: FAILED, at least {least:,} must agree", red=True)
+
+
+@pytest.fixture
+def hide_pyarrow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Called, it makes pyarrow seem not installed."""
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any) -> Any:
+        if name.partition(".")[0] == "pyarrow":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    return lambda: monkeypatch.setattr(builtins, "__import__", refuse)

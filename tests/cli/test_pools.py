@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -101,16 +100,9 @@ def test_a_damaged_pool_is_told(classad: Run, files: dict[str, Path], kind: str)
 
 @pytest.mark.parametrize("kind", ["saved", "parquet"])
 def test_without_pyarrow_it_is_said_what_to_install(
-    classad: Run, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str
+    classad: Run, files: dict[str, Path], hide_pyarrow: Callable[[], None], kind: str
 ) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    hide_pyarrow()
     done = classad("explain", "-", files[kind], stdin=JOB)
     assert done.status == 2
     assert "pip install 'classad-matchmaker[arrow]'" in done.err

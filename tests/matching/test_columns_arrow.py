@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import builtins
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from io import BytesIO
 from pathlib import Path
@@ -478,15 +478,8 @@ def test_parquet_and_back(tmp_path: Path) -> None:
         Pool.read_parquet(tmp_path / "none")
 
 
-def test_without_pyarrow_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+def test_without_pyarrow_it_is_said_what_to_install(hide_pyarrow: Callable[[], None]) -> None:
+    hide_pyarrow()
     for use in (
         lambda: Pool().to_arrow(),
         lambda: Pool.from_arrow(None),

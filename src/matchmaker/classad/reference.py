@@ -14,25 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.compile import Surroundings, compile_expression
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import STEPS, unknown
 from matchmaker.classad.limits import LIMITS, LONG, OutOfBoundsError, bulk, cost
-from matchmaker.classad.nodes import (
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Subscript,
-    Ternary,
-    Unary,
-    spine,
-    weight,
-)
+from matchmaker.classad.nodes import Expr, spine, weight
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, subscript, truth
 from matchmaker.classad.state import Scope, State, Table
 from matchmaker.classad.values import (
@@ -104,7 +92,7 @@ def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
     return held  # type: ignore[no-any-return]
 
 
-def _attribute(node: Attr, state: State, ad: ClassAd | None) -> Value:
+def _attribute(node: nodes.Attr, state: State, ad: ClassAd | None) -> Value:
     folded = node.folded
     if node.base is not None:
         return _select(state.table[type(node.base)](node.base, state, ad), folded, state)
@@ -172,7 +160,7 @@ def _select(base: Value, folded: str, state: State) -> Value:
     return base if is_exceptional(base) else ErrorType(f"{type_name(base)} has no attributes")
 
 
-def _binary(node: Binary, state: State, ad: ClassAd | None) -> Value:
+def _binary(node: nodes.Binary, state: State, ad: ClassAd | None) -> Value:
     first, links = spine(node)
     value = state.table[type(first)](first, state, ad)
     while links:
@@ -180,7 +168,7 @@ def _binary(node: Binary, state: State, ad: ClassAd | None) -> Value:
     return value
 
 
-def apply_link(link: Binary, value: Value, state: State, ad: ClassAd | None) -> Value:
+def apply_link(link: nodes.Binary, value: Value, state: State, ad: ClassAd | None) -> Value:
     """The value of an operator whose left side has a value; the right one may not be needed."""
     operator = link.operator
     if operator in _DECIDED and _DECIDED[operator](value):
@@ -210,7 +198,7 @@ _DECIDED: Final[Mapping[str, Callable[[Value], bool]]] = {
 }
 
 
-def _ternary(node: Ternary, state: State, ad: ClassAd | None) -> Value:
+def _ternary(node: nodes.Ternary, state: State, ad: ClassAd | None) -> Value:
     condition = truth(state.table[type(node.condition)](node.condition, state, ad))
     if not isinstance(condition, bool):
         return condition
@@ -218,7 +206,7 @@ def _ternary(node: Ternary, state: State, ad: ClassAd | None) -> Value:
     return state.table[type(branch)](branch, state, ad)
 
 
-def _subscript(node: Subscript, state: State, ad: ClassAd | None) -> Value:
+def _subscript(node: nodes.Subscript, state: State, ad: ClassAd | None) -> Value:
     base = state.table[type(node.base)](node.base, state, ad)
     index = state.table[type(node.index)](node.index, state, ad)
     if isinstance(base, ClassAd) and isinstance(index, str):
@@ -228,13 +216,13 @@ def _subscript(node: Subscript, state: State, ad: ClassAd | None) -> Value:
     return subscript(base, index)
 
 
-def _list(node: ListExpr, state: State, ad: ClassAd | None) -> Value:
+def _list(node: nodes.ListExpr, state: State, ad: ClassAd | None) -> Value:
     items: Value = [state.table[type(item)](item, state, ad) for item in node.items]
     state.spend(bulk(items))
     return items
 
 
-def _ad(node: AdExpr, state: State, ad: ClassAd | None) -> Value:
+def _ad(node: nodes.AdExpr, state: State, ad: ClassAd | None) -> Value:
     # One object for one nested ad, so that a circle through it is noticed.
     if state.nested is None:
         state.nested = {}
@@ -245,7 +233,7 @@ def _ad(node: AdExpr, state: State, ad: ClassAd | None) -> Value:
     return nested
 
 
-def _call(node: Call, state: State, ad: ClassAd | None) -> Value:
+def _call(node: nodes.Call, state: State, ad: ClassAd | None) -> Value:
     function = FUNCTIONS.get(node.function.lower())
     if function is None:
         state.spend(STEPS)
@@ -266,20 +254,20 @@ def _call(node: Call, state: State, ad: ClassAd | None) -> Value:
     return value
 
 
-def _unary(node: Unary, state: State, ad: ClassAd | None) -> Value:
+def _unary(node: nodes.Unary, state: State, ad: ClassAd | None) -> Value:
     return UNARY[node.operator](state.table[type(node.operand)](node.operand, state, ad))
 
 
 REFERENCE: Final[Table] = {
-    Literal: lambda node, state, ad: node.value,
-    Attr: _attribute,
-    Unary: _unary,
-    Binary: _binary,
-    Ternary: _ternary,
-    Call: _call,
-    Subscript: _subscript,
-    ListExpr: _list,
-    AdExpr: _ad,
+    nodes.Literal: lambda node, state, ad: node.value,
+    nodes.Attr: _attribute,
+    nodes.Unary: _unary,
+    nodes.Binary: _binary,
+    nodes.Ternary: _ternary,
+    nodes.Call: _call,
+    nodes.Subscript: _subscript,
+    nodes.ListExpr: _list,
+    nodes.AdExpr: _ad,
 }
 State.table = REFERENCE
 NODES: Final[frozenset[Any]] = frozenset(REFERENCE)
