@@ -108,7 +108,9 @@ def refuse_ldif(path: str, file: IO[bytes]) -> None:
 
 
 # After comments a dump begins with its version or the name of an entry.
-_LDIF: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE)
+_LDIF: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s*+#[^\n]*+\n)*+\s*+(?:version:\s*+\d|dn::?\s)", re.IGNORECASE
+)
 # Arrow's files, and the archives that pools were saved in before.
 _SAVED: Final = (b"ARROW1\0\0", b"PK\x03\x04")
 _PARQUET: Final = b"PAR1"
