@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from sys import intern
 from typing import Any, Final, TypeAlias
 
+from matchmaker.classad.bindings import is_ad, ours
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
@@ -18,6 +19,7 @@ from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,
+    UNDEFINED,
     Ad,
     ErrorType,
     UndefinedType,
@@ -30,7 +32,8 @@ class ClassAd(Ad[Expr]):
     """A mapping from attribute names to expressions.
 
     Setting an attribute takes an expression or a value (a string is text, not code: use
-    ``parse_expr`` for an expression). Names are compared without regard to ASCII case; the first
+    ``parse_expr`` for an expression). Mappings, ads of HTCondor's Python bindings among them, are
+    taken whole, with their expressions. Names are compared without regard to ASCII case; the first
     spelling is kept. Two ads are equal when they hold the same expressions under the same names.
 
     >>> ad = ClassAd({"Cpus": 4})
@@ -127,6 +130,17 @@ class ClassAd(Ad[Expr]):
         else:
             value = METHODS["evaluate"](what, self, target)
         return value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ad as Python's values by name; ``ClassAd(ad.to_dict())`` is equal to it.
+
+        Lists are lists, nested ads are dicts, and UNDEFINED is None. An expression stays one: for
+        values, ``eval`` each attribute. ERROR stays as it is.
+
+        >>> ClassAd({"Cpus": 4, "Tags": ["el9"], "Nothing": None, "Site": {"Name": "x"}}).to_dict()
+        {'Cpus': 4, 'Tags': ['el9'], 'Nothing': None, 'Site': {'Name': 'x'}}
+        """
+        return {name: _python(held) for name, held in self.items()}
 
     def references(self) -> References:
         """The names that all the ad's expressions mention together, by scope."""
@@ -307,28 +321,55 @@ def _shape(names: tuple[str, ...]) -> _Shape:
 def literal(value: object) -> Expr:
     """The expression that has a value: a literal, a list of them, or a nested ad.
 
-    Takes the values of the language, tuples as lists and mappings as ads. Times are literals that
-    print as ``relTime("…")`` and ``absTime("…")``; ERROR loses its reason, which is not part of the
-    language. Raises TypeError for another type and ValueError for an integer over 64 bits and for a
-    time without a zone.
+    Takes the values of the language, None as UNDEFINED, tuples as lists and mappings as ads, and
+    what HTCondor's Python bindings give. Times are literals that print as ``relTime("…")`` and
+    ``absTime("…")``; ERROR loses its reason, which is not part of the language. Raises TypeError
+    for another type and ValueError for an integer over 64 bits and for a time without a zone.
 
-    >>> print(literal([1, "x", {"a": True}]))
-    {1, "x", [ a = true ]}
+    >>> print(literal([1, "x", {"a": True}, None]))
+    {1, "x", [ a = true ], undefined}
     """
+    value = ours(value)
     if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
         raise ValueError(f"{value} does not fit the 64 bits of a ClassAd integer")
     if isinstance(value, datetime):
         offset = value.utcoffset()
         if offset is None:
-            raise ValueError(f"{value} has no time zone; a ClassAd time has one")
+            raise ValueError(
+                f"{value} has no time zone, and a ClassAd time has one: .astimezone() gives it the"
+                " local one"
+            )
         # An ad keeps the offset, not the rules of a zone, by which sums would differ.
         value = value.replace(tzinfo=timezone(offset), fold=0)
-    if isinstance(value, (bool, int, float, str, datetime, timedelta, UndefinedType)):
+    if isinstance(value, (bool, datetime, timedelta, UndefinedType)):
         return Literal(value)
+    if value is None:
+        return Literal(UNDEFINED)
+    # Of a subclass, such as an enumeration or a real of NumPy, the plain value.
+    if isinstance(value, int):
+        return Literal(int(value))
+    if isinstance(value, float):
+        return Literal(float(value))
+    if isinstance(value, str):
+        return Literal(str.__str__(value))
+    if isinstance(value, Expr):
+        return value
     if is_error(value):
         return Literal(ErrorType())
     if isinstance(value, (list, tuple)):
-        return ListExpr(tuple(item if isinstance(item, Expr) else literal(item) for item in value))
-    if isinstance(value, Mapping):
+        return ListExpr(tuple(map(literal, value)))
+    if isinstance(value, Mapping) or is_ad(value):
         return (value if isinstance(value, ClassAd) else ClassAd(value)).expression()
-    raise TypeError(f"{type(value).__name__} is not a ClassAd value")
+    advice = "; decode it to text" if isinstance(value, (bytes, bytearray)) else ""
+    raise TypeError(f"{type(value).__name__} is not a ClassAd value{advice}")
+
+
+def _python(held: Any) -> Any:
+    """What an expression is in Python: a plain value, a list, a dict; itself if it is none."""
+    if isinstance(held, Literal):
+        return None if held.value is UNDEFINED else held.value
+    if isinstance(held, ListExpr):
+        return [_python(item) for item in held.items]
+    if isinstance(held, AdExpr):
+        return dict(zip(held.names, map(_python, held.expressions), strict=True))
+    return held

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bindings import is_ad
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
 from matchmaker.matching.pair import an_ad
@@ -18,7 +19,7 @@ def some_ads(given: object) -> Iterator[ClassAd]:
     ...
     TypeError: several ads were expected, not str; parse_ads() makes them of a text
     """
-    if isinstance(given, (str, bytes, ClassAd)) or not isinstance(given, Iterable):
+    if is_ad(given) or isinstance(given, (str, bytes, ClassAd)) or not isinstance(given, Iterable):
         text = isinstance(given, (str, bytes))
         advice = "; parse_ads() makes them of a text" if text else ", such as a list of them"
         raise TypeError(f"several ads were expected, not {type(given).__name__}{advice}")

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.bindings import is_ad
 from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -95,13 +96,17 @@ def match(left: ClassAd, right: ClassAd) -> Match:
             mine, theirs = truth(mine), truth(theirs)
         rank = evaluate_attribute(left, FOLDED_RANK, right)
     except AttributeError:
-        an_ad(left), an_ad(right)
-        raise
+        given = an_ad(left), an_ad(right)
+        if given[0] is left and given[1] is right:
+            raise
+        return match(*given)
     return _match((mine is True and theirs is True, mine, theirs, rank))
 
 
 def an_ad(given: object) -> ClassAd:
-    """What was given, if it is an ad. Raises TypeError for anything else, such as an ad's text.
+    """What was given as an ad: ours, or one of HTCondor's Python bindings.
+
+    Raises TypeError for anything else, such as an ad's text.
 
     >>> an_ad("[ a = 1 ]")
     Traceback (most recent call last):
@@ -110,6 +115,8 @@ def an_ad(given: object) -> ClassAd:
     """
     if isinstance(given, ClassAd):
         return given
+    if is_ad(given):
+        return ClassAd(given)
     raise TypeError(
         f"an ad was expected, not {type(given).__name__}; parse_ad() makes one of a text"
     )
@@ -126,8 +133,8 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
     ...                          parse_ad("[b = 0]"))]
     ['a < b is false (a = 1, b = 0)', 'other.c is undefined (c = undefined)']
     """
-    an_ad(other)
-    return list(_clauses(ad, other)) if REQUIREMENTS in an_ad(ad) else []
+    ad, other = an_ad(ad), an_ad(other)
+    return list(_clauses(ad, other)) if REQUIREMENTS in ad else []
 
 
 def _clauses(ad: ClassAd, other: ClassAd) -> Iterator[Clause]:

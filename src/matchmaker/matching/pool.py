@@ -221,7 +221,8 @@ class Pool:
 
         Raises ValueError for an ad without the key.
         """
-        self._store.put(self._key_of(an_ad(ad)), ad)
+        ad = an_ad(ad)
+        self._store.put(self._key_of(ad), ad)
 
     def remove(self, name: str) -> None:
         """Removes the ad with a key. Raises KeyError if no ad has it."""
@@ -298,7 +299,7 @@ class Pool:
 
         Raises KeyError where there is no ad with the key.
         """
-        an_ad(job)
+        job = an_ad(job)
         if key is not None:
             return explain_pair(key, job, self[key])
         return explain(self.snapshot(), job)

@@ -205,7 +205,8 @@ class Snapshot:
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
-        found = decide(self.view, an_ad(job), self._cache, default_rank=0.0)
+        job = an_ad(job)
+        found = decide(self.view, job, self._cache, default_rank=0.0)
         unranked = found.unranked if FOLDED_RANK in job.content else np.zeros_like(found.unranked)
         return Matches(found.rows, found.ranks, self.view.keys, unranked, found.error)
 
