@@ -114,6 +114,18 @@ def test_routes_that_lead_nowhere_or_in_circles() -> None:
     assert "unsure" not in by_name(found.queues)
 
 
+def test_many_ways_through_routing_queues_are_followed_once() -> None:
+    layers = 50
+    routes = {
+        f"{side}{n}": {"queue_type": "Route", "route_destinations": f"a{n + 1},b{n + 1}"}
+        for n in range(layers)
+        for side in "ab"
+    }
+    ends = {f"{side}{layers}": {"from_route_only": "True"} for side in "ab"}
+    found = pbs({"n": {"ncpus": 1}}, {**routes, **ends})
+    assert queues_of(found) == {"n": list(routes)}
+
+
 ACLS = [
     ({"acl_users": "ada"}, [{"AllowedUsers": ["ada"]}]),
     ({"acl_hosts": "login", "acl_host_enable": "True"}, None),
@@ -360,6 +372,15 @@ def test_groups_of_hosts_that_are_not_known_or_not_sound() -> None:
     found, issues = lsf_hosts("a", "GROUP_NAME HOSTS\na b wn1\nb a wn2\n")
     assert (found, len(issues)) == (["wn1", "wn2"], 1)
     assert lsf_hosts("big", shapes.LSF_GROUPS_WITH_ADMINS) == (["wn1", "wn2"], [])
+
+
+def test_many_ways_through_groups_are_followed_once() -> None:
+    rows = [f"{side}{n} a{n + 1} b{n + 1}" for n in range(50) for side in "ab"]
+    groups = "\n".join(["GROUP_NAME HOSTS", *rows, "a50 wn1", "b50 wn2"])
+    assert lsf_hosts("a0 ~a50", groups) == (["wn2"], [])
+    rows = [f"a{n} a{n + 1}" for n in range(5000)]
+    found, issues = lsf_hosts("a0", "\n".join(["GROUP_NAME HOSTS", *rows]))
+    assert (found, len(issues)) == ([], 1)
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,27 @@ _WALL: Final = ("h_rt", "s_rt")
 _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
                  "projects": "AllowedProjects", "xprojects": "DeniedProjects"}  # fmt: skip
-_OVERRIDE: Final = re.compile(r"\[([^=\]]*)=([^\]]*)\]")
+_OVERRIDE: Final = re.compile(r"\[([^=\[\]]*)=([^\[\]]*)\]")
 
 Facts = Mapping[str, str]
+
+
+@attrs.frozen(slots=True)
+class _Limits:
+    """A limit of a queue, by host: ``01:30:00,[node2=01:00:00]``; None where it is unknown.
+
+    Which hosts a group such as ``@big`` has is unknown: hosts that are not named have the lowest of
+    the general limit and those of groups.
+    """
+
+    hosts: Mapping[str, int | None] = attrs.Factory(dict)
+    others: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> _Limits:
+        named = {host: limit(value) for host, value in _OVERRIDE.findall(text)}
+        groups = [named.pop(host) for host in list(named) if host.startswith("@")]
+        return cls(named, _least([limit(text.partition(",")[0]), *groups]))
 
 
 @attrs.frozen(slots=True)
@@ -79,6 +97,7 @@ class _Said:
     used: dict[str, dict[str, str]] = attrs.Factory(dict)
     configured: dict[str, dict[str, str]] = attrs.Factory(dict)
     access: dict[str, Access] = attrs.Factory(dict)
+    limits: dict[tuple[str, str], _Limits] = attrs.Factory(dict)
     booleans: set[str] = attrs.Factory(set)
 
     def instance(self, queue: str, host: str) -> dict[str, str]:
@@ -101,6 +120,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         elif content:
             for name, facts in _configured(text).items():
                 said.configured[name] = facts
+                named = [each for each in (*_WALL, *_CPU) if each in facts]
+                said.limits.update({(name, each): _Limits.of(facts[each]) for each in named})
                 said.access[name] = both(said.access.get(name, EVERYBODY), _access(facts, text))
     hosts = dict.fromkeys([*said.hosts, *said.instances])
     nodes = [_node(host, said) for host in hosts]
@@ -250,36 +271,20 @@ def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
 
 
 def _own(said: _Said, queue: str, host: str, names: tuple[str, ...]) -> int | None:
-    """The limit of a queue on jobs on a host, the least of some; None if unknown.
-
-    The configuration of a queue may say others of some hosts: ``01:30:00,[node2=01:00:00]``. Which
-    hosts a group ``@big`` has is unknown: then it is the lowest.
-    """
+    """The limit of a queue on jobs on a host, the least of some; None if unknown."""
     found = []
     for name in names:
         text = said.instances.get(host, {}).get(queue, {}).get(name)
-        if text is None:
-            limits = _limits(said.configured.get(queue, {}).get(name))
-            grouped = [value for key, value in limits.items() if key[:1] in ("", "@")]
-            found += [limits[host]] if host in limits else grouped
-        else:
-            found.append(limit(text))
+        known_ = said.limits.get((queue, name), _Limits())
+        found.append(known_.hosts.get(host, known_.others) if text is None else limit(text))
     return _least(found)
 
 
 def _lowest(queue: str, said: _Said, mine: Iterable[Node], names: tuple[str, ...]) -> int | None:
     """The lowest limit of a queue on any of its hosts."""
-    facts = said.configured.get(queue, {})
-    limits = [each for name in names for each in _limits(facts.get(name)).values()]
-    return _least([*limits, *(_own(said, queue, node.name, names) for node in mine)])
-
-
-def _limits(text: str | None) -> dict[str, int | None]:
-    """The limits of a queue by host or group of hosts; the one for all others has no name."""
-    if text is None:
-        return {}
-    others = {host: limit(value) for host, value in _OVERRIDE.findall(text)}
-    return {"": limit(text.partition(",")[0]), **others}
+    limits = [said.limits[queue, name] for name in names if (queue, name) in said.limits]
+    configured = [each for one in limits for each in (one.others, *one.hosts.values())]
+    return _least([*configured, *(_own(said, queue, node.name, names) for node in mine)])
 
 
 def _least(limits: Iterable[int | None]) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+_MOST: Final = 7
+"""Parts of a name between and in brackets, of which Slurm takes two pairs, or three."""
 _TERM: Final = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 
@@ -20,6 +22,8 @@ def has(hosts: str | None, name: str) -> bool:
 
 def _is(term: str, name: str) -> bool:
     parts = re.split(r"\[([^\]]*)\]", term)
+    if len(parts) > _MOST:
+        return False
     pattern = r"(\d{1,18})".join(re.escape(part) for part in parts[::2])
     found = re.fullmatch(pattern, name, re.ASCII)
     return found is not None and all(map(_in_ranges, parts[1::2], found.groups()))

@@ -46,7 +46,7 @@ _OF_HOSTS: Final = {
 
 _ROUTE: Final = re.compile(r"^Route \d+\s*$", re.MULTILINE)
 _OF_ROUTE: Final = re.compile(r"^(\w+) *: ?(.*)$", re.MULTILINE)
-_QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*=?\s*"([^"\s]+)"', re.IGNORECASE)
+_QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*+=?\s*+"([^"\s]+)"', re.IGNORECASE)
 """How a route names the queue that it submits to, in its old form and in its new one."""
 
 

@@ -25,6 +25,7 @@ from matchmaker.batch.description.units import (
     whole,
     words,
 )
+from matchmaker.batch.limits import LIMITS
 
 LRMS: Final = "lsf"
 
@@ -103,7 +104,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 
 def _groups(text: Text) -> dict[str, str]:
     """The members of each group, as ``bmgroup`` lists them; administrators are in parentheses."""
-    rows = (re.sub(r"\([^)]*\)", "", line).split(None, 1) for line in text.content.split("\n"))
+    rows = (re.sub(r"\([^()]*\)", "", line).split(None, 1) for line in text.content.split("\n"))
     found = {row[0]: row[1] for row in rows if len(row) == 2}
     del found[_GROUPS]
     return found
@@ -115,6 +116,7 @@ class _Hosts:
 
     servers: frozenset[str]
     groups: Mapping[str, str]
+    known: dict[str, frozenset[str]] = attrs.Factory(dict)
 
     def of(self, terms: str, text: Text, above: tuple[str, ...] = ()) -> frozenset[str]:
         """The hosts of a queue or a group: names, ``all``, ``others``, and ``~name`` for not.
@@ -134,8 +136,10 @@ class _Hosts:
                 into |= self.servers
             elif name in self.servers:
                 into.add(name)
-            elif name in self.groups and name not in above:
-                into |= self.of(self.groups[name], text, (*above, name))
+            elif name in self.groups and name not in above and len(above) < LIMITS.depth:
+                if name not in self.known:
+                    self.known[name] = self.of(self.groups[name], text, (*above, name))
+                into |= self.known[name]
             elif name not in ("none", "-", "allremote") and self.servers:
                 text.note(f"{name!r} is no host that runs jobs and no group of bmgroup")
         # Others are all that the queue does not name, so that with them it has all.

@@ -74,11 +74,14 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         else:
             nodes.update(listed_nodes(text, found))
     bound = {facts["queue"] for facts in nodes.values() if "queue" in facts}
+    chunks = {name: _chunk(facts) for name, facts in found.facts.items()}
 
-    def takes(queue: str, of_queue: Facts, node: str) -> bool:
+    def takes(queue: str, _: Facts, node: str) -> bool:
         facts = nodes[node]
         placed = facts["queue"] == queue if "queue" in facts else queue not in bound
-        return placed and _offers(facts, of_queue)
+        return placed and all(
+            value.lower() in words(facts.get(name, "").lower()) for name, value in chunks[queue]
+        )
 
     return found.described(LRMS, [_node(name, facts) for name, facts in nodes.items()], takes)
 
@@ -136,16 +139,10 @@ def _node(name: str, facts: Facts) -> Node:
     )
 
 
-def _offers(node: Facts, queue: Facts) -> bool:
-    """Whether a node has what a queue asks for in each chunk that does not say otherwise.
-
-    Amounts are left to the job.
-    """
-    return all(
-        value.lower() in words(node.get(f"{_AVAILABLE}{name}", "").lower())
-        for name, value in _part(queue, _CHUNK).items()
-        if not _AMOUNT.fullmatch(value)
-    )
+def _chunk(queue: Facts) -> list[tuple[str, str]]:
+    """What a queue asks of a node for each chunk of a job; amounts are left to the job."""
+    asked = _part(queue, _CHUNK).items()
+    return [(f"{_AVAILABLE}{name}", value) for name, value in asked if not _AMOUNT.fullmatch(value)]
 
 
 @attrs.frozen(slots=True)
@@ -194,32 +191,28 @@ class Queues:
             self._queue(name, lrms, ends[name], behind.get(name, ())) for name in offered
         ]
 
-    def _ends(self, name: str, above: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def _ends(self, name: str) -> tuple[str, ...]:
         """The execution queues that jobs of a queue run in, of this server."""
-        facts = self.facts.get(name)
-        if facts is None or name in above:
-            return ()
-        if not _routes(facts):
-            return (name,)
-        found = (
-            self._ends(each, (*above, name)) for each in words(facts.get("route_destinations"))
+        reached: dict[str, None] = {name: None}
+        waiting = [name]
+        while waiting:
+            facts = self.facts.get(waiting.pop(), {})
+            if _routes(facts):
+                onward = dict.fromkeys(words(facts.get("route_destinations")))
+                waiting += onward.keys() - reached.keys()
+                reached |= onward
+        return tuple(
+            each for each in reached if each in self.facts and not _routes(self.facts[each])
         )
-        return tuple(dict.fromkeys(end for ends in found for end in ends))
 
     def _queue(self, name: str, lrms: str, ends: Sequence[str], mine: Sequence[Node]) -> Queue:
         facts = self.facts[name]
-        routes = _routes(facts)
-        inner = [end for end in ends if end != name]
         # Jobs in queues that nobody submits to came from here.
-        counts = [
-            _counts(facts),
-            *(_counts(self.facts[e]) for e in inner if _is_inner(self.facts[e])),
-        ]
-        runs = _is_true(facts.get("started")) and (
-            not routes or any(_is_true(self.facts[end].get("started")) for end in ends)
-        )
+        fed = [self.facts[end] for end in ends if _is_inner(self.facts[end])]
+        counts = [_counts(each) for each in (facts, *fed)]
+        runs = any(_is_true(self.facts[end].get("started")) for end in ends)
         access = self.access[name]
-        if routes:
+        if _routes(facts):
             access = both(access, either(self.access[end] for end in ends))
             if not ends:
                 self.texts[name].note(f"queue {name} admits nobody: no destination of it is known")
@@ -227,7 +220,7 @@ class Queues:
         return Queue(
             name=name,
             lrms=lrms,
-            status=status(_is_true(facts.get("enabled")), runs),
+            status=status(_is_true(facts.get("enabled")), runs and _is_true(facts.get("started"))),
             total_cpus=total,
             free_cpus=free,
             running=_sum(each.get("Running") for each in counts),
@@ -244,11 +237,10 @@ class Queues:
     def _limit(self, name: str, ends: Sequence[str], limit: str) -> int | None:
         """The limit of a queue, or else the greatest of the queues that it hands its jobs to."""
         own = seconds(self.facts[name].get(limit))
+        if own is not None:
+            return own
         others = [seconds(self.facts[end].get(limit)) for end in ends]
-        known = [other for other in others if other is not None]
-        return (
-            own if own is not None else max(known) if known and len(known) == len(others) else None
-        )
+        return None if None in others else max((each or 0 for each in others), default=None)
 
 
 def _access(name: str, facts: Facts, text: Text) -> Access:
@@ -272,13 +264,9 @@ def _access(name: str, facts: Facts, text: Text) -> Access:
                 **({f"Denied{kind}": denied} if denied else {}),
             }
         )
-    if _is_true(facts.get("acl_logic_or")):
+    if _is_true(facts.get("acl_logic_or")) or not alternatives:
         return tuple(alternatives)
-    return (
-        ({name: each for one in alternatives for name, each in one.items()},)
-        if alternatives
-        else ()
-    )
+    return ({name: each for one in alternatives for name, each in one.items()},)
 
 
 def _is_inner(queue: Facts) -> bool:

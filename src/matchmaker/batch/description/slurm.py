@@ -126,17 +126,19 @@ _STATUS: Final = {
     "3": PRODUCTION, "1": QUEUEING, "2": DRAINING, "0": CLOSED,
 }  # fmt: skip
 _UNSET: Final = 4294967294
-_RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT"})
+_COUNTED: Final = {
+    "running": frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT"}),
+    "waiting": frozenset({"PENDING"}),
+}
 
 Facts = Mapping[str, str]
-_Job = tuple[str, str, int | None]
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The nodes and partitions in some outputs, in any order."""
     nodes: list[Facts] = []
     partitions: list[tuple[Facts, Text]] = []
-    jobs: list[_Job] | None = None
+    jobs: list[Facts] | None = None
     for text in texts:
         for kind, facts in records(text):
             if kind == "node":
@@ -145,11 +147,13 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 partitions.append((facts, text))
             else:
                 jobs = [] if jobs is None else jobs
-                jobs += [_job(facts)] if facts else []
-    found = [_node(facts, [facts for facts, _ in partitions]) for facts in nodes]
+                jobs += [facts] if facts else []
+    counts = None if jobs is None else _counted(jobs)
+    of_partitions = [facts for facts, _ in partitions]
+    found = [_node(facts, of_partitions) for facts in nodes]
     behind = by_queue(found)
     return found, [
-        _queue(facts, _access(facts, text), behind.get(_name(facts), ()), jobs)
+        _queue(facts, _access(facts, text), behind.get(_name(facts), ()), counts)
         for facts, text in partitions
     ]
 
@@ -230,7 +234,7 @@ def _gpus(gres: str | None) -> int | None:
     if gres is None or gres == "N/A":
         return None
     total = 0
-    for one in words(re.sub(r"\([^)]*\)", "", gres)):
+    for one in words(re.sub(r"\([^()]*\)", "", gres)):
         kind, *rest = one.split(":")
         if kind.removeprefix("gres/").removeprefix("gres:") == "gpu":
             count = whole(rest[-1]) if rest else None
@@ -275,43 +279,49 @@ def _of_line(name: str) -> bool:
     return name[0].isupper()
 
 
+_Counts = Mapping[tuple[str, str], int | None]
+
+
+def _counted(jobs: Iterable[Facts]) -> _Counts:
+    """How many jobs run and wait, by partition and `_COUNTED`; None where that is unknown."""
+    found: dict[tuple[str, str], int | None] = {}
+    for facts in jobs:
+        states = set(words(first(facts, ("State", "job_state"))))
+        kinds = [kind for kind, wanted in _COUNTED.items() if states & wanted]
+        tasks = _tasks(facts.get("array_task_string") or "0") if kinds else 0
+        for partition in words(first(facts, ("Partition", "partition"))):
+            for kind in kinds:
+                known = found.get((partition, kind), 0)
+                sums = None if known is None or tasks is None else known + tasks
+                found[partition, kind] = sums
+    return found
+
+
 _TASKS: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASCII)
 
 
-def _job(facts: Facts) -> tuple[str, str, int | None]:
-    """The partition and the state of a job, and how many tasks it has; None where unknown."""
-    count: int | None = 0
-    for part in (facts.get("array_task_string") or "0").partition("%")[0].split(","):
+def _tasks(text: str) -> int | None:
+    """How many tasks a list has; None if it cannot be read.
+
+    >>> _tasks("1-9:2,20%3"), _tasks("7"), _tasks("1,2,...")
+    (6, 1, None)
+    """
+    count = 0
+    for part in text.partition("%")[0].split(","):
         one = _TASKS.fullmatch(part)
-        if one is None or count is None:
-            count = None
-        else:
-            low, high, step = int(one[1]), int(one[2] or one[1]), int(one[3] or 1)
-            count += max(0, high - low) // (step or 1) + 1
-    return (
-        first(facts, ("Partition", "partition")) or "",
-        first(facts, ("State", "job_state")) or "",
-        count,
-    )
+        if one is None:
+            return None
+        low, high, step = int(one[1]), int(one[2] or one[1]), int(one[3] or 1)
+        count += max(0, high - low) // (step or 1) + 1
+    return count
 
 
-def _queue(
-    facts: Facts,
-    access: Access,
-    mine: Sequence[Node],
-    jobs: Sequence[_Job] | None,
-) -> Queue:
+def _queue(facts: Facts, access: Access, mine: Sequence[Node], counts: _Counts | None) -> Queue:
     def said(name: str) -> str | None:
         return first(facts, _PARTITION[name])
 
-    def counted(states: Iterable[str]) -> int | None:
-        wanted = frozenset(states)
-        counts = [
-            count
-            for partition, state, count in jobs or ()
-            if wanted & set(state.split(",")) and _name(facts) in words(partition)
-        ]
-        return None if jobs is None or None in counts else sum(count or 0 for count in counts)
+    def jobs(kind: str) -> int | None:
+        return None if counts is None else counts.get((_name(facts), kind), 0)
 
     _, free = cpus(mine)
     state, default, flags = said("state"), said("default"), said("flags")
@@ -323,8 +333,8 @@ def _queue(
         status=None if state is None else _STATUS.get(state.upper(), CLOSED),
         total_cpus=whole(said("cpus")),
         free_cpus=free,
-        running=counted(_RUNS),
-        waiting=counted(("PENDING",)),
+        running=jobs("running"),
+        waiting=jobs("waiting"),
         max_wall=limit(said("time"), 60),
         priority=whole(said("priority")),
         default=None if default is None else default == "YES",
