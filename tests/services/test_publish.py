@@ -200,6 +200,9 @@ def test_a_real_batch_system_is_published_and_chosen(
     where = ("--endpoint", "ce.s.grid:8443/cream", "--site", "S", "--vo", "cms")
     done = classad("publish", "--lrms", "slurm", *where, "-o", path)
     assert (done.status, done.out, done.err) == (0, "", "")
+    # Its partition has no limit, and says so.
+    for limit in ("GlueCEPolicyMaxWallClockTime", "GLUE2ComputingShareMaxWallTime"):
+        assert f"{limit}: 999999999\n" in path.read_text(encoding="ascii")
     url = slapd(path.read_text(encoding="ascii"))
     name = "ce.s.grid:8443/cream-slurm-main"
     job = (

@@ -198,9 +198,9 @@ class Queues:
         while waiting:
             facts = self.facts.get(waiting.pop(), {})
             if _routes(facts):
-                onward = dict.fromkeys(words(facts.get("route_destinations")))
-                waiting += onward.keys() - reached.keys()
-                reached |= onward
+                onward = words(facts.get("route_destinations"))
+                waiting += [each for each in onward if each not in reached]
+                reached.update(dict.fromkeys(onward))
         return tuple(
             each for each in reached if each in self.facts and not _routes(self.facts[each])
         )
