@@ -94,8 +94,11 @@ def old_site(chance: random.Random) -> Iterator[list[str]]:
             ]
 
 
-def new_site(chance: random.Random) -> Node:
-    """A service in GLUE 2.0 as a tree of objects, each with its class, its fields and children."""
+def new_site(chance: random.Random, *, nested: bool = True) -> Node:
+    """A service in GLUE 2.0 as a tree of objects, each with its class, its fields and children.
+
+    The ids of policies may repeat where the tree says what they are of.
+    """
 
     def policy(kind: str, name: str) -> list[Node]:
         return [
@@ -107,23 +110,26 @@ def new_site(chance: random.Random) -> Node:
 
     every_share = chance.random() < 0.7
     every_endpoint = not every_share or chance.random() < 0.7
-    repeated = chance.random() < 0.5
+    repeated = nested and chance.random() < 0.5
     endpoints = [
         {
             "kind": "ComputingEndpoint",
             "ID": f"urn:endpoint:{name}",
             "URL": f"https://{name}.grid:443/arex",
             "InterfaceName": "org.nordugrid.arcrest",
+            "Capability": chance.choice(CAPABILITIES),
             "children": policy("Access", "basic" if repeated else name) if every_endpoint else [],
         }
         for name in chance.sample(("alone", "beside", "third"), chance.randint(1, 3))
     ]
+    bound = chance.random() < 0.5
     shares = [
         {
             "kind": "ComputingShare",
             "ID": f"urn:share:{name}",
             "MappingQueue": name,
             "ServingState": "production",
+            "Endpoint": chance.sample([e["ID"] for e in endpoints], 1) if bound else [],
             "children": policy("Mapping", "map" if repeated else name) if every_share else [],
         }
         for name in chance.sample(("long", "short"), chance.randint(1, 2))
@@ -135,6 +141,12 @@ def new_site(chance: random.Random) -> Node:
         "children": [*endpoints, *shares, manager],
     }
 
+
+CAPABILITIES: Final[tuple[list[str], ...]] = (
+    [],
+    ["executionmanagement.jobexecution"],
+    ["executionmanagement.jobcreation", "executionmanagement.jobmanagement"],
+)
 
 KEYS: Final = {
     "ComputingEndpoint": "GLUE2EndpointServiceForeignKey",
@@ -154,6 +166,8 @@ NAMED: Final = {
 NAMES: Final = {
     "URL": "GLUE2EndpointURL",
     "InterfaceName": "GLUE2EndpointInterfaceName",
+    "Capability": "GLUE2EndpointCapability",
+    "Endpoint": "GLUE2ComputingShareComputingEndpointForeignKey",
     "MappingQueue": "GLUE2ComputingShareMappingQueue",
     "ServingState": "GLUE2ComputingShareServingState",
     "ProductName": "GLUE2ManagerProductName",
@@ -179,22 +193,51 @@ def as_entries(node: Node, above: str, parent: str, keys: bool) -> Iterator[list
 
 def as_xml(node: Node) -> str:
     """A tree as ARC publishes it."""
-    fields = "".join(
-        f"<{name}>{escape(text)}</{name}>\n"
-        for name, value in node.items()
-        if name not in ("kind", "children")
-        for text in (value if isinstance(value, list) else [value])
-    )
+
+    def field(name: str, value: str | list[str]) -> str:
+        texts = value if isinstance(value, list) else [value]
+        return "".join(f"<{name}>{escape(text)}</{name}>\n" for text in texts)
+
+    fields = "".join(field(name, value) for name, value in node.items() if name not in APART)
+    links = "".join(field(name, ids) for name, ids in associations(node).items())
+    links = f"<Associations>\n{links}</Associations>\n" if links else ""
     inner = "".join(map(as_xml, node.get("children", ())))
-    return f"<{node['kind']}>\n{fields}{inner}</{node['kind']}>\n"
+    return f"<{node['kind']}>\n{fields}{links}{inner}</{node['kind']}>\n"
 
 
 def as_json(node: Node) -> Node:
     """A tree with its children under their classes."""
-    made = {name: value for name, value in node.items() if name not in ("kind", "children")}
+    made = {name: value for name, value in node.items() if name not in APART}
+    if links := associations(node):
+        made["Associations"] = links
     for child in node.get("children", ()):
         made.setdefault(child["kind"], []).append(as_json(child))
     return made
+
+
+def flat(node: Node) -> Iterator[Node]:
+    """The objects of a tree beside each other, as ipf publishes them, with associations alone."""
+    children = node.get("children", ())
+    links: dict[str, list[str]] = {}
+    for child in children:
+        if child["kind"].endswith("Policy"):
+            yield {**child, f"{node['kind'].removeprefix('Computing')}Of": [node["ID"]]}
+        else:
+            links.setdefault(f"{child['kind']}ID", []).append(child["ID"])
+            yield from flat(child)
+    yield {**node, "children": (), "links": links}
+
+
+def associations(node: Node) -> dict[str, list[str]]:
+    """The ids that an object has of others."""
+    found = dict(node.get("links", {}))
+    for name in ("Endpoint", "EndpointOf", "ShareOf"):
+        if ids := node.get(name):
+            found[f"Computing{name.removesuffix('Of')}ID"] = ids
+    return found
+
+
+APART: Final = frozenset({"kind", "children", "links", "Endpoint", "EndpointOf", "ShareOf"})
 
 
 @lru_cache(maxsize=SITES)
@@ -203,10 +246,12 @@ def site(number: int) -> tuple[str, bytes]:
     chance = random.Random(f"site {number}")
     form = ("1.3", "2.0", "both", "2.0", "xml", "json")[number % 6]
     if form in ("xml", "json"):
-        tree = new_site(chance)
+        nested = chance.random() < 0.5
+        tree = new_site(chance, nested=nested)
+        objects = [tree] if nested else [*flat(tree)]
         if form == "xml":
-            return form, f"<Root>\n{as_xml(tree)}</Root>\n".encode()
-        return form, json.dumps({tree["kind"]: as_json(tree)}, indent=1).encode()
+            return form, f"<Root>\n{''.join(map(as_xml, objects))}</Root>\n".encode()
+        return form, json.dumps(as_json({"children": objects}), indent=1).encode()
     entries: list[list[str]] = []
     if form != "2.0":
         entries += old_site(chance)
@@ -249,7 +294,7 @@ def in_lines(data: bytes, chance: random.Random) -> bytes:
     place = chance.randrange(len(lines))
     line = lines[place]
     name, colon, value = line.partition(b":")
-    what = chance.randrange(10)
+    what = chance.randrange(11)
     if what == 0 and colon:
         lines[place] = name + b":: " + value.strip()[: chance.randrange(9)] + b"*"
     elif what == 1 and colon:
@@ -266,6 +311,8 @@ def in_lines(data: bytes, chance: random.Random) -> bytes:
         lines.insert(place, b"")
     elif what == 7 and (not line or line.startswith(b"dn:")):
         del lines[place]
+    elif what == 10:
+        lines.insert(place, b"changetype: " + chance.choice((b"add", b"modify", b"delete", b"x")))
     elif what == 8:
         lines[place] = line[: chance.randrange(len(line) + 1)] + b"\xe9" + line[-2:]
     else:
@@ -273,10 +320,22 @@ def in_lines(data: bytes, chance: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
+HOMES: Final = (
+    (b"GLUE2ServiceID=urn:service,", b""),
+    (b"urn:service", b"urn:other"),
+    (b",Mds-Vo-name=site", b",Mds-Vo-name=other"),
+    (b"urn:endpoint:alone", b"urn:endpoint:beside"),
+)
+
+
 def in_entries(data: bytes, chance: random.Random) -> bytes:
     """An entry doubled, whole or damaged, or moved."""
     entries = data.split(b"\n\n")
     taken = chance.choice(entries)
+    if chance.random() < 0.2:
+        taken = taken.replace(*chance.choice(HOMES))
+    elif chance.random() < 0.1:
+        entries += [each.replace(*HOMES[1]) for each in entries if chance.random() < 0.9]
     if chance.random() < 0.5 and len(taken) > 20:
         taken = chance.choice((in_bytes, in_lines))(taken, chance)
     else:

@@ -1,34 +1,288 @@
-"""Damage never takes a denial away."""
+"""Damage never takes a denial away: what is lost may have been a restriction.
+
+Each case is a dump and the same dump damaged. No queue of the damaged one may take a job that it
+refused before, and a finding says what was damaged.
+"""
+
+from __future__ import annotations
 
 import io
+import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import matchmaker as mm
 
-QUEUE = """dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid
-changetype: add
+JOBS = {
+    vo: mm.parse_ad(
+        f'[ VirtualOrganisation = "{vo}"; FQAN = "/{vo}"; Requirements = true; Rank = 1 ]'
+    )
+    for vo in ("cms", "atlas")
+}
+Case = tuple[str, str, str]
+
+RULE = "GlueCEAccessControlBaseRule"
+QUEUE = f"""dn: GlueCEUniqueID=h:1/jm-pbs-q,Mds-Vo-name=s,o=grid
 objectClass: GlueCE
-GlueCEAccessControlBaseRule: VO:cms
+GlueCEUniqueID: h:1/jm-pbs-q
+{RULE}: VO:cms
+{RULE}: VO:atlas
 
 """
-VIEW = """dn: GlueVOViewLocalID=v,GlueCEUniqueID=h:1/jm-pbs-q,o=grid
-GlueCEAccessControlBaseRule: DENY:VO:cms
+VIEW = f"""dn: GlueVOViewLocalID=v,GlueCEUniqueID=h:1/jm-pbs-q,Mds-Vo-name=s,o=grid
 changetype: add
 objectClass: GlueVOView
+GlueVOViewLocalID: v
+{RULE}: DENY:VO:atlas
 
 """
+
+
+def old_cases() -> Iterator[Case]:
+    whole = QUEUE + VIEW
+
+    def case(name: str, was: str, becomes: str) -> Case:
+        assert was in VIEW
+        return name, whole, QUEUE + VIEW.replace(was, becomes, 1)
+
+    yield case("the rule folded into the line before", f"\n{RULE}", f"\n {RULE[1:]}")
+    yield case("the rule joined to the line before", f"\n{RULE}", RULE)
+    yield case("an unknown change", ": add", ": adx")
+    yield case("a change", ": add", ": modify")
+    yield case("the view's name without its first comma", "v,GlueCE", "vGlueCE")
+    yield case("the view's name without its second comma", "q,Mds", "qMds")
+    yield case("a queue and a place that do not exist", "q,Mds-Vo-name=s", "x,Mds-Vo-name=x")
+    yield case("an unreadable name", "h:1/jm-pbs-q,Mds", "h:1/jm\0,,pbs-q,Mds")
+    nameless = f"\n{RULE}: DENY:VO:atlas\nGlueChunkKey: GlueCEUniqueID=h:1/jm-pbs-x\n"
+    yield "rules of a lost view", whole, QUEUE + VIEW[: VIEW.index(RULE)] + nameless
+    far = QUEUE.replace("h:1/", "i:1/")
+    yield (
+        "rules of a lost view, a queue further on",
+        VIEW + far,
+        VIEW[: VIEW.index(RULE)] + nameless + "\n" + "dn: o=a\n\n" + far,
+    )
+
+
+def service(
+    ident: str = "S", *, endpoint: str = "VO:cms", share: str = "VO:cms VO:atlas", more: str = ""
+) -> str:
+    """A service with one share and one endpoint, each with a policy."""
+    place = f"GLUE2ServiceID={ident},o=glue"
+    rules = "".join(f"GLUE2PolicyRule: {rule}\n" for rule in share.split())
+    return f"""dn: {place}
+objectClass: GLUE2ComputingService
+GLUE2ServiceID: {ident}
+
+dn: GLUE2EndpointID=e,{place}
+objectClass: GLUE2ComputingEndpoint
+GLUE2EndpointID: e
+GLUE2EndpointCapability: executionmanagement.jobexecution
+GLUE2EndpointURL: https://h.grid:443/arex
+GLUE2EndpointInterfaceName: org.nordugrid.arcrest
+
+dn: GLUE2PolicyID=p,GLUE2EndpointID=e,{place}
+objectClass: GLUE2AccessPolicy
+GLUE2PolicyID: p
+GLUE2PolicyRule: {endpoint}
+
+dn: GLUE2ShareID=s,{place}
+objectClass: GLUE2ComputingShare
+GLUE2ShareID: s
+GLUE2ComputingShareMappingQueue: q
+{more}
+dn: GLUE2PolicyID=m,GLUE2ShareID=s,{place}
+objectClass: GLUE2MappingPolicy
+GLUE2PolicyID: m
+{rules}
+"""
+
+
+def new_cases() -> Iterator[Case]:
+    whole = service()
+
+    def case(name: str, was: str, becomes: str, whole: str = whole) -> Case:
+        assert was in whole
+        return name, whole, whole.replace(was, becomes)
+
+    yield case("an endpoint's capability", "jobexecution", "jobexecutjon")
+    yield case("an endpoint's class", "GLUE2ComputingEndpoint", "GLUE2Endpoint")
+    key = "GLUE2EndpointID: e\nGLUE2EndpointServiceForeignKey: X\n"
+    yield case("an endpoint of a service that does not exist", "GLUE2EndpointID: e\n", key)
+    marked = service(more="GLUE2EntityOtherInfo: CEid=h.grid:443/arcrest-pbs-q\n")
+    open_ = service("T", endpoint="ALL", more="GLUE2EntityOtherInfo: CEid=h.grid:443/arcrest-pbs-q")
+    yield "a queue of two services", marked, marked + open_
+    yield "a queue of two services, the first open", marked, open_.replace("=T", "=A") + marked
+    both = QUEUE.replace("h:1/jm-pbs-q", "h.grid:443/arcrest-pbs-q")
+    yield "a queue of three descriptions", both + marked, both + marked + open_
+    policy = """dn: GLUE2PolicyID=m,o=glue
+objectClass: GLUE2MappingPolicy
+GLUE2PolicyID: m
+GLUE2MappingPolicyShareForeignKey: s
+GLUE2PolicyRule: VO:cms
+GLUE2PolicyRule: VO:atlas
+
+"""
+    narrow = service(endpoint="ALL", share="VO:cms")
+    yield "a policy twice, once in no service", narrow, narrow + policy
+    lost = policy.replace("m,o=glue", "m,GLUE2ShareID=s,GLUE2ServiceIX=S,o=glue")
+    yield "a policy twice, once in an unreadable place", narrow, narrow + lost
+    shares = service(endpoint="ALL", share="VO:cms").rstrip("\n")
+    second = shares[shares.index("dn: GLUE2ShareID") :]
+    second = second.replace("ShareID=s", "ShareID=t").replace("ShareID: s", "ShareID: t")
+    second = second.replace("Queue: q", "Queue: r").replace("VO:cms", "VO:atlas")
+    manager = "dn: GLUE2ManagerID=g,GLUE2ServiceID=S,o=glue\nobjectClass: GLUE2ComputingManager\n"
+    whole = f"{shares}\n\n{second}\n\n{manager}GLUE2ManagerProductName: slurm\n"
+    yield case(
+        "a share of two queues",
+        "Queue: r\n",
+        "Queue: q\nGLUE2ComputingShareMappingQueue: r\n",
+        whole,
+    )
+
+
+def flat() -> dict[str, list[dict[str, Any]]]:
+    """A document as ipf publishes it: a list for each class."""
+    return {
+        "ComputingService": [
+            {"ID": "S", "Associations": {"ComputingEndpointID": ["e"], "ComputingShareID": ["s"]}}
+        ],
+        "ComputingEndpoint": [
+            {
+                "ID": "e",
+                "URL": "https://h.g:443/x",
+                "InterfaceName": "arcrest",
+                "Capability": ["executionmanagement.jobexecution"],
+            }
+        ],
+        "AccessPolicy": [
+            {"ID": "p", "Rule": ["VO:cms"], "Associations": {"ComputingEndpointID": "e"}}
+        ],
+        "ComputingShare": [{"ID": "s", "MappingQueue": "q"}],
+        "MappingPolicy": [
+            {
+                "ID": "m",
+                "Rule": ["VO:cms", "VO:atlas"],
+                "Associations": {"ComputingShareID": "s"},
+            }
+        ],
+    }
+
+
+def json_cases() -> Iterator[Case]:
+    text = json.dumps(flat())
+
+    def case(name: str, was: str, becomes: str, whole: str = text) -> Case:
+        assert was in whole
+        return name, whole, whole.replace(was, becomes)
+
+    yield case(
+        "another endpoint's id", '"ComputingEndpointID": ["e"]', '"ComputingEndpointID": ["x"]'
+    )
+    yield case("a misspelt association", '"ComputingEndpointID": [', '"ComputingEndpoinID": [')
+    yield case("misspelt policies of endpoints", "AccessPolicy", "AccessPolicx")
+    yield case("an endpoint's capability", "jobexecution", "jobexecutiox")
+    yield case("misspelt endpoints", '"ComputingEndpoint"', '"ComputingEndpoinx"')
+    denied = flat()
+    denied["AccessPolicy"][0]["Rule"] = ["ALL"]
+    denied["MappingPolicy"][0]["Rule"] = ["VO:cms", "VO:atlas", "DENY:VO:atlas"]
+    whole = json.dumps(denied)
+    yield case("misspelt policies of shares", "MappingPolicy", "MappingPolicx", whole)
+    yield case("nested rules", '"DENY:VO:atlas"', '["VO:cms", ["DENY:VO:atlas"]]', whole)
+    yield case("a rule in a list", '"DENY:VO:atlas"', '["VO:cms", null]', whole)
+    yield case("a rule elsewhere", '"Rule": ["VO:cms", "VO:atlas"', '"Rules": ["VO:cms"', whole)
+    bound = flat()
+    bound["ComputingService"][0]["Associations"]["ComputingEndpointID"].append("f")
+    bound["ComputingEndpoint"].append({"ID": "f", "URL": "https://h.g:444/", "InterfaceName": "x"})
+    bound["AccessPolicy"].append(
+        {"ID": "o", "Rule": ["ALL"], "Associations": {"ComputingEndpointID": "f"}}
+    )
+    bound["ComputingManager"] = [
+        {"ID": "g", "ProductName": "slurm", "Associations": {"ComputingServiceID": "S"}}
+    ]
+    bound["ComputingShare"][0]["Associations"] = {"ComputingEndpointID": "e"}
+    whole = json.dumps(bound)
+    own = '"Associations": {"ComputingEndpointID": "e"}}], "MappingPolicy"'
+    for what in ("null", '""', "{}", "[null]", '["  "]', "[[]]"):
+        becomes = own.replace('"e"', what)
+        yield case(f"a share's endpoint is {what}", own, becomes, whole)
+    yield case("a list of associations", own, own.replace("{", "[{").replace("}}]", "}]}]"), whole)
+    yield case("misspelt associations", own, own.replace("Associations", "Associatioms"), whole)
+    yield case(
+        "associations of another kind",
+        own,
+        own.replace('{"ComputingEndpointID": "e"}', '"e"'),
+        whole,
+    )
+
+
+XML = """<ComputingService><ID>S</ID>
+<ComputingEndpoint><ID>e</ID><URL>https://h.g:443/x</URL><InterfaceName>arcrest</InterfaceName>
+<Capability>executionmanagement.jobexecution</Capability>
+<AccessPolicy><ID>p</ID><Rule>VO:cms</Rule></AccessPolicy></ComputingEndpoint>
+<ComputingEndpoint><ID>f</ID><URL>https://h.g:444/y</URL><InterfaceName>arcrest</InterfaceName>
+<AccessPolicy><ID>p</ID><Rule>ALL</Rule></AccessPolicy></ComputingEndpoint>
+<ComputingShare><ID>s</ID><MappingQueue>q</MappingQueue>
+<MappingPolicy><ID>m</ID><Rule>VO:cms</Rule><Rule>VO:atlas</Rule></MappingPolicy>
+<Associations><ComputingEndpointID>e</ComputingEndpointID></Associations></ComputingShare>
+<ComputingManager><ID>g</ID><ProductName>slurm</ProductName></ComputingManager>
+</ComputingService>"""
+
+
+def xml_cases() -> Iterator[Case]:
+    def case(name: str, was: str, becomes: str, whole: str = XML) -> Case:
+        assert was in whole
+        return name, whole, whole.replace(was, becomes)
+
+    yield case("an empty association", "ID>e</ComputingE", "ID></ComputingE")
+    yield case("a misspelt association", "ComputingEndpointID", "ComputingEndpoinxID")
+    yield case("misspelt associations", "Associations", "Associatioms")
+    yield case("a capability", "jobexecution", "jobexecutiox")
+    yield case("misspelt endpoints", "ComputingEndpoint>", "ComputingEndpoinx>")
+    start, end = XML.index("<ComputingEndpoint><ID>f"), XML.index("<ComputingShare>")
+    alone = (XML[:start] + XML[end:]).replace(
+        "<Associations><ComputingEndpointID>e</ComputingEndpointID></Associations>", ""
+    )
+    yield case("the capability of the only endpoint", "jobexecution", "jobexecutiox", alone)
+    yield case("the only endpoint misspelt", "ComputingEndpoint>", "ComputingEndpoinx>", alone)
+    yield case("misspelt policies", "AccessPolicy>", "AccessPolicx>", alone)
+    subject = alone.replace("VO:cms</Rule></Acc", "/O=grid/CN=Ada</Rule></Acc")
+    yield case("misspelt policies of a subject", "AccessPolicy>", "AccessPolicx>", subject)
+    beside = """<r><AccessPolicy><ID>p</ID><Rule>DENY:VO:atlas</Rule><Associations>
+<ComputingEndpointID>e</ComputingEndpointID></Associations></AccessPolicy>""" + alone.replace(
+        "<AccessPolicy><ID>p</ID><Rule>VO:cms", "<AccessPolicy><ID>o</ID><Rule>ALL"
+    )
+    yield case("a misspelt policy on top", "r><AccessPolicy", "r><AccessPolicx", beside + "</r>")
+
+
+CASES = [*old_cases(), *new_cases(), *json_cases(), *xml_cases()]
+
+
+def admitted(dump: str) -> tuple[dict[str, set[str]], int]:
+    """The queues that take each job, by id without a view's, and the number of findings."""
+    found = mm.glue.read(io.BytesIO(dump.encode()))
+    taken = {
+        vo: {"/".join(c.name.split("/")[:2]) for c in mm.broker.choose(job, found).ranked}
+        for vo, job in JOBS.items()
+    }
+    return taken, len(found.issues)
 
 
 @pytest.mark.parametrize(
-    "damaged",
-    [
-        QUEUE + VIEW.replace("\nGlueCEAcc", "\n lueCEAcc"),
-        QUEUE + VIEW.replace("\nGlueCEAcc", "GlueCEAcc"),
-        QUEUE + VIEW.replace(": add", ": adx"),
-    ],
+    ("whole", "damaged"),
+    [case[1:] for case in CASES],
+    ids=[f"{n} {case[0]}" for n, case in enumerate(CASES)],
 )
-def test_a_view_that_denies_still_denies(damaged: str) -> None:
-    job = mm.parse_ad('[VirtualOrganisation = "cms"; FQAN = "/cms"; Requirements = true; Rank = 1]')
-    site = mm.glue.read(io.BytesIO(damaged.encode()))
-    assert mm.broker.choose(job, site).chosen is None
+def test_no_queue_takes_a_job_that_it_refused(whole: str, damaged: str) -> None:
+    before, findings = admitted(whole)
+    try:
+        after, more = admitted(damaged)
+    except ValueError:
+        return
+    anywhere = set().union(*before.values())
+    for vo in JOBS:
+        new = after[vo] - before[vo]
+        assert not new & anywhere
+        assert not new or before[vo], "a job that no queue took is taken"
+    assert more > findings or after == before

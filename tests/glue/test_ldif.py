@@ -302,7 +302,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 ENTRIES = st.lists(
     st.tuples(
         TEXTS.map(str.strip).filter(lambda dn: dn and dn == dn.rstrip(", \t")),
-        st.lists(st.tuples(NAMES, TEXTS), max_size=6),
+        st.lists(st.tuples(NAMES, TEXTS), min_size=1, max_size=6),
     ),
     max_size=5,
 )

@@ -20,12 +20,13 @@ from matchmaker.glue.access import (
     POLICY_RULE,
     RULES,
     agreed,
+    denies,
     differ,
-    like_a_rule,
 )
+from matchmaker.glue.clean.texts import RULES_OF_ACCESS
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.linking import Record, finding, rdns
 from matchmaker.glue.records import ComputingElement, Values, texts
 from matchmaker.glue.schema import attribute, attributes, classes, decides_access
@@ -45,14 +46,40 @@ A share and an endpoint have policies for that, and the attribute only where the
 APART: Final = frozenset({"glue2computingshare", "glue2computingendpoint"})
 """The classes of `HOLDERS` whose rules stand in entries of policies."""
 
-_PART: Final = re.compile(r"^/|vo:|voms:|/cn=|/role=", re.IGNORECASE | re.MULTILINE)
+_PLACING: Final = (
+    "GLUE2ComputingShareMappingQueue",
+    "GLUE2EndpointURL",
+    "GLUE2EndpointInterfaceName",
+)
+"""Attributes that say which queue of which server a share is, and have one value each."""
+
+_FOREIGN: Final = frozenset(
+    {
+        "contextcsn",
+        "createtimestamp",
+        "creatorsname",
+        "entrycsn",
+        "entrydn",
+        "entryuuid",
+        "hassubordinates",
+        "modifiersname",
+        "modifytimestamp",
+        "numsubordinates",
+        "objectclass",
+        "structuralobjectclass",
+        "subschemasubentry",
+    }
+)
+"""Attributes of entries that servers add (RFC 4512, section 3.4)."""
+
 _DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
 
 
 def kind_of_damaged(entry: Entry) -> str | None:
     """The class of `HOLDERS` that an entry was of, by its name and ids; None where it was none.
 
-    For entries whose classes say none, or several, or another than the name.
+    For entries whose classes say none, or several, or another than the name. Lines that lost their
+    name and class count where they deny.
     """
     placed = rdns(entry.dn)
     first = next(iter(placed), "")
@@ -64,6 +91,10 @@ def kind_of_damaged(entry: Entry) -> str | None:
     for name, kind in (("GlueVOViewLocalID", "gluevoview"), ("GlueCEUniqueID", "gluece")):
         if first == name.lower() or name in has:
             return kind
+    if not entry.dn and "objectClass" not in has:
+        for name, kind in ((RULES, "gluevoview"), (POLICY_RULE, "glue2mappingpolicy")):
+            if any(map(denies, has.get(name, ()))):
+                return kind
     part = {"glue2endpointid": "endpoint", "glue2shareid": "share"}.get(first)
     named = {name.strip().lower() for name in has.get("objectClass", ())} - {"top"}
     if part is None or (named and named <= classes().keys() - HOLDERS.keys()):
@@ -81,19 +112,26 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
     """
     if kind in APART and POLICY_RULE in entry.attributes:
         return "it has a rule of access, which belongs to a policy"
+    if not entry.dn and "objectClass" not in entry.attributes:
+        return ""  # lines of the entries around them, which are damaged and closed
     if entry.damaged or not entry.dn:
         return "a part of it cannot be read"
     ids = entry.attributes.get(named_by, ())
-    if len(ids) > 1:
-        return "it has several ids"
+    for name in (named_by, *_PLACING):
+        if len({text.strip() for text in entry.attributes.get(name, ())}) > 1:
+            return f"it has several values of {name}"
     placed = rdns(entry.dn)
     named = placed.get(named_by.lower(), "").strip().lower()
     if ids and named and next(iter(placed)) == named_by.lower() and ids[0].strip().lower() != named:
         return "its id is not that of its name"
     published = entry.attributes.values_by_name
+    for name, values in published.items():
+        if decides_access(name) and not all(map(str.strip, values)) and name not in RULES_OF_ACCESS:
+            return f"its key {name} is empty"
     for name in published.keys() - _names().keys():
-        if attribute(name) is None and _was_rule(name, "\n".join(map(str.strip, published[name]))):
-            return f"{name!r} is no attribute, and has a rule of access"
+        # It may be what is left of a rule or a key.
+        if attribute(name) is None and name.lower() not in _FOREIGN:
+            return f"{excerpt(name)!r} is no attribute of GLUE"
     plain = _names()
     others = (
         values
@@ -105,14 +143,6 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
     return ""
-
-
-def _was_rule(name: str, text: str) -> bool:
-    """Whether an attribute of no schema, with its texts, may be what is left of rules of access."""
-    folded = name.lower()
-    if like_a_rule(text) or folded.startswith(("glueceac", "glue2pol")):
-        return True
-    return folded.startswith("glue") and _PART.search(text) is not None
 
 
 @cache

@@ -6,14 +6,14 @@ in both, as a BDII does, the description of GLUE 1.3 stays: it says more about a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import differ
+from matchmaker.glue.access import agreed, differ
 from matchmaker.glue.admission import (
     HOLDERS,
     agreeing,
@@ -137,8 +137,8 @@ def joined(
         first: whose records stay.
         second: whose records are added.
         report: called with ``source.duplicate`` for each queue and storage element left out.
-        agree: given where both are of one source: a queue then admits whom both descriptions admit,
-            and this is called with ``access.conflict`` where they differ.
+        agree: given where both are of one source: a queue then admits whom all its descriptions
+            admit, and this is called with ``access.conflict`` where they differ.
 
     >>> from matchmaker.glue.records import StorageElement
     >>> one = GlueRecords((), (), (), (StorageElement("se.S.grid", {}),))
@@ -147,30 +147,35 @@ def joined(
     >>> [se.id for se in joined(one, other, issues.append).storage_elements], len(issues)
     (['se.S.grid'], 1)
     """
-    queues = first.computing_elements
+    queues: Sequence[ComputingElement] = first.computing_elements
+    others: Sequence[ComputingElement] = second.computing_elements
     if agree is not None:
-        queues = tuple(_agreed(queues, second.computing_elements, agree))
+        alike = _agreed((*queues, *others), agree)
+        queues, others = alike[: len(queues)], alike[len(queues) :]
     return GlueRecords(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
-        _both(queues, second.computing_elements, report),
+        _both(queues, others, report),
         _both(first.storage_elements, second.storage_elements, report),
     )
 
 
-def _agreed(
-    queues: Iterable[ComputingElement], others: Iterable[ComputingElement], report: Report
-) -> Iterator[ComputingElement]:
-    """Queues, which admit only whom also those of the same ids among others admit."""
-    known = {ce.id.lower(): all_rules(ce) for ce in others}
+def _agreed(queues: Sequence[ComputingElement], report: Report) -> list[ComputingElement]:
+    """Queues, each of which admits only whom all of its id admit."""
+    found: dict[str, list[str]] = {}
+    conflicts: dict[str, str] = {}
     for ce in queues:
-        theirs = known.get(ce.id.lower())
-        if theirs is None or not differ(all_rules(ce), theirs):
-            yield ce
-            continue
-        said = "GLUE 1.3 and 2.0 differ in its rules of access; what only one admits is refused"
-        report(issue("access.conflict", said, raw=excerpt(ce.id)))
-        yield restricted(ce, theirs)
+        key, rules = ce.id.lower(), all_rules(ce)
+        first = found.setdefault(key, rules)
+        if first is not rules and differ(first, rules):
+            conflicts.setdefault(key, ce.id)
+            found[key] = agreed(first, rules)
+    for ident in conflicts.values():
+        said = "it is described twice with different rules of access; what only one admits is"
+        report(issue("access.conflict", f"{said} refused", raw=excerpt(ident)))
+    return [
+        restricted(ce, found[ce.id.lower()]) if ce.id.lower() in conflicts else ce for ce in queues
+    ]
 
 
 class _Named(Protocol):

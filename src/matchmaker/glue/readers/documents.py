@@ -39,6 +39,8 @@ _TEXT_LIMIT = 1 << 16
 _CHUNK = 1 << 16
 _SWELL = 16
 _ASSOCIATIONS = "associations"
+_RULE = "rule"
+_SHORT = {"environment": "executionenvironment"}
 
 Field = tuple[str, str]
 
@@ -87,6 +89,15 @@ def _attribute(kind: str, short: str) -> str | None:
     return _attributes(ancestry(kind)).get(short.lower())
 
 
+@cache
+def _association(name: str) -> str | None:
+    """The class whose ids an association or a field has by its name; None where it has no such."""
+    stem = name[:-2].lower() if name[-2:].lower() == "id" else ""
+    known = classes().get(f"glue2{_SHORT.get(stem, stem)}") if stem else None
+    return known.name.removeprefix("GLUE2") if known is not None else None
+
+
+@cache
 def _key(kind: str, other: str) -> str | None:
     """The attribute of a class that holds the id of another: a share's of its endpoint."""
     names = [name.name.removeprefix("GLUE2") for name in reversed(ancestry(f"GLUE2{other}"))]
@@ -178,19 +189,46 @@ class _Walker:
         self.pieces = []
         if self.length > _TEXT_LIMIT:
             text = ""
-        if inside is None or (not text and not _decides(inside, name)):
-            return
         linked = bool(self.open) and self.open[-1][0].lower() == _ASSOCIATIONS
-        (inside.associations if linked else inside.fields).append((name, text))
+        _add(inside, name, [text], self.found, linked=linked)
 
     def refuse(self, *_: object) -> None:
         """An entity is declared: no document may swell, and none reads files."""
         raise ValueError("a document that declares entities is not read")
 
 
-def _decides(made: _Object, name: str) -> bool:
-    """Whether a field of an object holds a rule of access."""
-    return name.lower() == "rule" and made.kind.endswith("Policy")
+def _add(
+    inside: _Object | None,
+    name: str,
+    texts: Iterable[str],
+    found: list[_Object],
+    *,
+    linked: bool = False,
+) -> None:
+    """Adds the texts of a field to the object that it is in.
+
+    A rule and the id of another object count also where they are empty or stand in a wrong place:
+    whatever held them may restrict.
+
+    Args:
+        inside: the object, or None.
+        name: of the field.
+        texts: of the field, empty where they cannot be read.
+        found: the objects so far. A rule in none of them becomes a damaged policy.
+        linked: whether the field stands in ``Associations``.
+    """
+    if inside is None:
+        if name.lower() == _RULE:
+            found.append(_Object("GLUE2AccessPolicy", 0, None, damaged=True))
+        return
+    other = _association(name)
+    if linked and other is None:
+        inside.damaged = True
+    elif other is not None and (linked or _attribute(inside.kind, name) is None):
+        inside.associations += [(other, text.strip()) for text in texts]
+    else:
+        kept = name.lower() == _RULE
+        inside.fields += [(name, text) for text in texts if text or kept]
 
 
 def _holds(kind: str) -> bool:
@@ -243,30 +281,37 @@ def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int
     if depth > DEPTH_LIMIT:
         raise ValueError(f"objects nested more than {DEPTH_LIMIT} deep")
     for item in _items(value):
-        if not isinstance(item, _Fields):
-            continue
-        for name, content in item:
+        for name, content in item if isinstance(item, _Fields) else ():
             kind = _kind(name)
             if kind is not None and (isinstance(content, list) or _holds(kind)):
-                for one in _items(content):
-                    if len(found) > OBJECTS_LIMIT:
-                        break
-                    if isinstance(one, _Fields):
-                        made = _Object(kind, 0, inside)
-                        found.append(made)
-                        _gather(one, made, found, depth + 1)
-                    elif _holds(kind):
-                        found.append(_Object(kind, 0, inside, damaged=True))
+                _objects(kind, content, inside, found, depth)
             elif inside is not None and name.lower() == _ASSOCIATIONS:
-                if isinstance(content, _Fields):
-                    inside.associations += [(k, t) for k, v in content for t in _texts(v)]
-            elif inside is not None and _decides(inside, name):
-                rules = [*_items(content)] or [None]
-                inside.fields += [(name, text) for rule in rules for text in _texts(rule) or [""]]
+                for part in _items(content):
+                    if not isinstance(part, _Fields):
+                        inside.damaged = True
+                    for other, ids in part if isinstance(part, _Fields) else ():
+                        _add(inside, other, _each(ids), found, linked=True)
+            elif name.lower() == _RULE:
+                _add(inside, name, _each(content) or [""], found)
             elif inside is not None and (texts := _texts(content)):
-                inside.fields += [(name, text) for text in texts]
+                _add(inside, name, texts, found)
             else:
                 _gather(content, inside, found, depth + 1)
+
+
+def _objects(
+    kind: str, content: Any, inside: _Object | None, found: list[_Object], depth: int
+) -> None:
+    """The objects of a class, each with what is in it."""
+    for one in _items(content):
+        if len(found) > OBJECTS_LIMIT:
+            break
+        if isinstance(one, _Fields):
+            made = _Object(kind, 0, inside)
+            found.append(made)
+            _gather(one, made, found, depth + 1)
+        elif _holds(kind):
+            found.append(_Object(kind, 0, inside, damaged=True))
 
 
 def _too_many() -> Issue:
@@ -288,6 +333,11 @@ def _texts(value: Any) -> list[str]:
             text = str(item)
             made.append(text if len(text) <= _TEXT_LIMIT else "")
     return made
+
+
+def _each(value: Any) -> list[str]:
+    """The values of a list as texts, empty for each that is no text or number."""
+    return ["".join(_texts(item)) if not isinstance(item, list) else "" for item in _items(value)]
 
 
 class _Room:
@@ -323,7 +373,7 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
         for name, text in made.fields:
             found = _attribute(made.kind, name)
             if found is None:
-                made.damaged = made.damaged or like_a_rule(text)
+                made.damaged = made.damaged or name.lower() == _RULE or like_a_rule(text)
             elif found != named_by and name.lower() != "id":
                 pairs.append((found, text))
         pairs += list(dict.fromkeys(keys.get(id(made), ())))
@@ -342,8 +392,7 @@ def _keys(known: Iterable[_Object], room: _Room) -> dict[int, list[Field]]:
         by_id.setdefault((made.kind.lower(), made.ident.lower()), []).append(made)
     keys: dict[int, list[Field]] = {}
     for made in known:
-        for name, ident in made.associations:
-            other = name.removesuffix("ID")
+        for other, ident in made.associations:
             if (key := _key(made.kind, other)) is not None:
                 keys.setdefault(id(made), []).append((key, ident))
                 continue

@@ -21,7 +21,7 @@ from typing import IO, TypeAlias, cast
 
 import attrs
 
-from matchmaker.glue.access import like_a_rule
+from matchmaker.glue.access import POLICY_RULE, RULES, like_a_rule
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.readers.blocks import (
@@ -48,6 +48,7 @@ Source: TypeAlias = str | os.PathLike[str] | Lines
 
 _IDENTIFYING = {"objectclass", "gluevoviewlocalid", "glueceuniqueid", "glue2policyid"}
 _CHANGES = {"delete", "modify", "modrdn", "moddn"}
+_RULES = {RULES.lower(), POLICY_RULE.lower()}
 _MARK = b"\xef\xbb\xbf"
 _PAIRS_LIMIT = 64  # on one line: a whole entry that lost its newlines has some forty
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
@@ -291,6 +292,8 @@ class _Group:
         if self.changes:
             said = "a change, not an entry, skipped"
             self.report(issue("ldif.change", said, self.line, self.dn))
+            if any(name.lower() in _RULES for name, _ in self.pairs):
+                yield Entry(self.dn, Attributes(self.pairs), self.line, damaged=True)
         elif self.dn:
             if self.unparted and not self.classed:
                 yield Entry("", Attributes(), self.line, damaged=True)  # these were the last one's

@@ -6,8 +6,11 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
+
+import attrs
 
 from matchmaker.glue.access import RULES, denies
 from matchmaker.glue.admission import agreeing, closed, with_rules, without_policy
@@ -110,7 +113,7 @@ def _computing_elements(
 
     records = unique(kinds["gluece"], report, merge=merge)
     views = _views(kinds["gluevoview"], report)
-    lost = _lost_denials(records, views)
+    lost = _Lost.of(records, views, kinds)
     binds: dict[str, list[Record]] = {}
     for record in kinds["gluecesebind"]:
         owner = record.text("GlueCESEBindCEUniqueID")
@@ -120,7 +123,7 @@ def _computing_elements(
     for record in records:
         key = record.id.lower()
         its = unique(views.pop(key, ()), report, merge=merge)
-        rules = [*record.texts(RULES), *lost.get("", ()), *lost.get(_above(record, 1), ())]
+        rules = [*record.texts(RULES), *lost.over(record)]
         if not record.texts(RULES) and not any(view.texts(RULES) for view in its):
             if open_:
                 rules.append("ALL")
@@ -162,22 +165,46 @@ def _views(records: Iterable[Record], report: Report) -> dict[str, list[Record]]
     return {key: by_id(group) for key, group in found.items()}
 
 
-def _lost_denials(
-    queues: Iterable[Record], views: Mapping[str, Iterable[Record]]
-) -> dict[str, list[str]]:
-    """The denials of views whose queue is not known, by the part of the tree that they stand in."""
-    known = {record.id.lower() for record in queues}
-    found: dict[str, list[str]] = {}
-    for key, records in views.items():
-        for record in records if key not in known else ():
-            place = found.setdefault(_above(record, 2), [])
-            place.extend(rule for rule in record.texts(RULES) if denies(rule))
-    return found
+@attrs.frozen(slots=True)
+class _Lost:
+    """The denials of views without an id or a known queue, by the part of the tree they may be of.
+
+    That is the nearest place above the view in which the source has anything else; the whole tree
+    where a view's name cannot be read.
+    """
+
+    denials: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(
+        cls,
+        queues: Iterable[Record],
+        views: Mapping[str, Iterable[Record]],
+        kinds: Mapping[str, list[Record]],
+    ) -> _Lost:
+        """From queues, and views by the id of their queue."""
+        known = {record.id.lower() for record in queues}
+        lost = [r for key, rs in views.items() for r in rs if key not in known or not r.id]
+        found: dict[str, list[str]] = {}
+        if denying := [(r, rules) for r in lost if (rules := [*filter(denies, r.texts(RULES))])]:
+            others = chain.from_iterable(kinds[kind] for kind in IDS if kind != "gluevoview")
+            places = {place for record in others for place in _places(record)}
+            for record, rules in denying:
+                place = next((p for p in _places(record) if p in places), "")
+                found.setdefault(place, []).extend(rules)
+        return cls(found)
+
+    def over(self, record: Record) -> list[str]:
+        """The denials that may have been of a queue."""
+        if not self.denials:
+            return []
+        return [rule for place in _places(record) for rule in self.denials.get(place, ())]
 
 
-def _above(record: Record, parts: int) -> str:
-    """A record's name, as names are compared, without its first parts; empty without a name."""
-    return ",".join(normal_name(record.entry.dn).split(",")[parts:])
+def _places(record: Record) -> list[str]:
+    """The names above a record's, as names are compared, nearest first; then the whole tree."""
+    parts = normal_name(record.entry.dn).split(",")
+    return [",".join(parts[n:]) for n in range(1, len(parts))] + [""]
 
 
 def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report) -> Cluster | None:

@@ -9,6 +9,7 @@ gLite broker: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
@@ -154,6 +155,8 @@ class _Linker:
         endpoints = self._by_service("Endpoint")
         shares = self._by_service("Share")
         close = Close.of(self.kinds, elements, self.report)
+        # The id of a share is its own only within its service.
+        services = Counter(share.id.lower() for its in shares.values() for share in its)
         for service in self.kinds["glue2computingservice"]:
             key = service.id.lower()
             site_id = self._site_of(service, sites)
@@ -182,6 +185,8 @@ class _Linker:
                     self._agree(first, pair)
             for group in pairs.values():
                 for element, share in queues_of([*group.values()]):
+                    alone = services[share.id.lower()] == 1 or element.id != share.id
+                    ident = element.id if alone else f"{service.id}/{share.id}"
                     cluster = None
                     if manager is not None:
                         its = self.links.few(hosts[_place(manager)], share)
@@ -202,7 +207,9 @@ class _Linker:
                     near = by_id(self.links.few(close.to(service.id, element.id), share))
                     binds = tuple(map(close.bind, near))
                     bound = tuple(bind.se_id for bind in binds)
-                    queues.append(attrs.evolve(element, cluster=cluster, binds=binds, bound=bound))
+                    queues.append(
+                        attrs.evolve(element, id=ident, cluster=cluster, binds=binds, bound=bound)
+                    )
         for left in (managers, endpoints, shares):
             for key, records in left.items():
                 for record in records:

@@ -8,7 +8,6 @@ nothing that the source has, its denials count all the same. What the rules mean
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Final
 
 import attrs
@@ -43,11 +42,13 @@ class _Side:
         of: the policies by what they are of.
         lost: those that are of nothing in the source.
         publishing: the services some of whose shares, or endpoints for jobs, have a policy.
+        aside: the services some of whose endpoints for other ends have one.
     """
 
     of: Children
     lost: Sequence[Record]
     publishing: frozenset[str]
+    aside: frozenset[str]
 
 
 @attrs.frozen(slots=True)
@@ -95,10 +96,15 @@ class Policies:
         shares = kinds["glue2computingshare"]
         endpoints = [e for e in kinds["glue2computingendpoint"] if takes_jobs(e)]
         idle = [e for e in kinds["glue2computingendpoint"] if not takes_jobs(e)]
-        aside = map(_placed, (*kinds["glue2storageshare"], *idle))
-        apart = [*chain.from_iterable(aside), *elsewhere]
+        # A share or an endpoint of no service may be of any: its policies are lost.
+        apart = [*_placed((*kinds["glue2storageshare"], *idle), services), *elsewhere]
         sides = {
-            name: _side(kinds[_KINDS[name][0]], name, _Known.of(targets, apart), report)
+            name: _side(
+                kinds[_KINDS[name][0]],
+                name,
+                _Known(_by_id(_placed(targets, services)), _by_id(apart)),
+                report,
+            )
             for name, targets in (("Mapping", shares), ("Access", endpoints))
         }
         return cls(report, open_, broken_off, sides, services)
@@ -135,6 +141,10 @@ class Policies:
                 self._tell(share, "")
         damaged = (CLOSED for part in (share, endpoint) if part and POLICY_RULE in part.values)
         denied = [*damaged, *self._lost_denials(service)]
+        if endpoint is None and service in self._sides["Access"].aside:
+            # One of these endpoints may be that of the share, and have lost what says so.
+            self._tell(share, " of an endpoint for jobs, and others of its service have some")
+            denied.append(CLOSED)
         if self.broken_off:
             denied.append(CLOSED)
         return list(dict.fromkeys([*both(ours, theirs), *denied]))
@@ -187,26 +197,28 @@ class _Known:
     targets: Mapping[str, frozenset[str]]
     apart: Mapping[str, frozenset[str]]
 
-    @classmethod
-    def of(cls, targets: Iterable[Record], apart: Iterable[tuple[str, str]]) -> _Known:
-        return cls(_by_id(chain.from_iterable(map(_placed, targets))), _by_id(apart))
+    def home(self, service: str, ident: str) -> str | None:
+        """The service that has what a policy is of by an id; None for no such, and for several.
 
-    def has(self, service: str, ident: str) -> bool:
-        """Whether a policy in a service, or in none, is of one thing by an id.
-
-        A policy that stands in no service must not join those of two: ids repeat in services.
+        Args:
+            service: that the policy stands in; empty for none. A policy in none must not join
+                those of two: ids repeat in services.
+            ident: of a share or an endpoint.
         """
         found = self.targets.get(ident, _NOWHERE) | self.apart.get(ident, _NOWHERE)
-        return service in found if service else len(found) == 1
+        if service:
+            return service if service in found else None
+        return next(iter(found)) or None if len(found) == 1 else None
 
 
 _NOWHERE: Final = frozenset[str]()
 
 
-def _placed(record: Record) -> Iterator[tuple[str, str]]:
-    """The services that a record is of, each with its id."""
-    for service in keys_of(record, SERVICES, "GLUE2ServiceID") or [""]:
-        yield service, record.id.lower()
+def _placed(records: Iterable[Record], services: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """The services that records are of, empty for one that is not known, with the records' ids."""
+    for record in records:
+        for service in keys_of(record, SERVICES, "GLUE2ServiceID") or [""]:
+            yield service if service in services else "", record.id.lower()
 
 
 def _by_id(placed: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
@@ -229,20 +241,20 @@ def _side(policies: Iterable[Record], name: str, known: _Known, report: Report) 
             report(finding(policy, "access.conflict", said, "; ".join(named)))
             policy = closed(policy, POLICY_RULE)
         of_what = dict.fromkeys([*named, *([placed] if placed else [])])
-        service = home(policy)
-        found = [ident for ident in of_what if known.has(service, ident)]
-        if not found:
+        found = [(i, known.home(home(policy), i)) for i in of_what]
+        if all(service is None for _, service in found):
             lost.append(policy)
-        for ident in found:
+        for ident, service in found:
+            if service is None:
+                continue
             # Where two of one id are of one thing and differ, what they agree on stays.
             at = ident, service, policy.id.lower()
             first = of.get(at)
             of[at] = policy if first is None else agreeing(first, policy, kind, report)
     children = Children((ident, service, policy) for (ident, service, _), policy in of.items())
-    publishing = frozenset(
-        service
-        for ident, services in known.targets.items()
-        for service in services
-        if children.at(service, ident)
-    )
-    return _Side(children, lost, publishing)
+
+    def with_policy(placed: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        pairs = ((ident, s) for ident, services in placed.items() for s in services if s)
+        return frozenset(s for ident, s in pairs if children.at(s, ident))
+
+    return _Side(children, lost, with_policy(known.targets), with_policy(known.apart))
