@@ -335,7 +335,7 @@ def in_entries(data: bytes, chance: random.Random) -> bytes:
     if chance.random() < 0.2:
         taken = taken.replace(*chance.choice(HOMES))
     elif chance.random() < 0.1:
-        entries += [each.replace(*HOMES[1]) for each in entries if chance.random() < 0.9]
+        entries += [each.replace(*HOMES[1]) for each in entries]
     if chance.random() < 0.5 and len(taken) > 20:
         taken = chance.choice((in_bytes, in_lines))(taken, chance)
     else:
@@ -346,12 +346,12 @@ def in_entries(data: bytes, chance: random.Random) -> bytes:
 
 
 def cut(data: bytes, chance: random.Random) -> bytes:
-    """The beginning; of LDIF only where no denial, view or policy is cut off without a trace."""
+    """The beginning; of LDIF only where no denial, view, policy or key is cut off whole."""
     place = chance.randrange(1, len(data))
     if data.lstrip().startswith(b"<"):
         return data[:place]
     start = data.rfind(b"\n", 0, place)
-    lost = any(word in data[start:] for word in (b"DENY:", b"VOView", b"Policy"))
+    lost = any(word in data[start:] for word in (b"DENY:", b"VOView", b"Policy", b"Key"))
     return data if lost else data[:place]
 
 

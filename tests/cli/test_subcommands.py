@@ -407,6 +407,19 @@ def test_what_is_published_stands_up_to_the_check(
     assert "clean.placeholder" not in rules("--ldif", path)
 
 
+def test_publish_warns_of_queues_that_admit_nobody(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(examples.parent)
+    offer = OFFER[: OFFER.index("--vo")]
+    done = classad("publish", *TORQUE, *offer)
+    assert done.status == 0
+    [warning] = done.err.splitlines()
+    assert "admit nobody" in warning
+    assert "--vo" in warning
+    assert classad("publish", *TORQUE, *OFFER).err == ""
+
+
 def test_publish_says_what_it_needs(
     classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

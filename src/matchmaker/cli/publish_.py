@@ -13,6 +13,8 @@ from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
 from matchmaker.cli.output import printable
+from matchmaker.glue.access import denies
+from matchmaker.glue.admission import all_rules
 from matchmaker.glue.snapshot import joined
 
 
@@ -66,7 +68,8 @@ def command(
     name, or whose name given with --local, is among them.
 
     What the schema cannot hold, and queues that are left out, are reported on standard error; then
-    the exit status is 1. A source that could not be read to its end is not published.
+    the exit status is 1. A source that could not be read to its end is not published. Queues that
+    admit nobody, as without --vo, are named in a warning.
     """
     if saved and lrms is None:
         raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
@@ -114,11 +117,21 @@ def command(
             return 1
         left_out = bool(found.issues)
         told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
+    if closed := [ce.id for ce in told.computing_elements if all(map(denies, all_rules(ce)))]:
+        print(printable(f"classad: warning: {_closed(closed)}"), file=sys.stderr)
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
         print(printable(f"classad: {issue}"), file=sys.stderr)
     return 1 if issues or left_out else 0
+
+
+def _closed(names: list[str]) -> str:
+    """The warning of queues that have no rule of access."""
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    many = len(names) > 1
+    said = f"{len(names)} queues admit" if many else "1 queue admits"
+    return f"{said} nobody, as no rule of access says whom ({shown}); name a VO with --vo"
 
 
 @attrs.frozen(slots=True)

@@ -43,6 +43,9 @@ HOLDERS: Final[Mapping[str, str]] = {
 
 A share and an endpoint have policies for that, and the attribute only where they are damaged."""
 
+POLICIES: Final = frozenset({"glue2accesspolicy", "glue2mappingpolicy"})
+"""The classes of `HOLDERS` whose ids are their own only within what they are of."""
+
 APART: Final = frozenset({"glue2computingshare", "glue2computingendpoint"})
 """The classes of `HOLDERS` whose rules stand in entries of policies."""
 

@@ -16,6 +16,7 @@ from matchmaker.classad import Value
 from matchmaker.glue.access import agreed, differ
 from matchmaker.glue.admission import (
     HOLDERS,
+    POLICIES,
     agreeing,
     all_rules,
     closed,
@@ -70,15 +71,16 @@ def build(
         if kind is None:
             others |= _other(entry)
             continue
-        name = normal_name(entry.dn)
+        # The id of a policy, and so its name in a flat document, may be that of others too.
+        name = normal_name(entry.dn) if kind not in POLICIES else ""
         came = seen.get(name) if name else None
         if came is not None:
             said = "an entry of this name came before, skipped"
             report(issue("link.duplicate", said, entry.line, entry.dn))
-            if kind not in HOLDERS or kind != came[0]:
+            if kind not in HOLDERS:
                 continue
         record = _record(entry, kind, report, rules, now)
-        if came is not None:
+        if came is not None and came[0] == kind:
             first = kinds[kind][came[1]]
             kinds[kind][came[1]] = agreeing(first, record, kind, report)
             continue

@@ -358,6 +358,7 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
     for number, made in enumerate(known, 1):
         named = {name.lower(): text for name, text in reversed(made.fields)}
         made.ident = named.get("id") or named.get("localid") or f"{made.kind}-{number}"
+    idents = {made.ident.lower() for made in known}
     keys = _keys(known, room)
     for made in known:
         dn = made.dn
@@ -373,7 +374,8 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
         for name, text in made.fields:
             found = _attribute(made.kind, name)
             if found is None:
-                made.damaged = made.damaged or name.lower() == _RULE or like_a_rule(text)
+                linked = text.lower() in idents and text != made.ident
+                made.damaged |= name.lower() == _RULE or linked or like_a_rule(text)
             elif found != named_by and name.lower() != "id":
                 pairs.append((found, text))
         pairs += list(dict.fromkeys(keys.get(id(made), ())))

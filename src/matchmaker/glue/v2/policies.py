@@ -249,8 +249,11 @@ def _side(policies: Iterable[Record], name: str, known: _Known, report: Report) 
                 continue
             # Where two of one id are of one thing and differ, what they agree on stays.
             at = ident, service, policy.id.lower()
-            first = of.get(at)
-            of[at] = policy if first is None else agreeing(first, policy, kind, report)
+            if (first := of.get(at)) is not None:
+                said = "a policy of its id came before"
+                report(finding(policy, "link.duplicate", said, policy.id))
+                policy = agreeing(first, policy, kind, report)
+            of[at] = policy
     children = Children((ident, service, policy) for (ident, service, _), policy in of.items())
 
     def with_policy(placed: Mapping[str, frozenset[str]]) -> frozenset[str]:
