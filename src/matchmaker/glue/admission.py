@@ -105,17 +105,18 @@ def kind_of_damaged(entry: Entry) -> str | None:
     return f"glue2computing{part}"
 
 
-def damage(entry: Entry, kind: str, named_by: str) -> str:
+def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
     """What is wrong with an entry that decides on access; empty where nothing is.
 
     Args:
         entry: as it was read.
+        values: its values, cleaned.
         kind: its class, of `HOLDERS`.
         named_by: the attribute that has its id.
     """
     if kind in APART and POLICY_RULE in entry.attributes:
         return "it has a rule of access, which belongs to a policy"
-    if not entry.dn and "objectClass" not in entry.attributes:
+    if not entry.dn and named_by not in entry.attributes and "objectClass" not in entry.attributes:
         return ""  # lines of the entries around them, which are damaged and closed
     if entry.damaged or not entry.dn:
         return "a part of it cannot be read"
@@ -128,18 +129,19 @@ def damage(entry: Entry, kind: str, named_by: str) -> str:
     if ids and named and next(iter(placed)) == named_by.lower() and ids[0].strip().lower() != named:
         return "its id is not that of its name"
     published = entry.attributes.values_by_name
-    for name, values in published.items():
-        if decides_access(name) and not all(map(str.strip, values)) and name not in RULES_OF_ACCESS:
-            return f"its key {name} is empty"
+    for name, keys in published.items():
+        if decides_access(name) and name not in RULES_OF_ACCESS:
+            known = attribute(name)
+            read = texts(values.get(known.name if known is not None else name))
+            if len(read) < len(keys):
+                return f"its key {name} cannot be read"
     for name in published.keys() - _names().keys():
         # It may be what is left of a rule or a key.
         if attribute(name) is None and name.lower() not in _FOREIGN:
             return f"{excerpt(name)!r} is no attribute of GLUE"
     plain = _names()
     others = (
-        values
-        for name, values in published.items()
-        if (plain.get(name)) or not decides_access(name)
+        said for name, said in published.items() if (plain.get(name)) or not decides_access(name)
     )
     # The name too may have taken up the line behind it.
     text = "\n".join((entry.dn, *chain.from_iterable(others)))

@@ -111,7 +111,7 @@ def _record(
     ident = _ident(entry, found.get(_IDS[kind]), kind)
     place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
     record = Record(place, ident, found)
-    if kind in HOLDERS and (wrong := damage(entry, kind, _IDS[kind])):
+    if kind in HOLDERS and (wrong := damage(entry, found, kind, _IDS[kind])):
         said = f"{wrong}; what is lost might deny, so nobody is admitted"
         report(finding(record, "access.damaged", said, ident))
         return closed(record, HOLDERS[kind])

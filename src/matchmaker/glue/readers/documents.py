@@ -214,12 +214,13 @@ def _add(
         inside: the object, or None.
         name: of the field.
         texts: of the field, empty where they cannot be read.
-        found: the objects so far. A rule in none of them becomes a damaged policy.
+        found: the objects so far. A rule that stands in no policy becomes a damaged one.
         linked: whether the field stands in ``Associations``.
     """
+    if name.lower() == _RULE and (inside is None or not inside.kind.endswith("Policy")):
+        found.append(_Object("GLUE2AccessPolicy", 0, inside, damaged=True))
+        return
     if inside is None:
-        if name.lower() == _RULE:
-            found.append(_Object("GLUE2AccessPolicy", 0, None, damaged=True))
         return
     other = _association(name)
     if linked and other is None:
@@ -375,7 +376,7 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
             found = _attribute(made.kind, name)
             if found is None:
                 linked = text.lower() in idents and text != made.ident
-                made.damaged |= name.lower() == _RULE or linked or like_a_rule(text)
+                made.damaged |= linked or like_a_rule(text)
             elif found != named_by and name.lower() != "id":
                 pairs.append((found, text))
         pairs += list(dict.fromkeys(keys.get(id(made), ())))
