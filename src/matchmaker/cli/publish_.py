@@ -117,8 +117,7 @@ def command(
             return 1
         left_out = bool(found.issues)
         told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
-    if closed := [ce.id for ce in told.computing_elements if all(map(denies, all_rules(ce)))]:
-        print(printable(f"classad: warning: {_closed(closed)}"), file=sys.stderr)
+    _warn(told)
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
@@ -126,12 +125,15 @@ def command(
     return 1 if issues or left_out else 0
 
 
-def _closed(names: list[str]) -> str:
-    """The warning of queues that have no rule of access."""
+def _warn(records: glue.GlueRecords) -> None:
+    """Names queues that no rule of access opens to anybody."""
+    names = [ce.id for ce in records.computing_elements if all(map(denies, all_rules(ce)))]
+    if not names:
+        return
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    many = len(names) > 1
-    said = f"{len(names)} queues admit" if many else "1 queue admits"
-    return f"{said} nobody, as no rule of access says whom ({shown}); name a VO with --vo"
+    many = f"{len(names)} queues admit" if len(names) > 1 else "1 queue admits"
+    said = f"{many} nobody, as no rule of access says whom ({shown}); name a VO with --vo"
+    print(printable(f"classad: warning: {said}"), file=sys.stderr)
 
 
 @attrs.frozen(slots=True)
