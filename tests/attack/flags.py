@@ -31,7 +31,9 @@ RAM, CPUS = "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize"
 SI00, OS = "GlueHostBenchmarkSI00", "GlueHostOperatingSystemName"
 OUT, TAGS = "GlueHostNetworkAdapterOutboundIP", "GlueHostApplicationSoftwareRunTimeEnvironment"
 
-SYSTEMS: Final = ("slurm", "sge", "pbspro", "torque", "lsf", "htcondor", "blah")
+SYSTEMS: Final = (
+    "slurm", "slurm", "sge", "pbspro", "torque", "lsf", "htcondor", "blah", "flux", "kubernetes",
+)  # fmt: skip
 
 # What means something to one batch system or to a shell.
 HOSTILE: Final = (
@@ -41,6 +43,7 @@ HOSTILE: Final = (
 )  # fmt: skip
 SYSTEM_NAMES: Final = ("SL", "Debian", "CentOS", "5.2", *HOSTILE)
 LABELS: Final = ("A", "B", "C", *HOSTILE)
+GPU_TYPES: Final = ("NVIDIA A100", "Tesla V100", "none")
 BUCKETS: Final = {"si0": (0, 2), "si3": (3, 5), "si6": (6, 9)}
 
 
@@ -55,6 +58,34 @@ class Case:
     nodes: tuple[tuple[tuple[str, str], ...], ...]
     inventory: bool
     want: str
+
+
+# Values of several attributes and requests in one flag, defaults, presence, texts and lines.
+FORMS: Final = """
+[attributes.GPUs]
+kind = "min"
+flag = "{gpus}"
+[attributes.GpuType]
+kind = "eq"
+features = { "NVIDIA A100" = "a100", "Tesla V100" = "v100" }
+term = "{type}"
+[requests]
+gpus = {}
+Test = { kind = "present" }
+Account = { kind = "text", pattern = ".*" }
+Limit = { kind = "time" }
+"""
+_BOTH, _SIZE, _TYPE = "--gres=gpu:{type}:{gpus}", "--gres=gpu:{gpus}", "--gres=gpu:{type}:0"
+GRES: Final = (
+    (_BOTH,), (_BOTH, _SIZE), (_BOTH, _TYPE), (_SIZE, _TYPE), (_TYPE, _BOTH), (_BOTH, _SIZE, _TYPE),
+)  # fmt: skip
+OTHER_FORMS: Final = """
+qos = [{ with = "Test", flag = "--qos=test" }, "--qos=normal"]
+account = ["--account={Account}", "--account=guests"]
+limit = ["--time-min={Limit:hms}", "--time-min=24:00:00"]
+[lines]
+account = 'export ACCOUNT={Account}'
+"""
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -102,6 +133,15 @@ class Maker:
             runs = ", ".join(f"{name} = [{low}, {high}]" for name, (low, high) in BUCKETS.items())
             own = 'term = "si={value}"\njoin = "|"\n' if lrms == "sge" else term
             parts.append(f'[attributes.{SI00}]\nkind = "bucket"\n{own}buckets = {{ {runs} }}\n')
+        if lrms == "slurm" and pick.random() < 0.6:
+            gres = ", ".join(map(toml, pick.choice(GRES)))
+            parts.append(f"{FORMS}[flags]\ngpu = [{gres}]\n{OTHER_FORMS}")
+        if lrms == "kubernetes":
+            parts.append(
+                f'[attributes.{RAM}]\nkind = "range"\n'
+                """min = '{"key":"ram","operator":"Gt","values":["{value:below}"]}'\n"""
+                """max = '{"key":"ram","operator":"Lt","values":["{value:above}"]}'\n"""
+            )
         if lrms == "slurm" and pick.random() < 0.3:
             parts.append(f'[attributes.{RAM}]\nkind = "min"\nflag = "--mem={{value}}G"\nunit = 2\n')
         return "".join(parts)
@@ -116,7 +156,12 @@ class Maker:
         chance = self.chance
         relation = chance.choice(("<", "<=", ">", ">=", "==", "!=", ">", ">="))
         bound = chance.choice((str(chance.randint(-1, 9)), "2.5", "4.0"))
-        match chance.randrange(12):
+        match chance.randrange(14):
+            case 12:
+                return f"other.GPUs {relation} {bound}"
+            case 13:
+                text = quoted(chance.choice((*GPU_TYPES, "nvidia a100", "x")))
+                return f"other.GpuType {chance.choice(('==', '==', '!='))} {text}"
             case 0 | 1 | 2:
                 return f"other.{chance.choice((RAM, CPUS))} {relation} {bound}"
             case 3 | 4:
@@ -169,6 +214,12 @@ class Maker:
                                  ("MaxWallTime", 90, 1)):  # fmt: skip
             if chance.random() < 0.25:
                 facts[name] = str(chance.randint(0, most) * unit)
+        if chance.random() < 0.3:
+            facts["Test"] = chance.choice(("true", "false", "1", '"yes"', "undefined"))
+        if chance.random() < 0.5:
+            facts["Account"] = quoted(chance.choice(("group.a", *HOSTILE)))
+        if chance.random() < 0.3:
+            facts["Limit"] = chance.choice(("90", '"1-02:03:04"', "0.5"))
         return tuple(facts.items())
 
     def node(self, number: int) -> tuple[tuple[str, str], ...]:
@@ -183,11 +234,13 @@ class Maker:
             OUT: chance.choice(("true", "false")),
             "Load": str(chance.randint(0, 9)),
             "Far": str(chance.randint(0, 9)),
+            "GPUs": str(chance.randint(0, 9)),
+            "GpuType": quoted(chance.choice(GPU_TYPES)),
         }
         if chance.random() < 0.9:
             facts[SI00] = str(chance.randint(0, 9))
         if chance.random() < 0.5:
-            facts |= {"Disk": str(chance.randint(0, 9) * 1024), "GPUs": str(chance.randint(0, 3))}
+            facts["Disk"] = str(chance.randint(0, 9) * 1024)
         if chance.random() < 0.5:
             facts["Requirements"] = chance.choice(
                 (
@@ -328,7 +381,7 @@ def selects(table: Mapping, made: Submission, node: ClassAd, job: ClassAd) -> bo
                      if known in table.requests and name in job})  # fmt: skip
     if not has_room(asked, node):
         return False
-    words = list(made.directives if table.lrms == "blah" else made.argv)
+    words = list(made.argv if made.command else made.directives)
     return _SELECTS[table.lrms](words, node, job, carried(table, node))
 
 
@@ -378,8 +431,15 @@ def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
         elif option == "--exclude":
             if str(node.eval("Name")) in value.split(","):
                 return False
+        elif option == "--gres":
+            *types, many = value.removeprefix("gpu:").split(":")
+            known = {name for names in features.values() for name in names}
+            if number(node, "GPUs") < int(many) or not set(types) <= known:
+                return False
         else:
-            assert option in ("--cpus-per-task", "--tmp", "--gres", "--time"), option
+            assert option in (
+                "--cpus-per-task", "--tmp", "--time", "--qos", "--account", "--time-min",
+            ), option  # fmt: skip
     return True
 
 
@@ -496,11 +556,30 @@ def blah(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
     return True
 
 
+def flux(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    every = set().union(*features.values()) if features else set()
+    assert argv[:1] == ["batch"]
+    words = [word.partition("=")[::2] for word in argv[1:]]
+    assert len(dict(words)) == len(words), "an option twice"
+    text = dict(words).get("--requires")
+    return text is None or languages.flux(text, str(node.eval("Name")), every)
+
+
+def kubernetes(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+    """Features are keys of labels."""
+    labels = {name: "x" for names in features.values() for name in names}
+    labels |= {"kubernetes.io/hostname": str(node.eval("Name")), "ram": str(number(node, RAM))}
+    assert len(lines) <= 1
+    return all(languages.kubernetes(line, labels) for line in lines)
+
+
 _SELECTS: Final = {"slurm": slurm, "sge": sge, "pbspro": pbspro, "torque": torque, "lsf": lsf,
-                   "htcondor": htcondor, "blah": blah}  # fmt: skip
+                   "htcondor": htcondor, "blah": blah, "flux": flux,
+                   "kubernetes": kubernetes}  # fmt: skip
 
 _SAFE: Final = {
     "slurm": r"--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
+    "flux": r"batch|--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
     "sge": r"-l|[a-z0-9_]+=[A-Za-z0-9()|!.*_=,-]+",
     "pbspro": r"-l|(select|walltime)=[A-Za-z0-9:=_.-]+",
     "torque": r"-l|[a-z]+=[A-Za-z0-9:=_.-]+",
@@ -510,6 +589,9 @@ _SAFE: Final = {
 
 def unsafe(made: Submission, table: Mapping) -> str | None:
     """What is wrong with the words themselves and with the lines of a job script."""
+    for line in made.lines:
+        if not re.fullmatch(r"export ACCOUNT=[A-Za-z0-9][A-Za-z0-9._@/-]*", line, re.ASCII):
+            return f"the line {line!r}"
     pattern = _SAFE.get(table.lrms)
     if pattern is None:
         return None
@@ -518,7 +600,8 @@ def unsafe(made: Submission, table: Mapping) -> str | None:
             return f"the word {word!r}"
     prefix = table.directive.replace("{flag}", "")
     words = [word for line in made.directives for word in shlex.split(line.removeprefix(prefix))]
-    if words != list(made.argv) or not all(line.startswith(prefix) for line in made.directives):
+    prefixed = all(line.startswith(prefix) for line in made.directives)
+    if words != list(made.argv[len(table.submit) - 1 :]) or not prefixed:
         return "directives that are other than the arguments"
     return None
 

@@ -254,7 +254,8 @@ def test_a_text_that_the_site_allows(tmp_path: Path) -> None:
     "text",
     ["other", "xgroup_a", "group_a;id", "group_$(id)", "group_`id`", "group_a b", "group_a\\nb",
      "group_'", 'group_\\"', "group_a|b", "group_a&b", "group_*", "group_a#b", "group_" + "a" * 20,
-     "group_a\\\\", "group_é", "group_a,b", "group_a=b", "group_{x}", "group_a>b", "group_~"],
+     "group_a\\\\", "group_é", "group_a+b", "group_a:b", "group_a,b", "group_a=b", "group_{x}",
+     "group_a>b", "group_~"],
 )  # fmt: skip
 def test_any_other_text_is_dropped_and_named(tmp_path: Path, text: str) -> None:
     made = told(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"')
@@ -387,6 +388,7 @@ def test_lines_of_htcondors_submit_file(tmp_path: Path) -> None:
         ("[requests.X]\npattern = 'a'\nflag = '--a={value}'", r"\[requests.X\] pattern: expected"),
         ("[requests.X]\nflag = '--a={x}'", r"\[requests.X\] flag: expected flag, an option"),
         ("[requests.X]\nflag = '--a'", r"\[requests.X\] flag: expected flag, an option"),
+        ("[flags]\nx = '--a={queue:hms}'", r"\[flags\] x: expected \{queue\}, which is no number"),
         ("[lines]\nx = 5", r"\[lines\] x: expected a line of ASCII"),
         ('[lines]\nx = "a\\nb"', r"\[lines\] x: expected a line of ASCII"),
         ("[lines]\nx = 'echo {nothing}'", r"\[lines\] x: expected slots that are filled"),

@@ -268,3 +268,112 @@ def test_a_local_submit_script_says_what_it_needs(
     done = classad("blah-local-submit-attributes", "--lrms", lrms, stdin=text)
     assert done.status == 2
     assert message in done.err
+
+
+# --- the queue, the script and attributes of hosts ------------------------------------------------
+
+
+def test_a_script_that_contradicts_its_flags_is_warned_of(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(tmp_path, monkeypatch, "sbatch", "exit 0")
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -p short\n")
+    done = classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit", str(script))
+    assert done.status == 0
+    assert done.err == (f"classad: {script}: line 2 has -p short, and the flags --partition=egee\n")
+    script.write_text("#!/bin/sh\n#SBATCH -p egee\n")
+    assert classad("flags", JOB, "--lrms", "slurm", *SITE, "--submit", str(script)).err == ""
+
+
+def test_lines_that_a_script_lacks_are_named(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(tmp_path, monkeypatch, "sbatch", "exit 0")
+    site, script = tmp_path / "site.toml", tmp_path / "job.sh"
+    site.write_text('lines.profile = "module load gcc"\n')
+    script.write_text("#!/bin/sh\n")
+    words = ("flags", JOB, "--lrms", "slurm", *SITE, "--mapping", str(site))
+    assert "script       module load gcc" in classad(*words).out
+    assert json.loads(classad(*words, "--json").out)["lines"] == ["module load gcc"]
+    done = classad(*words, "--submit", str(script))
+    assert done.err == f"classad: {script}: it lacks the line module load gcc\n"
+    script.write_text("#!/bin/sh\nmodule load gcc\n")
+    assert classad(*words, "--submit", str(script)).err == ""
+
+
+OWN = '[ Requirements = other.Scratch >= 50 && other.GlueCEStateStatus == "Production" ]'
+
+
+def test_attributes_of_the_mapping_and_named_ones_are_of_hosts(
+    classad: Run, tmp_path: Path
+) -> None:
+    job, site = tmp_path / "job.ad", tmp_path / "site.toml"
+    job.write_text(OWN)
+    site.write_text('[attributes.scratch]\nkind = "min"\nflag = "--tmp={value}G"\nunit = 1\n')
+    queue = ("--queue", "ce01.cnaf.grid:8443/cream-slurm-egee")
+    words = ("flags", str(job), "--lrms", "slurm", *SITE, *queue, "--json")
+    assert classad(*words).status == 1
+    known = json.loads(classad(*words, "--mapping", str(site)).out)
+    assert known["residual"] == "other.Scratch >= 50"
+    assert "--tmp=50G" in known["argv"]
+    named = json.loads(classad(*words, "--host-attribute", "SCRATCH").out)
+    assert [each["reason"] for each in named["dropped"]] == ["no flag for Scratch"]
+    reduced = classad("reduce", str(job), *SITE, *queue, "--host-attribute", "Scratch")
+    assert "other.Scratch >= 50" in reduced.out
+
+
+# --- what BLAH's variables say --------------------------------------------------------------------
+
+BLAH_SITE = """
+ignore = ["Flavour"]
+[requests]
+wall = { flag = "--time={value:hms}" }
+Walltime = { kind = "time", flag = "--time-min={value:hms}" }
+TestJob = { kind = "present" }
+Group = { kind = "text", pattern = "[a-z]+", flag = "--account={value}" }
+[flags]
+qos = [{ with = "TestJob", flag = "--qos=test" }, "--qos=normal"]
+queue = []
+partition = ["--partition={queue}", "--partition=batch"]
+[lines]
+gpu = { with = "TestJob", line = "module load test" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "status", "out", "err"),
+    [
+        ('declare -- CondorCE="1"\ndeclare -- Walltime="3600"\n', 0,
+         "#SBATCH --time-min=01:00:00\n#SBATCH --qos=normal\n#SBATCH --partition=batch\n", ""),
+        ('declare -- CondorCE="1"\ndeclare -- Flavour="\\"x\\""\ndeclare -- bls_opt_queue="long"\n',
+         0, "#SBATCH --qos=normal\n#SBATCH --partition=long\n", ""),
+        ('declare -- walltime="\\"00:30:00\\""\n', 0,
+         "#SBATCH --time-min=00:30:00\n#SBATCH --qos=normal\n#SBATCH --partition=batch\n",
+         "classad: walltime is Walltime of the mapping\n"),
+        ('declare -- TestJob="1"\ndeclare -- Group="\\"atlas\\""\n', 0,
+         ("#SBATCH --account=atlas\n#SBATCH --qos=test\n#SBATCH --partition=batch\n"
+          "module load test\n"), ""),
+        ('declare -- Group="\\"a;id\\""\n', 1, "#SBATCH --refused-by-classad\n",
+         ("classad: slurm has no exact flags: Group: 'a;id' is not allowed for Group: the pattern "
+          "[a-z]+ and at most 64 letters, digits and ._@/-\n")),
+        ('declare -- Walltime_Min="60"\n', 1, "#SBATCH --refused-by-classad\n",
+         "classad: not carried: Walltime_Min: no flag for it, or no value that can be read\n"),
+        ('declare -- Other="5"\n', 1, "#SBATCH --refused-by-classad\n",
+         "classad: not carried: Other: no flag for it, or no value that can be read\n"),
+        ('declare -- Walltime="60"\ndeclare -- WALLTIME="90"\n', 1,
+         "#SBATCH --refused-by-classad\n",
+         ("classad: not carried: WALLTIME: no flag for it, or no value that can be read\n"
+          "classad: WALLTIME is Walltime of the mapping\n")),
+    ],
+)  # fmt: skip
+def test_variables_of_blah_that_are_requests(  # noqa: PLR0917
+    classad: Run, tmp_path: Path, variables: str, status: int, out: str, err: str
+) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(BLAH_SITE)
+    done = classad(
+        "blah-local-submit-attributes", "--lrms", "slurm", "--mapping", str(site), "--strict",
+        stdin=variables,
+    )  # fmt: skip
+    assert (done.status, done.out, done.err) == (status, out, err)

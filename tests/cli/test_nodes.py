@@ -227,3 +227,72 @@ def test_a_local_name_of_another_form(classad: Run, restricted: list[object], wo
     assert "expected VO=NAME, such as cms=cmsgrp" in done.err
     done = classad("nodes", *restricted, "--vo", "cms")
     assert "--vo and --local go with --queues" in done.err
+
+
+# --- a mapping run backwards ----------------------------------------------------------------------
+
+SHOWN = """NodeName=n1 Arch=x86_64 CPUTot=4 AvailableFeatures=el9,gpu ActiveFeatures=el9,gpu \
+RealMemory=8000 Sockets=4 State=IDLE TmpDisk=100 Partitions=main OS=Linux 5.14
+   NodeAddr=n1 NodeHostName=n1
+
+NodeName=n2 Arch=x86_64 CPUTot=4 AvailableFeatures=el8,el9 ActiveFeatures=el8,el9 \
+RealMemory=8000 Sockets=4 State=IDLE TmpDisk=100 Partitions=main OS=Linux 5.14
+   NodeAddr=n2 NodeHostName=n2
+"""
+FEATURES = """
+[attributes.GlueHostOperatingSystemRelease]
+kind = "eq"
+features = { "8.10" = "el8", "9.5" = "el9" }
+[attributes.Accelerated]
+kind = "bool"
+features = { true = "gpu" }
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "nodes.txt").write_text(SHOWN)
+    (tmp_path / "site.toml").write_text(FEATURES)
+    return ("--lrms", "slurm", "--saved", str(tmp_path / "nodes.txt"),
+            "--mapping", str(tmp_path / "site.toml"))  # fmt: skip
+
+
+def test_features_become_attributes(classad: Run, slurm: tuple[str, ...]) -> None:
+    done = classad("nodes", *slurm, "--json")
+    first, second = json.loads(done.out)
+    assert (first["GlueHostOperatingSystemRelease"], first["Accelerated"]) == ("9.5", True)
+    assert "GlueHostOperatingSystemRelease" not in second
+    assert second["Accelerated"] is False
+    assert done.err == (
+        "classad: GlueHostOperatingSystemRelease: n2 has features el8 and el9, which stand for"
+        " different values; none is taken\n"
+    )
+
+
+def test_a_job_may_require_what_features_stand_for(
+    classad: Run, slurm: tuple[str, ...], tmp_path: Path
+) -> None:
+    job = tmp_path / "job.ad"
+    job.write_text("[ Requirements = other.Accelerated ]")
+    assert json.loads(classad("nodes", str(job), *slurm, "--json").out)["chosen"] == "n1"
+
+
+@pytest.mark.parametrize("command", ["nodes", "publish"])
+def test_a_mapping_without_its_batch_system_is_a_mistake(
+    classad: Run, command: str, tmp_path: Path
+) -> None:
+    done = classad(command, "--mapping", str(tmp_path / "site.toml"), "--nodes", "x")
+    assert done.status == 2
+    assert "--mapping needs --lrms" in done.err
+
+
+def test_what_is_published_is_what_the_flags_select(
+    classad: Run, slurm: tuple[str, ...], tmp_path: Path
+) -> None:
+    part = tmp_path / "queues.txt"
+    part.write_text("PartitionName=main AllowGroups=ALL Default=YES MaxTime=60 State=UP Nodes=n1\n")
+    words = ("publish", *slurm, "--saved", str(part), "--endpoint", "ce.site.org:8443/cream",
+             "--site", "S", "--vo", "ops", "--split")  # fmt: skip
+    assert "GlueHostOperatingSystemRelease: 9.5" in classad(*words).out.splitlines()
+    plain = [word for at, word in enumerate(words) if "--mapping" not in words[at - 1 : at + 1]]
+    assert "GlueHostOperatingSystemRelease: 9.5" not in classad(*plain).out.splitlines()

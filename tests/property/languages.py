@@ -1,14 +1,16 @@
-"""The languages that LSF, PBS Pro and Torque are told hosts in, read by grammars of their manuals.
+"""The languages of LSF, PBS Pro, Torque, Flux and Kubernetes for hosts, by their manuals' grammars.
 
 They share nothing with what writes: a grammar each, from the manual's rules, and a judge of one
 node for what is read. What is outside the grammar fails the test. The sources are *Specifying
 resource requirements* of LSF (the selection string, its operators and their order), *Requesting
 resources* of the PBS Pro user's guide (chunks), and *Requesting resources* of Torque's
-administrator guide (``nodes=``).
+administrator guide (``nodes=``), Flux's RFC 35 (constraint query syntax), and the API reference of
+Kubernetes (``NodeSelector``).
 """
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -164,3 +166,92 @@ def torque(text: str, properties: set[str], processors: int) -> bool:
     if sizes and int(sizes[0].removeprefix("ppn=")) > processors:
         return False
     return {part for part in parts if "=" not in part} <= properties
+
+
+# --- Flux -----------------------------------------------------------------------------------------
+
+_FLUX: Final = Lark(
+    r"""
+    start: either
+    ?either: both (("|" | "||") both)*
+    ?both: one (("&" | "&&") one)*
+    ?one: "(" either ")"
+        | "-" term -> negated
+        | term
+    term: (NAME ":")? NAME ("," NAME)*
+    NAME: /[A-Za-z0-9._]([A-Za-z0-9._-]*[A-Za-z0-9._])?/
+    """,
+    parser="earley",
+)
+
+
+class _FluxNode(Transformer[Any, bool]):
+    def __init__(self, text: str, name: str, properties: set[str]) -> None:
+        super().__init__()
+        self.text, self.name, self.properties = text, name, properties
+
+    def start(self, parts: list[bool]) -> bool:
+        return parts[0]
+
+    def either(self, parts: list[bool]) -> bool:
+        return any(parts)
+
+    def both(self, parts: list[bool]) -> bool:
+        return all(parts)
+
+    def negated(self, parts: list[bool]) -> bool:
+        return not parts[0]
+
+    def term(self, names: list[Any]) -> bool:
+        words = list(map(str, names))
+        if words[0] == "host" and len(words) > 1:
+            return self.name in words[1:]
+        assert len(words) == 1, self.text
+        return words[0] in self.properties
+
+
+def flux(text: str, name: str, properties: set[str]) -> bool:
+    """Whether a node of a name with such properties satisfies ``--requires=``."""
+    return bool(_FluxNode(text, name, properties).transform(_FLUX.parse(text)))
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+
+def kubernetes(line: str, labels: Mapping[str, str]) -> bool:
+    """Whether the node affinity in a line of a pod's spec selects a node with such labels."""
+    key, _, text = line.partition(": ")
+    assert key == "affinity", line
+    affinity = json.loads(text)
+    assert list(affinity) == ["nodeAffinity"]
+    (selector,) = affinity["nodeAffinity"].values()
+    assert list(affinity["nodeAffinity"]) == ["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms = selector["nodeSelectorTerms"]
+    assert terms
+    assert list(selector) == ["nodeSelectorTerms"]
+    return any(all(_expressed(e, labels) for e in term["matchExpressions"]) for term in terms)
+
+
+def _expressed(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    assert set(expression) <= {"key", "operator", "values"}
+    has, values = labels.get(expression["key"]), expression.get("values", [])
+    assert all(isinstance(value, str) for value in values)
+    match expression["operator"]:
+        case "In":
+            assert values
+            return has in values
+        case "NotIn":
+            assert values
+            return has not in values
+        case "Exists":
+            assert not values
+            return has is not None
+        case "DoesNotExist":
+            assert not values
+            return has is None
+        case "Gt" | "Lt" as relation:
+            (bound,) = values
+            if has is None:
+                return False
+            return int(has) > int(bound) if relation == "Gt" else int(has) < int(bound)
+    raise AssertionError(expression)

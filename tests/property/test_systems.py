@@ -98,8 +98,21 @@ def htcondor(argv: tuple[str, ...], node: ClassAd) -> bool:
     )
 
 
+def flux(argv: tuple[str, ...], node: ClassAd) -> bool:
+    assert argv[0] == "batch"
+    texts = [word.removeprefix("--requires=") for word in argv[1:]]
+    assert len(texts) <= 1
+    return all(languages.flux(text, str(node.eval("Name")), carried(node)) for text in texts)
+
+
+def kubernetes(lines: tuple[str, ...], node: ClassAd) -> bool:
+    labels = dict.fromkeys(carried(node), "x") | {"kubernetes.io/hostname": str(node.eval("Name"))}
+    return all(languages.kubernetes(line, labels) for line in lines)
+
+
 SYSTEMS: dict[str, Callable[[tuple[str, ...], ClassAd], bool]] = {
-    "lsf": lsf, "pbspro": pbs, "torque": torque, "htcondor": htcondor
+    "lsf": lsf, "pbspro": pbs, "torque": torque, "htcondor": htcondor,
+    "flux": flux, "kubernetes": kubernetes,
 }  # fmt: skip
 
 
@@ -165,7 +178,7 @@ def test_flags_select_what_the_verdict_says(
         assert want is Fit.SUFFICIENT
         return
     for node, wanted in zip(several, good, strict=True):
-        selected = SYSTEMS[table.lrms](made.argv, node)
+        selected = SYSTEMS[table.lrms](made.argv if made.command else made.directives, node)
         if made.verdict is Fit.EXACT:
             assert selected == wanted, made
         elif made.verdict is Fit.NECESSARY:
@@ -190,7 +203,13 @@ def test_the_certificate_is_what_is_selected(
         assert not good
         return
     named = set(made.argv[made.argv.index("-m") + 1].split()) if "-m" in made.argv else None
-    argv = made.argv[: made.argv.index("-m")] if "-m" in made.argv else made.argv
+    argv = (
+        made.directives
+        if not made.command
+        else made.argv[: made.argv.index("-m")]
+        if "-m" in made.argv
+        else made.argv
+    )
     selected = {
         name for node in several
         if SYSTEMS[table.lrms](argv, node)

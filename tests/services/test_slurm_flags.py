@@ -311,3 +311,92 @@ def test_a_release_by_a_feature_of_the_site(
     assert submission.verdict is Fit.EXACT
     assert submission.argv == ("--mem=2001M", "--constraint=el48")
     assert farm.selected(submission.argv) == accepted(reduction.residual, example_nodes) != set()
+
+
+# --- flags of several values ----------------------------------------------------------------------
+
+GPUS = """
+[attributes.GPUs]
+kind = "min"
+flag = "{gpus}"
+[attributes.GpuType]
+kind = "eq"
+features = { "NVIDIA A100" = "a100", "Tesla V100" = "v100" }
+term = "{type}"
+[requests]
+gpus = {}
+wall = {}
+TestJob = { kind = "present" }
+JobName = { kind = "text", pattern = "[a-z0-9.]+", flag = "--job-name={value}" }
+[flags]
+gpu = ["--gres=gpu:{type}:{gpus}", "--gres=gpu:{gpus}", "--gres=gpu:{type}:1"]
+time = ["--time={wall:hms}", "--time=24:00:00"]
+share = [{ with = "TestJob", flag = "--oversubscribe" }, "--exclusive"]
+queue = ["--partition={queue}", "--partition=main"]
+"""
+GPU_NODES = [
+    parse_ad(
+        f'[ Name = "g{at}"; GPUs = {many}; GpuType = "{kind}"; GlueHostMainMemoryRAMSize = 4000 ]'
+    )
+    for at, (kind, many) in enumerate(
+        [("NVIDIA A100", 1), ("NVIDIA A100", 4), ("Tesla V100", 2), ("Tesla V100", 8), ("none", 0)]
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def gpus(slurm: Start) -> SlurmOracle:
+    names = {"NVIDIA A100": "a100", "Tesla V100": "v100"}
+
+    def node(ad: ClassAd) -> SlurmNode:
+        kind, many = str(ad.eval("GpuType")), ad.eval("GPUs")
+        gres = f"gpu:{names[kind]}:{many}" if kind in names else None
+        return SlurmNode(str(ad.eval("Name")), 4, 4000, gres=gres)
+
+    return slurm([node(ad) for ad in GPU_NODES])
+
+
+def gpu_condition(chance: random.Random) -> str:
+    if chance.random() < 0.5:
+        return f"other.GPUs {chance.choice(['>', '>=', '>=', '<', '=='])} {chance.randint(0, 5)}"
+    kind = chance.choice(["NVIDIA A100", "tesla v100", "none", "H100"])
+    return f'other.GpuType {chance.choice(["==", "==", "!="])} "{kind}"'
+
+
+def test_types_and_numbers_of_gpus_in_one_flag(gpus: SlurmOracle, tmp_path: Path) -> None:
+    site = tmp_path / "gpus.toml"
+    site.write_text(GPUS)
+    verdicts: list[Fit] = []
+    for seed in range(60):
+        chance = random.Random(seed)
+        clauses = [gpu_condition(chance) for _ in range(chance.randint(0, 3))]
+        job = ClassAd({"Requirements": parse_expr(" && ".join(clauses) or "true")})
+        if chance.random() < 0.4:
+            job["RequestGPUs"] = chance.randint(1, 4)
+        if chance.random() < 0.5:
+            job["TestJob"] = True
+        if chance.random() < 0.5:
+            job["MaxWallTime"] = chance.randint(1, 3000)
+        job["JobName"] = chance.choice(["job.7", "x; id", "$(id)"])
+        reduction = reduce(job, ClassAd(), lambda name: "host")
+        queue = chance.choice(["main", ""])
+        try:
+            made = batch.flags(reduction, "slurm", site, queue=queue)
+        except NoHostError:
+            assert not accepted(reduction.residual, GPU_NODES)
+            continue
+        wanted = accepted(made.condition, GPU_NODES)
+        selected = gpus.selected(made.argv)
+        names = [word for word in made.argv if word.startswith("--job-name")]
+        assert names == (["--job-name=job.7"] if job.eval("JobName") == "job.7" else [])
+        # What else is dropped than the name decides whether the hosts are exact.
+        exact = all(str(dropped.clause) == "JobName" for dropped in made.dropped)
+        verdicts.append(Fit.EXACT if exact else Fit.NECESSARY)
+        assert selected == wanted if exact else selected >= wanted, (seed, made)
+        again = made.recheck
+        for ad in GPU_NODES:
+            if ad.eval("Name") in selected and again is not None and not exact:
+                right = truth(again.eval(job, ad)) is True
+                assert right == (ad.eval("Name") in wanted), (seed, made)
+    assert verdicts.count(Fit.EXACT) >= 10
+    assert verdicts.count(Fit.NECESSARY) >= 10

@@ -112,11 +112,17 @@ def _several(section: Section, key: str, word: str, read: Any, expected: str) ->
 
 
 def check_slots(
-    section: Section, forms: MappingType[str, tuple[Form, ...]], known: Collection[str]
+    section: Section,
+    forms: MappingType[str, tuple[Form, ...]],
+    known: Collection[str],
+    numbers: Collection[str],
 ) -> None:
-    """Raises MappingError for a slot that nothing fills."""
+    """Raises MappingError for a slot that nothing fills, or a format of what is no number."""
     for key, several in forms.items():
         for each in several:
+            for slot, name in formatted(each.text).items():
+                if slot in known and slot not in numbers:
+                    section.fail(key, f"{{{slot}}}, which is no number", f"{{{slot}:{name}}}")
             for slot in sorted(each.needs - set(known)):
                 _unknown(section, key, slot, known)
 

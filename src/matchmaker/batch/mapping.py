@@ -272,8 +272,16 @@ def _check(table: Mapping, file: Section) -> None:
     filled = {slot_of(text): name for name, texts in own.items() for text in texts}
     filled.pop("", None)
     known = {*filled, FEATURES}
-    check_slots(file.section("flags"), table.flags, known)
-    check_slots(file.section("lines"), table.lines, known)
+    numbers = {
+        slot_of(text)
+        for kind, text in (
+            *((r.kind, r.flag) for r in table.requests.values()),
+            *(("number", text) for r in table.rules.values() for text in (r.flag, r.greatest)),
+        )
+        if kind in ("number", "time")
+    }
+    check_slots(file.section("flags"), table.flags, known, numbers)
+    check_slots(file.section("lines"), table.lines, known, numbers)
     for slot, name in filled.items():
         kind, _, entry = name.partition(".")
         if slot not in table.used and entry in file.section(kind).facts:

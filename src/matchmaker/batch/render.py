@@ -136,9 +136,9 @@ def written(
     return Written(flags, lines)
 
 
-def _value(term: Term) -> str:
+def _value(term: Term) -> int | str:
     if term.kind != "name":
-        return str(term.number)
+        return term.number
     value = term.rule.join.join(term.names)
     if term.negated and term.rule.negate and not term.without:
         return f"{term.rule.negate}({value})" if len(term.names) > 1 else term.rule.negate + value

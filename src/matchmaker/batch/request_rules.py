@@ -23,7 +23,7 @@ RESOURCES: Final = ("memory", "cpus", "disk", "gpus", "wall")
 KINDS: Final = ("number", "time", "text", "present")
 ORIGINS: Final = ("job", "queue", "user", "group")
 
-TEXT_SIGNS: Final = "._+:@/-"
+TEXT_SIGNS: Final = "._@/-"
 """Signs that a text of a job may have in a flag, whatever its pattern allows."""
 
 

@@ -12,7 +12,15 @@ import attrs
 
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.sections import Section
-from matchmaker.batch.templates import NAME_SIGNS, VALUE, safe, slots, template
+from matchmaker.batch.templates import (
+    NAME_SIGNS,
+    VALUE,
+    formatted,
+    safe,
+    slot_of,
+    slots,
+    template,
+)
 from matchmaker.classad.values import MAX_INT
 
 KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
@@ -197,7 +205,7 @@ def term_of(section: Section, key: str) -> str:
     found = template(section.facts[key])
     if not found or found.startswith("-") or len(slots(found)) != 1:
         section.fail(key, "a word like arch={value}, or a slot of [flags]")
-    if VALUE not in slots(found) and found != f"{{{next(iter(slots(found)))}}}":
+    if formatted(found) or (VALUE not in slots(found) and not slot_of(found)):
         section.fail(key, "a word like arch={value}, or a slot of [flags]")
     return found
 
