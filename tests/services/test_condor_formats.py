@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
@@ -84,3 +87,18 @@ def test_its_tools_read_our_json(pool: Pool, ads: list[ClassAd]) -> None:
     for ad in ads:
         again = pool.rewritten(written([ad], "json"), "json", "long")
         assert shown(parse_ads(again, "old")) == shown([ad])
+
+
+def test_what_its_bindings_ask_of_the_pool_is_matched_as_it_is(pool: Pool) -> None:
+    pytest.importorskip("htcondor2")
+    code = (
+        "import htcondor2, matchmaker as mm, sys;"
+        " ads = htcondor2.Collector().query(htcondor2.AdType.Startd);"
+        " pool = mm.Pool(ads); [job] = htcondor2.Schedd().query();"
+        " print(len(pool), len(pool.match(job).keys), mm.match(job, ads[0]).matched)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={**os.environ, **pool.environment}, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "2 0 False\n", done.stderr

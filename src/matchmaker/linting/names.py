@@ -9,8 +9,9 @@ from typing import Final
 from matchmaker.classad.diagnostics import NOTE
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import instead, unknown
-from matchmaker.classad.nodes import AdExpr, Attr, Call, scope_of
-from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, scope_of
+from matchmaker.classad.operators import MIRRORED
+from matchmaker.classad.quoting import quote, unparse_name
 from matchmaker.classad.spans import Place
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
@@ -57,6 +58,33 @@ def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report
     name = site.place.names[0]
     yield Report(site.piece, name.start, name.end, message, unparse_name(like) if like else "",
                  "" if grave and not guarded else NOTE)  # fmt: skip
+
+
+def foreign_word(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+    """A name that nothing known has, and that is text or a constant in other languages."""
+    node = site.place.node
+    if not isinstance(node, Attr) or role_of(site) != "bare":
+        return
+    if site.scope.find(node.folded) is not None or known.has(node.folded):
+        return
+    name = site.place.names[0]
+    if node.folded in _NOTHING:
+        message = f"{node.name} is an attribute, which nothing has: test with =?= undefined"
+        yield Report(site.piece, name.start, name.end, message, "undefined")
+    above = site.above.place.node if site.above is not None else None
+    if (
+        site.piece.text[name.start] == "'"
+        and isinstance(above, Binary)
+        and above.operator in MIRRORED
+    ):
+        message = (
+            f"'{node.name}' in single quotes is an attribute, which nothing has: text takes double"
+            " quotes"
+        )
+        yield Report(site.piece, name.start, name.end, message, quote(node.name, '"'))
+
+
+_NOTHING: Final = frozenset({"null", "none", "nil"})
 
 
 def _missing(role: str, known: Known) -> str:

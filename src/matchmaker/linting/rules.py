@@ -20,6 +20,7 @@ _ALL: Final = (
     Rule("CA103", ERROR, "too many or too few arguments", names.wrong_arity),
     Rule("CA104", WARNING, "an attribute that is set again below", names.shadowed, True),
     Rule("CA105", WARNING, "an attribute that leads back to itself", names.circular, True),
+    Rule("CA106", WARNING, "text in single quotes, or null", names.foreign_word),
     Rule("CA201", ERROR, "a comparison that is always an error", comparisons.mismatch),
     Rule("CA202", ERROR, "a number in quotes, compared", comparisons.quoted_number),
     Rule("CA203", ERROR, "undefined or error compared other than by is",
