@@ -23,6 +23,7 @@ from matchmaker.classad import parser as parsing
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
 from matchmaker.classad.assignments import ad_in, value_of
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.formats.old import _read_lines
@@ -107,6 +108,7 @@ def syntax(data: bytes) -> None:
     if node is not None:
         assert parsing.by_grammar(text, "expression") is node, "both read an expression alike"
     held = node.value if isinstance(node, Literal) else node
+    value = value.held if isinstance(value, Deferred) else value
     assert canonical(value) == canonical(held), "a value is that of its expression"
     if ad is not None:
         wanted = mm.ClassAd.from_expression(parsing.by_grammar(text, "ad"))

@@ -24,7 +24,7 @@ from matchmaker.classad.formats.old import _read_lines, read
 from matchmaker.classad.grammar import lark
 from matchmaker.classad.nodes import AdExpr
 from matchmaker.classad.parser import parse_expr, parsed
-from matchmaker.classad.scanner import tokens_of
+from matchmaker.classad.scanner import is_common, tokens_of
 from tests import strategies
 
 CASES = int(os.environ.get("PARSER_CASES", "200"))
@@ -98,6 +98,7 @@ def test_the_fast_parser_is_the_grammar(text: str) -> None:
         with pytest.raises(ParseError) as raised:
             parse_expr(text)
         assert str(raised.value) == wanted
+    assert node is not None or not is_common(text)
     ad, wanted = ad_in(text), wanted_of(text, "ad")
     if isinstance(wanted, AdExpr):
         read = ClassAd.from_expression(wanted)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.bindings import is_ad, ours
 from matchmaker.classad.cache import Cache
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
@@ -44,10 +45,13 @@ class ClassAd(Ad[Expr]):
     [ Cpus = 4; Name = "wn1" ]
     """
 
-    __slots__ = ("__weakref__", "_names", "content", "parent")
+    __slots__ = ("__weakref__", "_deferred", "_names", "held", "parent")
 
-    content: dict[str, Any]
-    """What evaluation reads: a plain value or an expression under each name in small letters."""
+    held: dict[str, Any]
+    """Under each name in small letters a plain value, an expression, or a deferred one."""
+
+    _deferred: bool
+    """Whether there may be deferred expressions."""
 
     _names: dict[str, str] | None
     """By folded names, the spellings that differ from the first that was ever met."""
@@ -59,26 +63,41 @@ class ClassAd(Ad[Expr]):
         self, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
         self.parent = None
+        self._deferred = False
         if not attributes:
             attributes, more = more, {}
         if type(attributes) is dict:
             held = [_held(value) for value in (*attributes.values(), *more.values())]
             folded, spelled = _shape((*attributes, *more))
-            self.content = dict(zip(folded, held, strict=True))
+            self.held = dict(zip(folded, held, strict=True))
             self._names = spelled.copy() if spelled is not None else None
             return
-        self.content = {}
+        self.held = {}
         self._names = None
         self.update(attributes, **more)
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """A plain value or an expression under each name in small letters."""
+        held = self.held
+        if self._deferred:
+            for folded, each in held.items():
+                if each.__class__ is Deferred:
+                    held[folded] = each.held
+            self._deferred = False
+        return held
+
     @classmethod
-    def of(cls, content: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
-        """An ad around its content: values and expressions by folded names.
+    def of(
+        cls, held: dict[str, Any], names: dict[str, str] | None = None, *, deferred: bool = False
+    ) -> ClassAd:
+        """An ad around what it holds by folded names: values and expressions, perhaps deferred.
 
         ``names`` are unusual spellings, as :func:`unusual_names` gives them.
         """
         ad = _new(cls)
-        ad.content = content
+        ad.held = held
+        ad._deferred = deferred  # noqa: SLF001 - its own
         ad._names = names  # noqa: SLF001 - its own
         ad.parent = None
         return ad
@@ -87,9 +106,16 @@ class ClassAd(Ad[Expr]):
     def of_assignments(cls, assignments: Sequence[tuple[str, Any]]) -> ClassAd:
         """An ad of names and what it is to hold under them, values and expressions, in order."""
         names, held = zip(*assignments, strict=True) if assignments else ((), ())
+        return cls.of_values(names, held)
+
+    @classmethod
+    def of_values(
+        cls, names: tuple[str, ...], held: Sequence[Any], *, deferred: bool = False
+    ) -> ClassAd:
+        """The same, of the names and of what it is to hold under each."""
         folded, spelled = _shape(names)
         content = dict(zip(folded, held, strict=True))
-        return cls.of(content, spelled.copy() if spelled is not None else None)
+        return cls.of(content, spelled.copy() if spelled else None, deferred=deferred)
 
     @classmethod
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
@@ -149,7 +175,8 @@ class ClassAd(Ad[Expr]):
     def copy(self) -> ClassAd:
         """Another ad with the same attributes."""
         twin = ClassAd()
-        twin.content = self.content.copy()
+        twin.held = self.held.copy()
+        twin._deferred = self._deferred
         twin._names = self._names.copy() if self._names is not None else None
         twin.parent = self.parent
         return twin
@@ -159,26 +186,29 @@ class ClassAd(Ad[Expr]):
     def spelling(self, name: str) -> str:
         """The name as the ad spells it. Raises KeyError where the attribute is missing."""
         folded = ascii_fold(name)
-        if folded not in self.content:
+        if folded not in self.held:
             raise KeyError(name)
         return (self._names and self._names.get(folded)) or _spelled[folded]
 
     def __getitem__(self, name: str) -> Expr:
-        held = self.content[ascii_fold(name)]
+        folded = ascii_fold(name)
+        held = self.held[folded]
+        if held.__class__ is Deferred:
+            held = self.held[folded] = held.held
         return held if isinstance(held, Expr) else Literal(held)
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
         _check(name)
         held = _held(value)
         folded = ascii_fold(name)
-        if folded not in self.content:
+        if folded not in self.held:
             folded = intern(folded)
             self._spell(folded, name)
-        self.content[folded] = held
+        self.held[folded] = held
 
     def __delitem__(self, name: str) -> None:
         folded = ascii_fold(name)
-        del self.content[folded]
+        del self.held[folded]
         if self._names is not None:
             self._names.pop(folded, None)
 
@@ -189,23 +219,23 @@ class ClassAd(Ad[Expr]):
             self._names[folded] = name
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and ascii_fold(name) in self.content
+        return isinstance(name, str) and ascii_fold(name) in self.held
 
     def __iter__(self) -> Iterator[str]:
         names = self._names
         if names is None:
-            return iter([_spelled[folded] for folded in self.content])
-        return iter([names.get(folded) or _spelled[folded] for folded in self.content])
+            return iter([_spelled[folded] for folded in self.held])
+        return iter([names.get(folded) or _spelled[folded] for folded in self.held])
 
     def __len__(self) -> int:
-        return len(self.content)
+        return len(self.held)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassAd):
             return NotImplemented
-        if self.content.keys() != other.content.keys():
+        if self.held.keys() != other.held.keys():
             return False
-        return all(self[folded] is other[folded] for folded in self.content)
+        return all(self[folded] is other[folded] for folded in self.held)
 
     __hash__ = None  # type: ignore[assignment]
 

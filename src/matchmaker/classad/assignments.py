@@ -1,12 +1,13 @@
 """What ads hold for the texts of assignments, at the speed of Python's compiled functions.
 
 Both formats of text are cut into assignments, each a name and the text of an expression. Most are
-plain values; the rest goes to the fast parser. None means that it does not take a text.
+plain values, which JSON writes alike: Python's compiled reader of JSON takes those of an ad in one
+call. The rest goes to the fast parser. None means that it does not take a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
 from sys import intern
@@ -14,13 +15,12 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, is_unusual
 from matchmaker.classad.cache import ENTRY, Cache
-from matchmaker.classad.climbing import RESERVED
-from matchmaker.classad.footprint import NODE
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.parser import parse_expr, parsed, parsed_ad
-from matchmaker.classad.scanner import assignments_of, begins_ad, name_and_value
+from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
+from matchmaker.classad.scanner import SEPARATORS, cuts_of, inside_of, name_and_value
+from matchmaker.classad.values import MAX_INT, MIN_INT
 
 
 def _refused(_: str) -> None:
@@ -29,17 +29,19 @@ def _refused(_: str) -> None:
 
 
 _scan: Final = make_scanner(JSONDecoder(parse_constant=_refused))  # type: ignore[arg-type]
-_PLAIN: Final = frozenset('"-0123456789tf')
-"""What plain values begin with. JSON writes them alike, and Python's reader of it is compiled."""
+_PLAIN: Final = frozenset(' "0123456789')
+"""What plain values begin with, besides two words and negative numbers."""
+
+_WORDS: Final = frozenset({"true", "false"})
 
 
 def value_of(text: str) -> Any:
-    """What an ad holds for the text of an expression: a plain value, or a node; None as above.
+    """What an ad holds for the text of an expression, perhaps deferred; None as above.
 
-    >>> value_of(" 42 "), value_of('"x"'), value_of("TRUE"), value_of("a+1"), value_of("a+")
-    (42, 'x', True, Expr('a + 1'), None)
+    >>> value_of("undefined"), value_of("a+1"), value_of("a+")
+    (UNDEFINED, Expr('a + 1'), None)
     """
-    node = parsed(text)
+    node = deferred(text)
     return node.value if type(node) is Literal else node
 
 
@@ -50,84 +52,169 @@ def parse_value(text: str) -> Any:
 
 
 _names: Final[Cache[str, str]] = Cache("names as ads spell them", 1 << 22)
-"""The folded names of those that are spelled as they were first."""
+"""The folded names of those that are spelled as they were first, with what stands around them."""
+
+
+def _usual(name: str, key: str) -> str:
+    """The folded form of a name that is spelled as it was first, kept under a key; else empty."""
+    spelled, more = name_and_value(f"{name}=")
+    folded = intern(ascii_fold(spelled))
+    usual = spelled and not more and not is_unusual(folded, spelled)
+    return _names.put(key, folded) if usual else ""
+
 
 _assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 1 << 24)
-"""Folded names and what ads hold, of what comes again: expressions, and values of few characters.
+"""Folded names and short plain values: most counters of most ads are idle."""
 
-Not of texts with backslashes, which each format reads in its own way.
-"""
+_SHORT: Final = 6
+"""Longer values are not kept, nor more of an ad of which most is: they are seldom met again."""
 
-_FEW: Final = {str: 14, int: 4, float: 4, bool: 5}
-"""The most characters of a plain value that is kept."""
+_ALIKE: Final = frozenset({bool, int, float, str})
 
 
-def ad_of(assignments: Iterable[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
-    """The ad of assignments, None where one of them is not taken; `convert` reads expressions.
+def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
+    """The ad of assignments, None where one of them is not taken, or where a name comes twice.
+
+    `convert` reads expressions.
 
     >>> print(ad_of(["a = 1", "b=a+1"]))
     [ a = 1; b = a + 1 ]
     """
-    content: dict[str, Any] = {}
-    unusual: dict[str, str] = {}
-    fresh: dict[str, tuple[str, Any]] = {}
-    size = 0
+    equals = " = " if assignments and " = " in assignments[0] else "="
     known = _assignments.get
+    held: dict[str, Any] = {}
+    unusual: dict[str, str] = {}
+    new: list[str] = []
+    names: list[str] = []
+    texts: list[str] = []
     for assignment in assignments:
         found = known(assignment)
         if found is not None:
-            content[found[0]] = found[1]
+            held[found[0]] = found[1]
             continue
-        name, _, text = assignment.partition(" = ")
-        folded = _names[name]
-        if folded is None:
-            name, text = name_and_value(assignment)
-            folded = _names[name] or _fold(name, content, unusual)
-            if not folded:
+        name, _, text = assignment.partition(equals)
+        folded = _names[name] or _usual(name, name)
+        if not folded:
+            spelled, text = name_and_value(assignment)
+            if not spelled:
                 return None
-        value, end = None, -1
-        if text[:1] in _PLAIN:
-            try:
-                value, end = _scan(text, 0)
-            except (StopIteration, ValueError):
-                end = -1
-        if (
-            end != len(text)
-            # Not all integers fit, and other escapes differ.
-            or (end > 18 and type(value) is int)
-            or ("\\" in text and "\\" in text.replace('\\"', ""))
-        ):
-            value = convert(text)
-            if value is None:
-                return None
-            end = 0
-        if end <= _FEW.get(type(value), 0) and "\\" not in assignment and name in _names:
-            fresh[assignment] = folded, value
-            size += ENTRY + 4 * len(assignment) + (0 if end else NODE // 4 * len(text))
-        content[folded] = value
-    if fresh:
-        _assignments.put_all(fresh, size)
-    return ClassAd.of(content, unusual or None)
+            folded = intern(ascii_fold(spelled))
+            if is_unusual(folded, spelled):
+                unusual[folded] = spelled
+        held[folded] = None
+        new.append(assignment)
+        names.append(folded)
+        texts.append(text)
+    values = _values(texts, convert)
+    if values is None or len(held) < len(assignments):
+        return None
+    held.update(zip(names, values, strict=True))
+    if len(new) > len(assignments) // 2 and not unusual:
+        short = {
+            new[at]: (names[at], values[at])
+            for at, text in enumerate(texts)
+            if len(text) < _SHORT and type(values[at]) in _ALIKE and "\\" not in new[at]
+        }
+        _assignments.put_all(short, len(short) * (ENTRY + 4 * _SHORT))
+    return ClassAd.of(held, unusual or None, deferred=True)
 
 
-def _fold(name: str, content: dict[str, Any], unusual: dict[str, str]) -> str:
-    """The folded name, empty for a word that is none; notes an unusual spelling."""
-    if name.lower() in RESERVED:
-        return ""
-    folded = intern(ascii_fold(name))
-    if not is_unusual(folded, name):
-        _names.put(name, folded)
-    elif folded not in content:
-        unusual[folded] = name
-    return folded
+def _values(texts: list[str], convert: Callable[[str], Any]) -> list[Any] | None:
+    """What an ad holds for texts, None where one of them is not taken."""
+    odd = [at for at, text in enumerate(texts) if text[:1] not in _PLAIN and text not in _WORDS]
+    expressions = []
+    for at in odd:
+        text = texts[at]
+        number = _plain([text]) if text[:1] == "-" else None
+        expression = number[0] if number else convert(text)
+        if expression is None:
+            return None
+        expressions.append(expression)
+        texts[at] = "0"
+    values = _mostly_plain(texts, convert)
+    if values is not None:
+        for at, expression in zip(odd, expressions, strict=True):
+            values[at] = expression
+    return values
+
+
+def _mostly_plain(texts: list[str], convert: Callable[[str], Any]) -> list[Any] | None:
+    """The same for texts that begin like plain values."""
+    values = _plain(texts)
+    if values is not None:
+        return values
+    if len(texts) == 1:
+        value = convert(texts[0])
+        return None if value is None else [value]
+    half = len(texts) // 2
+    first = _mostly_plain(texts[:half], convert)
+    rest = None if first is None else _mostly_plain(texts[half:], convert)
+    return None if first is None or rest is None else first + rest
+
+
+def _plain(texts: list[str]) -> list[Any] | None:
+    """The values of texts if all are plain, and JSON and this language read them alike.
+
+    No string of JSON goes over the end of a line, and so no value over its own: what stands between
+    commas or brackets in one of them is seen by the number or by the kinds of values.
+    """
+    joined = ",\n".join(texts)
+    try:
+        values, end = _scan(f"[{joined}]", 0)
+        plain = are_plain(values) and end == len(joined) + 2 and len(values) == len(texts)
+    except (StopIteration, ValueError, TypeError, RecursionError):
+        return None
+    escaped = "\\" in joined and "\\" in joined.replace('\\"', "")
+    return values if plain and not escaped else None
+
+
+def are_plain(values: Iterable[Any]) -> bool:
+    """Whether values of JSON are those of ads. Raises TypeError for lists, objects and null."""
+    wide = [each for each in values if each.__class__ is not str and not MIN_INT <= each <= MAX_INT]
+    return not wide
 
 
 def ad_in(text: str) -> ClassAd | None:
     """The ad of a text in brackets, None if the fast parser does not take it."""
-    if len(text) > LIMITS.text or not begins_ad(text):
+    if len(text) > LIMITS.text:
         return None
-    ad = ad_of(assignments_of(text))
-    if ad is not None:
-        return ad
+    inside = inside_of(text)
+    if inside is not None:
+        ad = _small_ad(inside) if len(inside) < _SMALL else None
+        if ad is not None:
+            return ad
+        for assignments in cuts_of(inside):
+            ad = ad_of(assignments)
+            if ad is not None:
+                return ad
     node = parsed_ad(text)
     return ClassAd.from_expression(node) if node is not None else None
+
+
+_SMALL: Final = 2000
+
+
+def _small_ad(inside: str) -> ClassAd | None:
+    """The ad of a text that is an object of JSON but for its separators; None for another text.
+
+    The separators become those of JSON, with marks that no such text has. If each key stands
+    between two of them and none is left, each was a name, and what follows it one value.
+    """
+    if "{" in inside or "(" in inside or not inside.isascii():
+        return None
+    text = inside.rstrip(SEPARATORS)
+    marked = text.replace(";", ',"\x80').replace("=", '\x81":')
+    try:
+        content, end = _scan(f'{{"\x80{marked}}}', 0)
+        if not are_plain(content.values()) or "\\" in text or end != len(marked) + 4:
+            return None
+    except (StopIteration, ValueError, TypeError, RecursionError):
+        return None
+    held = {_names[name] or _marked(name): value for name, value in content.items()}
+    # Each separator has become two characters longer.
+    left = len(marked) - len(text) - 4 * len(content) + 2
+    return None if left or "" in held else ClassAd.of(held)
+
+
+def _marked(key: str) -> str:
+    return _usual(key[1:-1], key) if key[:1] + key[-1:] == "\x80\x81" else ""

@@ -17,6 +17,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from matchmaker.classad.footprint import size_of
+from matchmaker.classad.interning import tidy
 from matchmaker.classad.locks import Lock
 
 _K = TypeVar("_K")
@@ -79,7 +80,8 @@ class Cache(dict[_K, _V | None]):
     def put_all(self, entries: Mapping[_K, _V], size: int) -> None:
         """Keeps values that take so many bytes together, if these are not too many."""
         if size * LARGEST <= self.most:
-            with _lock:
+            # Without the calls of `with _lock`: texts that are new come by the thousand.
+            with _lock.held:
                 full = 2 * (self._taken + size) > self.most
                 if full:
                     self._older, self._taken_older = dict(self), self._taken
@@ -139,6 +141,7 @@ def forget() -> None:
     """
     for cache in caches():
         cache.forget()
+    tidy()
 
 
 def caches() -> Iterable[Cache[Any, Any]]:

@@ -26,7 +26,7 @@ from matchmaker.classad.nodes import (
     Unary,
 )
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import tokens_of
+from matchmaker.classad.scanner import RESERVED, tokens_of
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 _words: Final[Cache[str, Expr]] = Cache("names in expressions", 1 << 23)
@@ -98,7 +98,15 @@ class _Reader:
                 self.take(":")
                 return Ternary(left, then, self.expression(_TERNARY))
             else:
-                left = Binary(_NAMED.get(symbol, symbol), left, self.expression(level + 1))
+                left = Binary(_NAMED.get(symbol, symbol), left, self.right(level))
+
+    def right(self, level: int) -> Expr:
+        """The right side of an operator: mostly a word that nothing behind it binds."""
+        word = _words.get(self.tokens[self.at])
+        if word is None or _BEHIND.get(self.tokens[self.at + 1], _SELECTION) > level:
+            return self.expression(level + 1)
+        self.at += 1
+        return word
 
     def selected(self, base: Expr, symbol: str) -> Expr:
         """An attribute or an element of an expression."""
@@ -222,7 +230,6 @@ _AFTER_ASSIGNMENT: Final = frozenset(";]")
 _CONSTANTS: Final[dict[str, Expr]] = {
     "true": TRUE, "false": FALSE, "undefined": Literal(UNDEFINED), "error": Literal(ERROR),
 }  # fmt: skip
-RESERVED: Final = frozenset({*_CONSTANTS, "is", "isnt"})
 _NAMED: Final = NAMED | {word: name for name in NAMED.values() for word in _spellings(name)}
 _LEVELS: Final = {
     symbol: level
@@ -233,6 +240,8 @@ _LEVELS: Final = {
     for symbol in symbols
 }  # fmt: skip
 """How tightly operators bind; those of one level group from the left."""
+_BEHIND: Final = _LEVELS | dict.fromkeys(("", ")", "]", "}", ",", ";", ":"), -1)
+"""The same, and what ends an expression."""
 _TERNARY: Final = _LEVELS["?"]
 _SUM: Final = _LEVELS["+"]
 _ELVIS: Final = _LEVELS["?:"]

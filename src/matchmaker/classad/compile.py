@@ -22,6 +22,7 @@ import attrs
 
 from matchmaker.classad import nodes
 from matchmaker.classad.cache import Cache
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
@@ -55,7 +56,7 @@ class Surroundings:
     @common.default
     def _common(self) -> dict[str, Any]:
         return {
-            "SLOW": frozenset(self.reference) | {type(None)},
+            "SLOW": frozenset(self.reference) | {type(None), Deferred},
             "LIST": nodes.ListExpr,
             "BEGIN": self.begin,
             "FOLLOW": self.follow,
@@ -100,13 +101,13 @@ class _Coder:
 
     def function(self) -> Callable[..., Value]:
         result = self._value(self._emit(self._node))
-        head = ["def run(ad, other, state=None, inside=''):", " held = ad.content"]
+        head = ["def run(ad, other, state=None, inside=''):", " held = ad.held"]
         if self._words:
             # An attribute named like a scope hides the scope; rare enough for the slow way.
             hidden = " or ".join(f"{self._constant(word)} in held" for word in sorted(self._words))
             handler, node = self._handler(self._node)
             head += [f" if {hidden}:", f"  {self._begun}", f"  return {handler}({node}, state, ad)"]
-        head.append(" theirs = other.content if other is not None else EMPTY")
+        head.append(" theirs = other.held if other is not None else EMPTY")
         if self._counting:
             head.append(" steps = 0")
             self._line("if state is not None: state.spend(steps)")

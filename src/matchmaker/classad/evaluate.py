@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.limits import Budget, OutOfBoundsError
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.reference import NODES, admit, run
@@ -57,9 +58,11 @@ def evaluate_attribute(
     ad: ClassAd, folded: str, target: ClassAd | None = None, missing: Value = UNDEFINED
 ) -> Value:
     """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
-    held: Any = ad.content.get(folded, missing)
+    held: Any = ad.held.get(folded, missing)
     if held.__class__ not in NODES:
         return held  # type: ignore[no-any-return]
+    if held.__class__ is Deferred:
+        held = ad[folded]
     compiled = held.run
     # As evaluate() does, whose call is saved here: this is most of what a match does.
     if (

@@ -10,18 +10,15 @@ from weakref import ref
 from matchmaker.classad.locks import Lock
 from matchmaker.classad.values import ErrorType
 
-
-class _Reference(ref[Any]):
-    """A weak reference to a node, with the node's key in the table."""
-
-    __slots__ = ("key",)
-
-    key: tuple[Any, ...]
-
-
 # A WeakValueDictionary does the same at five times the cost of an entry.
-_table: Final[dict[tuple[Any, ...], _Reference]] = {}
+_table: Final[dict[tuple[Any, ...], ref[Any]]] = {}
 _lock: Final = Lock()
+
+LEAST: Final = 1 << 12
+"""So many entries, or half of those that were left, are made before those that ended are dropped: a
+call at the end of each node would take as long as making it."""
+
+_bound: Final = [LEAST]
 
 
 class Interned(type):
@@ -29,43 +26,49 @@ class Interned(type):
 
     def __call__(cls, *fields: Any) -> Any:
         """The node of these fields."""
-        # Constants stand alone in a node. Other fields are nodes and texts, only like themselves.
+        # Constants stand alone in a node. Other fields are nodes and texts, only like themselves,
+        # and no two kinds of nodes have fields of the same types.
         key: tuple[Any, ...]
         if len(fields) > 1:
-            key = (cls, *fields)
+            key = fields
         elif (kind := type(fields[0])) in _PLAIN:
             key = (cls, kind, fields[0])
         else:
             key = (cls, _key(fields[0]))
-        reference = _table.get(key)
-        if reference is not None:
-            node = reference()
+        known = _table.get(key)
+        if known is not None:
+            node = known()
             if node is not None:
                 return node
         node = type.__call__(cls, *fields)
-        reference = _Reference(node, _remove)
-        reference.key = key
-        known = _table.setdefault(key, reference)
-        return node if known is reference else _settled(node, reference)
+        made = ref(node)
+        if _table.setdefault(key, made) is not made:
+            return _settled(key, node, made)
+        if len(_table) > _bound[0]:
+            tidy()
+        return node
 
 
-def _settled(node: Any, reference: _Reference) -> Any:
+def _settled(key: tuple[Any, ...], node: Any, made: ref[Any]) -> Any:
     """The node that another thread entered meanwhile, or this one in place of one that ended."""
     with _lock:
-        known = _table.get(reference.key)
+        known = _table.get(key)
         other = known() if known is not None else None
         if other is None:
-            _table[reference.key] = reference
-            return node
-        return other
+            _table[key] = made
+        return other or node
 
 
-def _remove(reference: _Reference) -> None:
-    # Without the calls of `with _lock`: this runs at the end of every node.
-    with _lock.held:
-        # Another node may have taken the place.
-        if _table.get(reference.key) is reference:
-            del _table[reference.key]
+def tidy() -> None:
+    """Drops the entries of nodes that nobody holds."""
+    with _lock:
+        keys = list(_table)
+        # From the last to the first, as an entry holds the parts of its node.
+        while keys:
+            key = keys.pop()
+            if _table[key]() is None:
+                del _table[key]
+        _bound[0] = len(_table) + max(LEAST, len(_table) // 2)
 
 
 def _key(field: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import METHODS
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.parser import parse_expr, read
 from matchmaker.classad.references import references
 from matchmaker.classad.unparse import unparse
 
@@ -19,6 +19,7 @@ def bind() -> None:
         evaluate=evaluate,
         evaluate_attribute=evaluate_attribute,
         parse_expr=parse_expr,
+        read=read,
         references=references,
         unparse=unparse,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -44,11 +44,19 @@ class Expr(metaclass=Interned):
     True
     """
 
-    depth: int = attrs.field(init=False, default=1)
-    run: Callable[..., Value] | None = attrs.field(init=False, default=None)
-    uses: int = attrs.field(init=False, default=0)
-    weight: int = attrs.field(init=False, default=0)
-    mentions: Any = attrs.field(init=False, default=None)
+    depth: int = attrs.field(init=False)
+    # What is found out about a node later; before, it is as in _UNKNOWN.
+    run: Callable[..., Value] | None = attrs.field(init=False)
+    uses: int = attrs.field(init=False)
+    weight: int = attrs.field(init=False)
+    mentions: Any = attrs.field(init=False)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _UNKNOWN:
+                return _UNKNOWN[name]
+            raise AttributeError(name=name, obj=self)
 
     def __str__(self) -> str:
         text: str = METHODS["unparse"](self)
@@ -97,30 +105,30 @@ class Expr(metaclass=Interned):
         return found
 
 
+_UNKNOWN: Final[Mapping[str, Any]] = {"run": None, "uses": 0, "weight": 0, "mentions": None}
+
+
 def _from_text(text: str) -> Expr:
     node: Expr = METHODS["parse_expr"](text)
     return node
 
 
-_SHORT: Final = 32
-"""Up to this length, making a list of constants is no more work than other nodes are."""
+_node: Final = attrs.frozen(slots=True, eq=False, repr=False, str=False, init=False)
+"""The kinds of nodes. Each fills its fields itself: attrs would look up each by its name."""
 
 
-def _over(*children: Expr) -> int:
-    deepest = 0
-    for child in children:
-        deepest = max(deepest, child.depth)
-    return deepest + 1
-
-
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class Literal(Expr):
     """A constant: boolean, integer, real, string, time, UNDEFINED or ERROR."""
 
     value: Value
 
+    def __init__(self, value: Value) -> None:
+        _value(self, value)
+        _depth(self, 1)
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+
+@_node
 class Attr(Expr):
     """A name: bare (``x``), of another expression (``base.x``), or of the root ad (``.x``)."""
 
@@ -129,24 +137,25 @@ class Attr(Expr):
     absolute: bool
     folded: str = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
+    def __init__(self, base: Expr | None, name: str, absolute: bool) -> None:
         # Interned, as in ads: a string that is the same object is found at once.
-        object.__setattr__(self, "folded", sys.intern(ascii_fold(self.name)))
-        object.__setattr__(self, "depth", _over(self.base) if self.base else 1)
+        _fill(self, base, name, absolute, sys.intern(ascii_fold(name)))
+        _depth(self, base.depth + 1 if base else 1)
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class Unary(Expr):
     """An operator of one operand: ``- + ! ~``."""
 
     operator: str
     operand: Expr
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "depth", _over(self.operand))
+    def __init__(self, operator: str, operand: Expr) -> None:
+        _fill(self, operator, operand)
+        _depth(self, operand.depth + 1)
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class Binary(Expr):
     """An operator of two operands; ``=?=`` is kept as ``is``, ``=!=`` as ``isnt``.
 
@@ -158,25 +167,15 @@ class Binary(Expr):
     left: Expr
     right: Expr
 
-    # Most nodes that are made are these: attrs would look up each field by its name.
     def __init__(self, operator: str, left: Expr, right: Expr) -> None:
-        depth, other = left.depth + (type(left) is not Binary), right.depth + 1
-        _depth(self, depth if depth > other else other)  # noqa: FURB136 - max() takes longer
-        _run(self, None)
-        _uses(self, 0)
-        _weight(self, 0)
-        _mentions(self, None)
         _operator(self, operator)
         _left(self, left)
         _right(self, right)
+        depth, other = left.depth + (type(left) is not Binary), right.depth + 1
+        _depth(self, depth if depth > other else other)  # noqa: FURB136 - max() takes longer
 
 
-_depth, _run, _uses, _weight, _mentions, _operator, _left, _right = (
-    getattr(Binary, field.name).__set__ for field in attrs.fields(Binary)
-)
-
-
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class Ternary(Expr):
     """``condition ? then : otherwise``."""
 
@@ -184,59 +183,82 @@ class Ternary(Expr):
     then: Expr
     otherwise: Expr
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "depth", _over(self.condition, self.then, self.otherwise))
+    def __init__(self, *parts: Expr) -> None:
+        _fill(self, *parts)
+        _depth(self, _over(parts))
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class Call(Expr):
     """A function applied to arguments. An unknown function is allowed: its value is ERROR."""
 
     function: str
     arguments: tuple[Expr, ...]
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "depth", _over(*self.arguments))
+    def __init__(self, function: str, arguments: tuple[Expr, ...]) -> None:
+        _fill(self, function, arguments)
+        _depth(self, _over(arguments))
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class Subscript(Expr):
     """``list[index]`` or ``ad["name"]``."""
 
     base: Expr
     index: Expr
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "depth", _over(self.base, self.index))
+    def __init__(self, *parts: Expr) -> None:
+        _fill(self, *parts)
+        _depth(self, _over(parts))
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+_SHORT: Final = 32
+"""Up to this length, making a list of constants is no more work than other nodes are."""
+
+
+@_node
 class ListExpr(Expr):
     """``{a, b, c}``. Of a short list of literals ``constants`` are the values, to be copied."""
 
     items: tuple[Expr, ...]
-    constants: list[Value] | None = attrs.field(init=False, default=None)
+    constants: list[Value] | None = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        items = self.items
-        if len(items) <= _SHORT:
-            values = [item.value for item in items if type(item) is Literal]
-            if len(values) == len(items):
-                object.__setattr__(self, "constants", values)
-                object.__setattr__(self, "depth", 1 + bool(values))
-                return
-        object.__setattr__(self, "depth", _over(*items))
+    def __init__(self, items: tuple[Expr, ...]) -> None:
+        values = [item.value for item in items[:_SHORT] if type(item) is Literal]
+        _fill(self, items, values if len(values) == len(items) else None)
+        _depth(self, _over(items))
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
+@_node
 class AdExpr(Expr):
     """``[a = 1; b = 2]`` inside an expression. Of duplicate names the last one has been kept."""
 
     names: tuple[str, ...]
     expressions: tuple[Expr, ...]
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "depth", _over(*self.expressions))
+    def __init__(self, names: tuple[str, ...], expressions: tuple[Expr, ...]) -> None:
+        _fill(self, names, expressions)
+        _depth(self, _over(expressions))
+
+
+def _over(parts: tuple[Expr, ...]) -> int:
+    return 1 + max([part.depth for part in parts], default=0)
+
+
+_FIELDS: Final[Mapping[Any, list[Callable[[Any, Any], None]]]] = {
+    kind: [
+        vars(kind)[field.name].__set__ for field in attrs.fields(kind)[len(attrs.fields(Expr)) :]
+    ]
+    for kind in (Literal, Attr, Unary, Binary, Ternary, Call, Subscript, ListExpr, AdExpr)
+}
+_operator, _left, _right = _FIELDS[Binary]
+[_value] = _FIELDS[Literal]
+_depth: Final = vars(Expr)["depth"].__set__
+
+
+def _fill(node: Expr, *values: Any) -> None:
+    for put, value in zip(_FIELDS[type(node)], values, strict=True):
+        put(node, value)
 
 
 TRUE: Final = Literal(True)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.climbing import MissError, expression_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.footprint import NODE
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr
-from matchmaker.classad.scanner import begins_ad
+from matchmaker.classad.scanner import begins_ad, is_common
 from matchmaker.classad.stack import with_room
 
 _SPAN: Final = re.compile(
@@ -33,7 +34,7 @@ def _outside(text: str) -> int:
     return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
 
 
-_known: Final[Cache[str, Expr]] = Cache("expressions by text", 1 << 24)
+_known: Final[Cache[str, Expr | Deferred]] = Cache("expressions by text", 1 << 24)
 
 
 def parse_expr(text: str) -> Expr:
@@ -47,12 +48,37 @@ def parse_expr(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    node = _known[text]
-    if node is None:
-        node = parsed(text) or by_grammar(text, "expression")
-        # As size_of() would say, had each name and operator four characters.
-        _known.put(text, node, NODE // 4 * len(text))
-    return node
+    known = _known[text] or _keep(text, read(text))
+    return known.node if isinstance(known, Deferred) else known
+
+
+def deferred(text: str) -> Expr | Deferred | None:
+    """The same, or one that is read when it is looked at; None if only the grammar may take it.
+
+    >>> deferred("Memory >= 1000 && Cpus > 1").node
+    Expr('Memory >= 1000 && Cpus > 1')
+    """
+    known = _known[text]
+    if known is None:
+        common = _SHORTEST <= len(text) <= LIMITS.syntax and is_common(text)
+        known = Deferred(text) if common else parsed(text)
+        if known is not None:
+            _keep(text, known)
+    return known
+
+
+_SHORTEST: Final = 12
+"""What is shorter is read at once: mostly it is a word, and comes again."""
+
+
+def _keep(text: str, known: Expr | Deferred) -> Expr | Deferred:
+    # As size_of() would say, had each name and operator four characters.
+    return _known.put(text, known, NODE // 4 * len(text))
+
+
+def read(text: str) -> Expr:
+    """The expression of a text that was not met before. Raises ParseError."""
+    return parsed(text) or by_grammar(text, "expression")
 
 
 def parse_ad_expr(text: str) -> AdExpr:
@@ -92,7 +118,7 @@ def parsed(text: str) -> Expr | None:
     if len(text) > LIMITS.text or _outside(text) > LIMITS.syntax:
         return None
     try:
-        node = with_room(lambda: expression_of(text))
+        node = with_room(expression_of, text)
     except (MissError, RecursionError):
         return None
     return node if node.depth <= LIMITS.nesting else None
@@ -100,5 +126,5 @@ def parsed(text: str) -> Expr | None:
 
 def parsed_ad(text: str) -> AdExpr | None:
     """The ad of a text, None if the fast parser does not take it."""
-    node = parsed(text)
-    return node if isinstance(node, AdExpr) and begins_ad(text) else None
+    node = parsed(text) if begins_ad(text) else None
+    return node if isinstance(node, AdExpr) else None

@@ -17,6 +17,7 @@ from typing import Any, Final
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.compile import Surroundings, compile_expression
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import STEPS, unknown
 from matchmaker.classad.limits import LIMITS, LONG, OutOfBoundsError, bulk, cost
@@ -56,14 +57,18 @@ def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> 
     compiled = node.run
     if compiled is not None:
         return compiled(ad, other, state)
-    object.__setattr__(node, "uses", node.uses + 1)
-    if node.uses >= COMPILE_AFTER:
-        object.__setattr__(node, "run", compile_expression(node, _AROUND))
+    uses = node.uses + 1
+    object.__setattr__(node, "uses", uses)
+    ready = uses >= COMPILE_AFTER
+    object.__setattr__(node, "run", compile_expression(node, _AROUND) if ready else None)
     return REFERENCE[type(node)](node, state, ad)
 
 
-def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: State) -> Value:
+def _follow(
+    held: nodes.Expr | Deferred, folded: str, ad: ClassAd, other: ClassAd | None, state: State
+) -> Value:
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
+    node = ad[folded] if isinstance(held, Deferred) else held
     key = (id(ad), folded)
     active = state.active
     if active is None:
@@ -86,7 +91,7 @@ def _follow(node: Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: 
 
 def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
     """The value of an ad's own attribute, in that ad."""
-    held: Any = ad.content.get(folded, UNDEFINED)
+    held: Any = ad.held.get(folded, UNDEFINED)
     if held.__class__ in NODES:
         return _follow(held, folded, ad, state.opposite(ad), state)
     return held  # type: ignore[no-any-return]
@@ -116,14 +121,14 @@ def _absolute(folded: str, state: State, ad: ClassAd | None) -> Value:
     if ad is None:
         return UNDEFINED
     root = ad.root
-    if ad is root and folded in _SPECIAL and folded not in root.content:
+    if ad is root and folded in _SPECIAL and folded not in root.held:
         return _special(folded, state, root)
     return _attribute_of(root, folded, state)
 
 
 def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
     """The innermost ad, outwards from `ad`, that has the attribute."""
-    while ad is not None and folded not in ad.content:
+    while ad is not None and folded not in ad.held:
         ad = ad.parent
     return ad
 
@@ -270,7 +275,8 @@ REFERENCE: Final[Table] = {
     nodes.AdExpr: _ad,
 }
 State.table = REFERENCE
-NODES: Final[frozenset[Any]] = frozenset(REFERENCE)
+NODES: Final[frozenset[Any]] = frozenset({*REFERENCE, Deferred})
+"""The classes of what an ad holds to be evaluated."""
 
 
 def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> State:

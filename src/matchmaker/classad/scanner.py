@@ -7,9 +7,13 @@ ends in an empty token, and the grammar decides. How tokens make a tree is in ``
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
-_SPACE: Final = r"[ \t\r\n\f\v]*+"
+SPACES: Final = " \t\r\n\f\v"
+SEPARATORS: Final = SPACES + ";"
+_SPACE: Final = rf"[{SPACES}]*+"
 _LONG_COMMENT: Final = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
 _GAP: Final = rf"{_SPACE}(?:(?://[^\n]*+|{_LONG_COMMENT}){_SPACE})*+"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+(?!\w)"
@@ -68,23 +72,44 @@ def begins_ad(text: str) -> bool:
     return _OPENING.match(text) is not None
 
 
-def assignments_of(text: str) -> list[str]:
-    """The texts between the semicolons of an ad in brackets.
+def inside_of(text: str) -> str | None:
+    """What stands between the brackets of an ad; None where that cannot be told here.
 
-    Empty ones stand for what is none, and for what cannot be told here.
-
-    >>> assignments_of("[ a = 1; b = [c = ';'] ]"), assignments_of("[ a = ]")
-    (['a = 1', "b = [c = ';'] "], ['a = '])
+    >>> inside_of(" [ a = 1; ]"), inside_of("[ ; ]"), inside_of("a = 1")
+    ('a = 1; ', None, None)
     """
-    text = text.rstrip(" \t\r\n\f\v")
+    text = text.rstrip(SPACES)
     opening = _OPENING.match(text)
     if opening is None or text[-1] != "]":
-        return [""]
+        return None
     start, end = opening.end(), len(text) - 1
-    if start >= end:
-        return [""] if opening[1] or start > end else []
-    return _ASSIGNMENT.findall(text, start, end)
+    return None if start > end or (start == end and opening[1]) else text[start:end]
 
+
+def cuts_of(inside: str) -> Iterator[list[str]]:
+    """Ways to cut what stands in an ad into the texts between its semicolons.
+
+    The parser finds out which is right: all that a wrong one gives are not assignments.
+
+    >>> [*cuts_of("a = 1; b = ';' ")], [*cuts_of("a = 1; b = 2;")]
+    ([['a = 1', "b = ';' "]], [['a = 1', ' b = 2'], ['a = 1', 'b = 2']])
+    """
+    if not ("[" in inside or "'" in inside or "//" in inside or "/*" in inside):
+        yield inside.rstrip(SEPARATORS).split(";") if inside else []
+    yield assignments_of(inside)
+
+
+def assignments_of(inside: str) -> list[str]:
+    """What stands in an ad, cut behind each semicolon that is in no string, comment or bracket.
+
+    >>> assignments_of("a = 1; b = [c = ';'] ")
+    ['a = 1', "b = [c = ';'] "]
+    """
+    return _ASSIGNMENT.findall(inside)
+
+
+RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
+"""The words that are no names, in small letters."""
 
 _ASSIGNED: Final = re.compile(rf"{_SPACE}({_NAME}){_SPACE}=")
 
@@ -92,8 +117,64 @@ _ASSIGNED: Final = re.compile(rf"{_SPACE}({_NAME}){_SPACE}=")
 def name_and_value(assignment: str) -> tuple[str, str]:
     """The name and the text of the expression; empty for what is not assigned to a plain name.
 
-    >>> name_and_value(" a=1 "), name_and_value("'a' = 1")
-    (('a', '1'), ('', ''))
+    >>> name_and_value(" a=1 "), name_and_value("'a' = 1"), name_and_value("is = 1")
+    (('a', '1'), ('', ''), ('', ''))
     """
     found = _ASSIGNED.match(assignment)
-    return (found[1], assignment[found.end() :].strip(" \t\r\n\f\v")) if found else ("", "")
+    if found is None or found[1].lower() in RESERVED:
+        return "", ""
+    return found[1], assignment[found.end() :].strip(SPACES)
+
+
+# --- expressions of the common forms --------------------------------------------------------------
+
+LONGEST: Final = 4000
+"""Up to this length, and in two brackets within each other, an expression is known by a pattern."""
+
+_NOT_RESERVED: Final = r"(?!(?i:true|false|undefined|error|isn?t?)\b)"
+_WORD: Final = rf"(?!(?i:isn?t?)\b)[A-Za-z_]\w*+(?:\.{_NOT_RESERVED}[A-Za-z_]\w*+){{0,3}}+"
+_PLAIN_NUMBER: Final = r"(?:0|[1-9]\d{0,17}+)(?:\.\d{1,18}+)?+(?![\w.])"
+_PLAIN_STRING: Final = r'"[^"\\\0]*+(?:\\"[^"\\\0]*+)*+"'
+_OPERATOR: Final = r"(?:\|\|?+|&&?+|=[?!]?+=|!=|<[<=]?+|>(?:>>?+|=)?+|[-+*%^]|/(?![/*]))"
+_END: Final = r"(?:[)\]},:;?]|\Z)"
+
+
+def _operations(*operands: str) -> str:
+    """Operands, and operators between them, up to what ends an expression."""
+    unit = rf"[-+!~]{{0,2}}+(?:{'|'.join(operands)}|{_WORD}|{_PLAIN_NUMBER}|{_PLAIN_STRING})"
+    next_ = rf"{_OPERATOR}{_SPACE}(?!{_END})|(?={_END})"
+    return rf"{_SPACE}(?:{unit}{_SPACE}(?:{next_}))++"
+
+
+def _listed(item: str) -> str:
+    return rf"{_SPACE}(?:{item}(?:,(?!{_SPACE}[)}}])|(?=[)}}])))*+"
+
+
+def _called(argument: str) -> str:
+    return rf"{_NOT_RESERVED}[A-Za-z_]\w*+{_SPACE}\({_listed(argument)}\)"
+
+
+@cache
+def _common() -> re.Pattern[str]:
+    """Expressions by a pattern that takes nothing else: a part of what the grammar takes."""
+    plain = _operations("(?!)")
+    chosen = rf"\?{plain}:{plain}"
+    items = rf"\{{{_listed(plain)}\}}"
+    value = _operations(items)
+    ad = (
+        rf"\[{_SPACE}(?:{_NOT_RESERVED}[A-Za-z_]\w*+{_SPACE}={value}(?:(?:;{_SPACE})++|(?=\])))*+\]"
+    )
+    group = rf"\({plain}(?:{chosen})?+\)"
+    once = _operations(_called(plain), group, items, ad)
+    lists = rf"\{{{_listed(_operations(items, ad))}\}}"
+    twice = _operations(_called(once), group, rf"\({once}\)", lists, ad)
+    return re.compile(rf"{twice}(?:{chosen})?+", re.ASCII)
+
+
+def is_common(text: str) -> bool:
+    """Whether a text is an expression for certain: most are known so without being read.
+
+    >>> is_common("TARGET.Memory >= 2 * (a + 1) && f(b)"), is_common("((((((1))))))")
+    (True, False)
+    """
+    return len(text) <= LONGEST and _common().fullmatch(text) is not None

@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from matchmaker.classad.locks import Lock
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 ROOM: Final = 10_000
 """How many calls may stand in each other: twice what the deepest evaluation takes."""
@@ -25,18 +26,18 @@ _guests: Final[list[int]] = []
 _limits: Final = [0, 0]
 
 
-def with_room(call: Callable[[], _T]) -> _T:
+def with_room(call: Callable[_P, _T], *args: _P.args, **more: _P.kwargs) -> _T:
     """What a function without effects gives, called once more if Python's stack is too short.
 
     >>> def count(left): return 1 + count(left - 1) if left else 0
-    >>> with_room(lambda: count(5000))
+    >>> with_room(count, 5000)
     5000
     """
     try:
-        return call()
+        return call(*args, **more)
     except RecursionError:
         with room():
-            return call()
+            return call(*args, **more)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
 from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import assignments_of
+from matchmaker.classad.scanner import assignments_of, inside_of
 from matchmaker.classad.spans import Name, Place, place_ad, place_expr
 from matchmaker.linting.model import Definition, Piece, Report, Scope
 from matchmaker.linting.syntax import Problem, problem
@@ -129,9 +129,11 @@ def _ads(text: str) -> Iterator[Read]:
 def _ad(piece: Piece) -> Iterator[Read]:
     """An ad; nothing for one of constants alone, which no rule is about."""
     flat = ad_in(piece.text)
+    inside = inside_of(piece.text)
     if (
         flat is None
-        or len(flat) < len(assignments_of(piece.text))
+        or inside is None
+        or len(flat) < len(assignments_of(inside))
         or not all(map(_is_constant, flat.content.values()))
     ):
         for found in _mended(piece, place_ad):
