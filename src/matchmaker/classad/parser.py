@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.climbing import MissError, expression_of
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.footprint import NODE
 from matchmaker.classad.limits import LIMITS

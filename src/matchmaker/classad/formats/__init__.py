@@ -64,6 +64,11 @@ _FORMATS: Final[Mapping[str, _Format]] = {
 
 FORMATS: Final = tuple(_FORMATS)
 
+_AT_ONCE: Final[Mapping[str, Callable[[str], ClassAd | None]]] = {
+    "auto": ad_in, "new": ad_in, "json": json.ad_in,
+}  # fmt: skip
+"""What reads a text that is one ad and no more, None for another text."""
+
 
 def parse_ad(text: str, format: str = "auto") -> ClassAd:
     """Reads the one ad that a text holds, in format 'new', 'old', 'json', 'xml' or 'auto'.
@@ -75,8 +80,9 @@ def parse_ad(text: str, format: str = "auto") -> ClassAd:
     >>> parse_ad("Cpus = 4").eval("Cpus")
     4
     """
-    if format in ("auto", "new") and isinstance(text, str):
-        ad = ad_in(text) if text.isascii() else None
+    read = _AT_ONCE.get(format)
+    if read is not None and isinstance(text, str):
+        ad = read(text) if text.isascii() else None
         if ad is not None:
             return ad
     ads = parse_ads(text, format)

@@ -9,18 +9,20 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.assignments import parse_value, value_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import (
     Part,
     Report,
     Syntax,
-    bounded,
+    check_depth,
     check_text,
     cut,
     placed,
     shorten,
     strict,
 )
+from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
@@ -40,20 +42,27 @@ _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a text: an object, several, or a list. Reports ParseErrors with the line."""
-    decoder = json.JSONDecoder(object_pairs_hook=_Object, parse_constant=_no_constant)
     for part in cut(pieces, _SYNTAX, report, LIMITS.text):
         try:
             check_text(part.text, part.line)
-            ad = _ad(decoder, part)
+            ad = _ad(part)
         except ParseError as error:
             report(error)
             continue
         yield ad
 
 
-def _ad(decoder: json.JSONDecoder, part: Part) -> ClassAd:
+def ad_in(text: str) -> ClassAd | None:
+    """The ad of a text that is one object and nothing else; None for another text."""
     try:
-        value = decoder.decode(part.text)
+        return _ad(Part(text, 1, 0)) if len(text) <= LIMITS.text else None
+    except ParseError:
+        return None
+
+
+def _ad(part: Part) -> ClassAd:
+    try:
+        content = _DECODER.decode(part.text)
     except json.JSONDecodeError as error:
         wrong = ParseError(
             f"not JSON: {error.msg}", text=part.text, line=error.lineno, column=error.colno
@@ -64,22 +73,23 @@ def _ad(decoder: json.JSONDecoder, part: Part) -> ClassAd:
     except ValueError:
         # Python refuses to read a number of thousands of digits.
         raise ParseError("a number does not fit 64 bits", line=part.line) from None
-    if not isinstance(value, _Object):
+    if not isinstance(content, dict):
         raise ParseError("an ad is a JSON object", line=part.line)
-    assignments = []
-    for name, item in value:
+    held = list(content.values())
+    # By an escape alone, a text may hold what no string of an ad does.
+    doubtful = "\\u" in part.text or "" in content
+    odd = [
+        (at, name)
+        for at, (name, item) in enumerate(content.items())
+        if doubtful
+        or (item[:1] == "/" if item.__class__ is str else item.__class__ in _OTHERS)
+        or (item.__class__ is int and not MIN_INT <= item <= MAX_INT)
+    ]
+    for at, name in odd:
         try:
-            kind = type(item)
-            # Most values of JSON are those of an ad.
-            if (
-                kind is float
-                or (kind is str and item[:6] != "/Expr(" and item.isprintable())
-                or (kind is int and MIN_INT <= item <= MAX_INT)
-            ):
-                held = item
-            else:
-                held = _held(item)
-            assignments.append((_name(name), held))
+            held[at] = _held(held[at])
+            check_depth(held[at])
+            _name(name)
         except RecursionError:
             raise ParseError("nested too deep", line=part.line) from None
         except ParseError as error:
@@ -89,7 +99,7 @@ def _ad(decoder: json.JSONDecoder, part: Part) -> ClassAd:
                 expected=error.expected,
                 hint=error.hint,
             ) from None
-    return bounded(ClassAd.of_assignments(assignments), part.line)
+    return ClassAd.of_values(tuple(content), held, deferred=bool(odd))
 
 
 def write(ad: ClassAd) -> str:
@@ -104,12 +114,13 @@ def encode(value: Value) -> Any:
     return _plain(literal(value))
 
 
-class _Object(list[tuple[str, Any]]):
-    """The pairs of a JSON object: kept apart from lists, and all of them, duplicates too."""
-
-
 def _no_constant(name: str) -> float:
     return float(name.replace("Infinity", "inf"))
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+_OTHERS: Final = frozenset({dict, list, type(None)})
+"""What JSON has and an ad does not hold as it is."""
 
 
 def _name(name: str) -> str:
@@ -128,6 +139,10 @@ def _text(text: str) -> str:
 
 def _held(value: Any) -> Any:
     """What an ad holds for a value of JSON."""
+    match = _EXPR.fullmatch(value) if isinstance(value, str) else None
+    if match:
+        held = value_of(match[1])
+        return parse_value(match[1]) if held is None else held
     node = _expression(value)
     return node.value if type(node) is Literal else node
 
@@ -136,8 +151,8 @@ def _expression(value: Any) -> Expr:
     if isinstance(value, str):
         match = _EXPR.fullmatch(value)
         return parse_expr(match[1]) if match else Literal(_text(value))
-    if isinstance(value, _Object):
-        return ClassAd((_name(name), _expression(item)) for name, item in value).expression()
+    if isinstance(value, dict):
+        return ad_expression((_name(name), _expression(item)) for name, item in value.items())
     if isinstance(value, list):
         return ListExpr(tuple(_expression(item) for item in value))
     if value is None:

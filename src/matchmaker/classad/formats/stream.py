@@ -99,12 +99,17 @@ _EXCERPT: Final = 1000
 def bounded(ad: ClassAd, line: int) -> ClassAd:
     """The same ad. Raises ParseError where it nests deeper than the grammar would let it."""
     for name, held in ad.content.items():
-        if isinstance(held, Expr) and held.depth > LIMITS.nesting:
-            raise ParseError(
-                f"{shorten(name)}: nested {held.depth} deep, at most {LIMITS.nesting} is allowed",
-                line=line,
-            )
+        try:
+            check_depth(held)
+        except ParseError as error:
+            raise ParseError(f"{shorten(name)}: {error.message}", line=line) from None
     return ad
+
+
+def check_depth(held: object) -> None:
+    """Raises ParseError for an expression that nests deeper than the grammar would let it."""
+    if isinstance(held, Expr) and held.depth > LIMITS.nesting:
+        raise ParseError(f"nested {held.depth} deep, at most {LIMITS.nesting} is allowed")
 
 
 def shorten(text: str) -> str:
