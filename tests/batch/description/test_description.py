@@ -195,20 +195,15 @@ def test_two_of_a_name_and_none() -> None:
 
 
 _ALL = [
-    (lrms, text)
-    for lrms, texts in {
-        "pbspro": (outputs.PBS_NODES, outputs.PBS_QUEUES),
-        "torque": (outputs.TORQUE_NODES, outputs.TORQUE_QUEUES),
-        "lsf": (outputs.LSF_HOSTS, outputs.LSF_BATCH_HOSTS, outputs.LSF_QUEUES),
-        "htcondor": (outputs.CONDOR_SLOTS, outputs.CONDOR_SCHEDDS),
-        "sge": (
-            outputs.GRIDENGINE_HOSTS, outputs.GRIDENGINE_USE, outputs.GRIDENGINE_QUEUES,
-            outputs.GRIDENGINE_COMPLEXES,
-        ),
-        "slurm": (outputs.SLURM_JSON_NEW, outputs.SLURM_LINES),
-    }.items()
-    for text in texts
-]  # fmt: skip
+    ("slurm", outputs.SLURM_JSON_NEW),
+    ("slurm", outputs.SLURM_LINES),
+    *(
+        (lrms, text)
+        for lrms, found in shapes.SHAPES.items()
+        for texts in found.values()
+        for text in texts.values()
+    ),
+]
 
 
 @given(st.sampled_from(_ALL), st.data())

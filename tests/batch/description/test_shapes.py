@@ -311,6 +311,7 @@ def test_what_a_host_says_of_its_limit_counts() -> None:
         ("xprojects evil", [ClassAd({"DeniedProjects": ["evil"]})]),
         ("user_lists cms,[wn1=ops]", NOBODY),
         ("xuser_lists", NOBODY),
+        ("owner_list NONE\nser_lists cms\nxuser_lists NONE\nprojects NONE\nxprojects NONE", NOBODY),
     ],
 )
 def test_lists_of_a_cluster_queue(line: str, access: object) -> None:

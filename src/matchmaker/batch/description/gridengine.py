@@ -65,6 +65,8 @@ _WALL: Final = ("h_rt", "s_rt")
 _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
                  "projects": "AllowedProjects", "xprojects": "DeniedProjects"}  # fmt: skip
+_BESIDE: Final = frozenset({"owner_list", "subordinate_list"})
+"""What is printed beside these lists."""
 _OVERRIDE: Final = re.compile(r"\[([^=\[\]]*)=([^\[\]]*)\]")
 
 Facts = Mapping[str, str]
@@ -231,18 +233,17 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
 
 
 def _access(facts: Facts, text: Text) -> Access:
-    """Whom a queue admits. Lists that differ between hosts, or cannot be read, admit nobody."""
+    """Whom a queue admits. Lists that are lost, or differ between hosts, admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
     for name, kind in _LISTS.items():
-        value = facts.get(name, "NONE")
-        if value == "NONE":
-            continue
+        value = facts.get(name, "(missing)" if facts.keys() & _BESIDE else "NONE")
         names = names_in(re.sub(r"[\s,]+", ",", value)) if "[" not in value else None
         if names is None:
             text.note(f"queue {facts['qname']} admits nobody: {name} {value[:80]!r} cannot be read")
             return NOBODY
-        lists[kind] = names
-    return (lists,) if lists else ()
+        if value != "NONE":
+            lists[kind] = names
+    return (lists,) if lists else EVERYBODY
 
 
 def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:

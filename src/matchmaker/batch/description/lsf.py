@@ -104,10 +104,9 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 
 def _groups(text: Text) -> dict[str, str]:
     """The members of each group, as ``bmgroup`` lists them; administrators are in parentheses."""
-    rows = (re.sub(r"\([^()]*\)", "", line).split(None, 1) for line in text.content.split("\n"))
-    found = {row[0]: row[1] for row in rows if len(row) == 2}
-    del found[_GROUPS]
-    return found
+    _, *lines = text.content.strip().split("\n")
+    rows = (re.sub(r"\([^()]*\)", "", line).split(None, 1) for line in lines)
+    return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
 @attrs.frozen(slots=True)
