@@ -49,13 +49,18 @@ def test_a_commit_is_made_once(spool: SharedSpool) -> None:
     assert lease.stat().st_mtime == first
 
 
+def test_a_renewal_is_no_commit(spool: SharedSpool) -> None:
+    assert spool.renew("k", 1, 60) is None
+    assert spool.marks([("k", 1)]) == {("k", 1): Marks()}
+
+
 def test_a_lease_is_by_the_clock_of_the_storage(
     spool: SharedSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock of this machine does not count."""
     monkeypatch.setattr("time.time", lambda: 0.0)
     lease = spool.root / "k" / "1" / "lease"
-    assert spool.renew("k", 1, 60) is None
+    assert spool.commit("k", 1, 60) is None
     now = (spool.root / "k" / "1" / "payload").stat().st_mtime
     assert 0 <= lease.stat().st_mtime - now - 60 < 30
     assert spool.renew("k", 1, 0) is None
@@ -138,7 +143,7 @@ def test_a_full_disk_leaves_the_old_record(
     spool: SharedSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = spool.root / "k" / "1" / "lease"
-    assert spool.renew("k", 1, 60) is None
+    assert spool.commit("k", 1, 60) is None
     before = lease.stat().st_mtime
 
     def full(_: int) -> None:

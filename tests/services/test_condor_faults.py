@@ -172,7 +172,7 @@ def test_14_condor_q_is_cut_short(room: PoolRoom) -> None:
         assert all(d.job(key).absent_since is None for key in room.keys)
     room.unwrap()
     room.all_once(room.delegator())
-    assert {d.job(key).attempt for key in room.keys} == {1}
+    assert {d.job(key).attempt for key in room.keys} == {1}, d.history("k0")
 
 
 def test_18_a_client_that_is_silent_past_the_lease_stops_its_job(room: PoolRoom) -> None:

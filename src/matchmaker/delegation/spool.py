@@ -3,7 +3,8 @@
 An attempt has a directory, ``KEY/N``, with the payload, the script that starts it, and the records
 that :mod:`matchmaker.delegation.start` describes. Every record is written under another name, made
 durable, and put in its place at once; the record of the start by a link, which only one can make.
-The end of a lease is the file's time of change, so that the storage's clock alone counts.
+The lease is the record of the commit too: it is there from then on, and its time of change is its
+end, so that the storage's clock alone counts. What is prepared becomes durable with the commit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from matchmaker.delegation.contact import PREFIX, Marks, check_key, job_name, key_of
+from matchmaker.delegation.contact import PREFIX, Marks, check_key, key_of
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.start import render
 
@@ -55,8 +56,6 @@ class SharedSpool:
             content = payload.read_bytes()
             _write(room / "payload", content, mode=0o700)
             _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
-            for folder in (room, room.parent, self.root):
-                _sync(folder)
             return room / "start.sh"
 
         return _quiet(make)
@@ -66,16 +65,22 @@ class SharedSpool:
 
         def do() -> None:
             room = self._there(key, attempt)
-            if (room / "commit").exists():
-                return
-            _lease(room, seconds)
-            _link(room / "commit", f"commit {job_name(key, attempt)}\n")
+            if not (room / "lease").exists():
+                for place in (room / "payload", room.parent, self.root):
+                    _sync(place)
+                _lease(room, seconds)
 
         return _quiet(do)
 
     def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
-        """Makes the lease end ``seconds`` from now; at 0 or less at once."""
-        return _quiet(lambda: _lease(self._there(key, attempt), seconds))
+        """Makes the lease end ``seconds`` from now; at 0 or less at once. None without a commit."""
+
+        def do() -> None:
+            room = self._there(key, attempt)
+            if (room / "lease").exists():
+                _lease(room, seconds)
+
+        return _quiet(do)
 
     def forbid(self, key: str, attempt: int) -> Silence | None:
         """Takes the record of the start if it is free, so that no payload can start."""
@@ -164,7 +169,7 @@ def _marks(room: Path) -> Marks:
     by = _first_word(room / "start") if "start" in there else ""
     end = _first_word(room / "end") if "end" in there else ""
     return Marks(
-        committed="commit" in there,
+        committed="lease" in there,
         started=bool(by) and by != "forbidden",
         forbidden=by == "forbidden",
         exit=int(end) if re.fullmatch(r"[0-9]{1,3}", end) else None,
@@ -187,6 +192,7 @@ def _lease(room: Path, seconds: float) -> None:
         now = made.stat().st_mtime
         until = now + seconds if seconds > 0 else now - 1
         os.utime(made, (until, until))
+        _sync(made)
         made.replace(room / "lease")
     _sync(room)
 
@@ -194,12 +200,12 @@ def _lease(room: Path, seconds: float) -> None:
 def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     with _beside(path, content, mode) as made:
         made.replace(path)
-    _sync(path.parent)
 
 
 def _link(path: Path, text: str) -> None:
     """Makes a record that only one can make; no error if another has."""
     with _beside(path, text.encode()) as made, contextlib.suppress(FileExistsError):
+        _sync(made)
         os.link(made, path)
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(0, "a record is no file", path)
@@ -208,22 +214,21 @@ def _link(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _beside(path: Path, content: bytes, mode: int = 0o600) -> Iterator[Path]:
-    """A durable file of another name in the same directory; at the end it is removed."""
+    """A file of another name in the same directory; at the end it is removed."""
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         yield made
     finally:
         with contextlib.suppress(FileNotFoundError):
             made.unlink()
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(place: Path) -> None:
+    """Makes a file or the names in a directory durable."""
+    descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts one job at most once, while its lease lasts; POSIX sh. Records are in the directory $room:
-#   commit   the job may start       start  exclusive: "started" or "forbidden", and by whom
-#   lease    its time of change is the end of the lease    end  the exit status; by a rename
+#   lease  the job may start, until this file's time of change    end  the exit status; by a rename
+#   start  exclusive: "started" or "forbidden", and by whom
 # Exit statuses besides the payload's: 75 it may not start, 78 the records cannot be used.
 set -u
 room=@ROOM@
@@ -34,7 +34,7 @@ lasts() {
 
 # Without leave it never starts: the record says so to whoever would commit it now.
 granted=0
-[ -e "$room/commit" ] || { take forbidden; say "$room: not committed, it does not start"; exit 75; }
+[ -e "$room/lease" ] || { take forbidden; say "$room: not committed, it does not start"; exit 75; }
 lasts || { take forbidden; say "$room: its lease is over, it does not start"; exit 75; }
 take started || { say "$room: another start has the record"; exit 75; }
 

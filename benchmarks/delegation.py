@@ -1,0 +1,127 @@
+"""Prints what handing jobs over in two phases costs, beside plain ``sbatch`` on the same Slurm.
+
+``make bench``, or ``PYTHONPATH=. python benchmarks/delegation.py [--quick]``. Transfers a second:
+from the job's ad to a job that may start, with everything durable (intent, submission, commit,
+release), against a loop of ``sbatch``. Latency: from the call to the payload's first act, for some
+waits before the commit. Wall-clock time, because Slurm, the file system and its
+``fsync`` are part of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+from matchmaker import ClassAd
+from matchmaker.delegation.commands import Commands
+from matchmaker.delegation.control import load_control
+from matchmaker.delegation.delegate import Delegator
+from matchmaker.delegation.ledger import Ledger
+from matchmaker.delegation.record import Deadlines
+from tests.services.breakable import breakable, until
+from tests.services.slurm import SlurmNode, SlurmOracle, cluster
+
+WORDS = ("--output=/dev/null", "--mem=5M")
+IN_PARALLEL = 4
+
+
+def plain(oracle: SlurmOracle, script: Path, number: int) -> float:
+    """Seconds of ``sbatch``, one after the other."""
+    began = time.perf_counter()
+    for _ in range(number):
+        subprocess.run(
+            [oracle.sbatch, "--parsable", *WORDS, str(script)], env=oracle.environment,
+            cwd=oracle.folder, check=True, capture_output=True,
+        )  # fmt: skip
+    return time.perf_counter() - began
+
+
+def transfers(oracle: SlurmOracle, script: Path, number: int, parallel: int) -> float:
+    """Seconds of transfers, the wait before the commit left out."""
+    with tempfile.TemporaryDirectory(dir=oracle.folder) as name:
+        ledger = Ledger(Path(name) / "jobs.db")
+        system = Commands(load_control("slurm"), environment=oracle.environment)
+        deadlines = Deadlines(settle=0.001)
+        delegator = Delegator(ledger, system, deadlines=deadlines, parallel=parallel)
+        began = time.perf_counter()
+        with ThreadPoolExecutor(parallel) as pool:
+            records = list(
+                pool.map(lambda _: delegator.submit(ClassAd(), script, WORDS), range(number))
+            )
+        troubles = delegator.reconcile().troubles
+        taken = time.perf_counter() - began
+        assert not troubles, troubles[0]
+        states = {delegator.job(record.key).state for record in records}
+        assert states == {"committed"}, states
+        subprocess.run(["scancel", "--me"], env=oracle.environment, check=True)
+        ledger.close()
+    return taken
+
+
+def throughput(number: int, rounds: int) -> None:
+    with cluster([SlurmNode("n1", 4, 1000)]) as oracle:
+        script = oracle.folder / "job.sh"
+        script.write_text("#!/bin/sh\nexit 0\n")
+        # Jobs stay queued: what Slurm does to start one is not what is measured.
+        subprocess.run(
+            ["scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=benchmark"],
+            env=oracle.environment, check=True,
+        )  # fmt: skip
+        sides: dict[str, list[float]] = {"sbatch": [], "one by one": [], "in parallel": []}
+        for _ in range(rounds):
+            sides["sbatch"].append(plain(oracle, script, number))
+            sides["one by one"].append(transfers(oracle, script, number, 1))
+            sides["in parallel"].append(transfers(oracle, script, number, IN_PARALLEL))
+    base = sides["sbatch"]
+    print(f"transfers of {number} jobs, a second; {rounds} rounds")
+    for side, taken in sides.items():
+        ratio = median(b / t for b, t in zip(base, taken, strict=True))
+        print(f"  {side:<12} {number / median(taken):8.1f}   {ratio:.2f} x sbatch")
+
+
+def latency(waits: Sequence[float], rounds: int) -> None:
+    with breakable(("n1",)) as slurm, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print("from the call to the payload's first act, seconds (the median)")
+        script = folder / "job.sh"
+        script.write_text(f"#!/bin/sh\ntouch {folder}/began\n")
+        began = folder / "began"
+
+        def waited() -> float:
+            until(began.exists, "a start")
+            began.unlink()
+            return time.perf_counter()
+
+        found = []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            slurm.command("sbatch", "--parsable", *WORDS, str(script))
+            found.append(waited() - start)
+        print(f"  {'sbatch':<12} {median(found):8.1f}")
+        for settle in waits:
+            found = []
+            for number in range(rounds):
+                delegator = Delegator(
+                    Ledger(folder / "jobs.db"),
+                    Commands(load_control("slurm"), environment=slurm.environment),
+                    deadlines=Deadlines(settle=settle),
+                )
+                start = time.perf_counter()
+                delegator.submit(ClassAd(), script, WORDS, key=f"k{settle:g}-{number}")
+                while not began.exists():
+                    delegator.reconcile()
+                    time.sleep(0.1)
+                found.append(waited() - start)
+            print(f"  settle={settle:<5g} {median(found):8.1f}")
+
+
+if __name__ == "__main__":
+    quick = "--quick" in sys.argv
+    throughput(20 if quick else 100, 1 if quick else 3)
+    latency((1.0,) if quick else (1.0, 6.0, 10.0), 1 if quick else 3)
