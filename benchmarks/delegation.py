@@ -65,6 +65,7 @@ def transfers(oracle: SlurmOracle, script: Path, number: int, parallel: int) -> 
 
 
 def throughput(number: int, rounds: int) -> None:
+    """Prints transfers a second: ``sbatch`` alone, ours one by one, and ours in parallel."""
     with cluster([SlurmNode("n1", 4, 1000)]) as oracle:
         script = oracle.folder / "job.sh"
         script.write_text("#!/bin/sh\nexit 0\n")
@@ -86,6 +87,7 @@ def throughput(number: int, rounds: int) -> None:
 
 
 def latency(waits: Sequence[float], rounds: int) -> None:
+    """Prints how long it takes until the payload begins, for waits before the commit."""
     with breakable(("n1",)) as slurm, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print("from the call to the payload's first act, seconds (the median)")
