@@ -7,6 +7,7 @@ are sensible for given attributes are in ``policies``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
@@ -113,7 +114,11 @@ def expressions(
     """
     leaves = (plain_values() if constants is None else constants).map(literal) | references(names)
     named, called = tuple(names), tuple(calls)
-    return grown(leaves, lambda plain, inner: _any(plain, inner, named, called), max_depth)
+    return grown(
+        leaves,
+        lambda plain, inner: _shaped(_SHAPES, plain, inner, names=named, calls=called),
+        max_depth,
+    )
 
 
 _SHAPES: Final = st.sampled_from(
@@ -124,18 +129,23 @@ _SHAPES: Final = st.sampled_from(
 _ANY_UNARY: Final = st.sampled_from("-+!~")
 _ANY_BINARY: Final = st.sampled_from(sorted(BINARY))
 _LOGIC: Final = st.sampled_from(("&&", "||"))
+_ARITHMETIC: Final = st.sampled_from(ARITHMETIC)
+_RELATIONS: Final = st.sampled_from(tuple(MIRRORED))
 _FEW: Final = st.integers(0, 3)
 
 
 @st.composite
-def _any(
+def _shaped(
     draw: st.DrawFn,
+    shapes: st.SearchStrategy[str],
     leaves: st.SearchStrategy[Expr],
     inner: st.SearchStrategy[Expr],
-    names: tuple[str, ...],
-    calls: tuple[tuple[str, int], ...],
+    *,
+    names: tuple[str, ...] = (),
+    calls: tuple[tuple[str, int], ...] = (),
 ) -> Expr:
-    shape = draw(_SHAPES)
+    """A leaf, or an expression of one of the shapes around smaller ones."""
+    shape = draw(shapes)
     return draw(leaves) if shape == "leaf" else _MAKERS[shape](draw, inner, names, calls)
 
 
@@ -161,7 +171,13 @@ _MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {
     "unary": lambda draw, inner, *_: nodes.Unary(draw(_ANY_UNARY), draw(inner)),
     "binary": lambda draw, inner, *_: nodes.Binary(draw(_ANY_BINARY), *_drawn(draw, inner, 2)),
     "logic": lambda draw, inner, *_: nodes.Binary(draw(_LOGIC), *_drawn(draw, inner, 2)),
+    "arithmetic": lambda draw, inner, *_: nodes.Binary(draw(_ARITHMETIC), *_drawn(draw, inner, 2)),
+    "-": lambda draw, inner, *_: nodes.Unary("-", draw(inner)),
+    "!": lambda draw, inner, *_: nodes.Unary("!", draw(inner)),
     "ternary": lambda draw, inner, *_: nodes.Ternary(*_drawn(draw, inner, 3)),
+    "than": lambda draw, inner, *_: nodes.Ternary(
+        nodes.Binary(draw(_RELATIONS), *_drawn(draw, inner, 2)), *_drawn(draw, inner, 2)
+    ),
     "subscript": lambda draw, inner, *_: nodes.Subscript(*_drawn(draw, inner, 2)),
     "select": lambda draw, inner, names, _: nodes.Attr(
         draw(inner), draw(st.sampled_from(names)), False
@@ -169,6 +185,9 @@ _MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {
     "list": lambda draw, inner, *_: nodes.ListExpr(_drawn(draw, inner, draw(_FEW))),
     "ad": lambda draw, inner, names, _: _an_ad(draw, inner, names),
     "call": lambda draw, inner, _, calls: _a_call(draw, inner, calls),
+    "strcat": lambda draw, inner, *_: nodes.Call("strcat", _drawn(draw, inner, draw(_FEW))),
+    "toLower": lambda draw, inner, *_: nodes.Call("toLower", _drawn(draw, inner, 1)),
+    "toUpper": lambda draw, inner, *_: nodes.Call("toUpper", _drawn(draw, inner, 1)),
 }
 
 
@@ -223,27 +242,10 @@ def number_expressions(
     Expr('Cpus')
     """
     leaves = leaves_of_kind(attributes, scope, is_number, integers() | reals())
-    return grown(leaves, _number, max_depth)
+    return grown(leaves, partial(_shaped, _NUMBER_SHAPES), max_depth)
 
 
-_NUMBER_SHAPES: Final = st.sampled_from(("leaf", "leaf", "binary", "binary", "-", "ternary"))
-_ARITHMETIC: Final = st.sampled_from(ARITHMETIC)
-_RELATIONS: Final = st.sampled_from(tuple(MIRRORED))
-
-
-@st.composite
-def _number(
-    draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStrategy[Expr]
-) -> Expr:
-    shape = draw(_NUMBER_SHAPES)
-    if shape == "binary":
-        return nodes.Binary(draw(_ARITHMETIC), *_drawn(draw, inner, 2))
-    if shape == "-":
-        return nodes.Unary("-", draw(inner))
-    if shape == "ternary":
-        condition = nodes.Binary(draw(_RELATIONS), *_drawn(draw, inner, 2))
-        return nodes.Ternary(condition, *_drawn(draw, inner, 2))
-    return draw(leaves)
+_NUMBER_SHAPES: Final = st.sampled_from(("leaf", "leaf", "arithmetic", "arithmetic", "-", "than"))
 
 
 def text_expressions(
@@ -260,18 +262,11 @@ def text_expressions(
     >>> find(text_expressions({"Owner": "ana"}), lambda e: e.references().unscoped)
     Expr('Owner')
     """
-    return grown(leaves_of_kind(attributes, scope, is_text, texts()), _text, max_depth)
+    leaves = leaves_of_kind(attributes, scope, is_text, texts())
+    return grown(leaves, partial(_shaped, _TEXT_SHAPES), max_depth)
 
 
 _TEXT_SHAPES: Final = st.sampled_from(("leaf", "strcat", "toLower", "toUpper"))
-
-
-@st.composite
-def _text(draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStrategy[Expr]) -> Expr:
-    shape = draw(_TEXT_SHAPES)
-    if shape == "leaf":
-        return draw(leaves)
-    return nodes.Call(shape, _drawn(draw, inner, draw(_FEW) if shape == "strcat" else 1))
 
 
 def boolean_expressions(
@@ -304,19 +299,9 @@ def boolean_expressions(
         nodes.Literal(0),
         nodes.Literal(1),
     )
-    return grown(st.sampled_from(constants) | comparisons, _condition, max_depth)
+    return grown(
+        st.sampled_from(constants) | comparisons, partial(_shaped, _CONDITION_SHAPES), max_depth
+    )
 
 
 _CONDITION_SHAPES: Final = st.sampled_from(("leaf", "leaf", "logic", "logic", "!", "ternary"))
-
-
-@st.composite
-def _condition(
-    draw: st.DrawFn, leaves: st.SearchStrategy[Expr], inner: st.SearchStrategy[Expr]
-) -> Expr:
-    shape = draw(_CONDITION_SHAPES)
-    if shape == "logic":
-        return nodes.Binary(draw(_LOGIC), *_drawn(draw, inner, 2))
-    if shape == "!":
-        return nodes.Unary("!", draw(inner))
-    return nodes.Ternary(*_drawn(draw, inner, 3)) if shape == "ternary" else draw(leaves)

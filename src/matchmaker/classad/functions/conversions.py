@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -193,12 +193,7 @@ def int_(value: Value) -> Value:
     >>> int_(2.9), int_("12abc"), int_("0x10"), int_("")
     (2, 12, 16, ERROR(int() takes a number or text that begins with one, not string))
     """
-    if value is UNDEFINED:
-        return UNDEFINED
-    number = to_integer(value)
-    if number is None:
-        return wrong("int", "a number or text that begins with one", value)
-    return number
+    return _number("int", value, to_integer)
 
 
 @function("real", 1, result=NUMBER)
@@ -211,12 +206,12 @@ def real(value: Value) -> Value:
     >>> real("1e3"), real(True)
     (1000.0, 1.0)
     """
-    if value is UNDEFINED:
-        return UNDEFINED
-    number = to_real(value)
-    if number is None:
-        return wrong("real", "a number or text that begins with one", value)
-    return number
+    return _number("real", value, to_real)
+
+
+def _number(name: str, value: Value, convert: Callable[[Value], int | float | None]) -> Value:
+    number = UNDEFINED if value is UNDEFINED else convert(value)
+    return wrong(name, "a number or text that begins with one", value) if number is None else number
 
 
 @function("string", 1, budgeted=True, result=STRING)

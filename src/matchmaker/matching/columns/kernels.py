@@ -45,13 +45,15 @@ def _reals(side: Scalars) -> Reals:
     return np.where(side.kinds == REAL, reals, whole)
 
 
-def _exceptional(left: Kinds, right: Kinds) -> Kinds | None:
-    """ERROR_KIND or UNDEFINED_KIND where a strict operator gives that, else 0; None for nowhere."""
-    error = (left == ERROR_KIND) | (right == ERROR_KIND)
-    undefined = (left == UNDEFINED_KIND) | (right == UNDEFINED_KIND)
-    if not error.any() and not undefined.any():
-        return None
-    return np.where(error, np.uint8(ERROR_KIND), np.where(undefined, np.uint8(UNDEFINED_KIND), 0))
+def _strict(left: Scalars, right: Scalars, kinds: Kinds, bits: Ints | None) -> Scalars:
+    """The result of an operation but where a side is an error or, failing that, undefined."""
+    error = (left.kinds == ERROR_KIND) | (right.kinds == ERROR_KIND)
+    undefined = (left.kinds == UNDEFINED_KIND) | (right.kinds == UNDEFINED_KIND)
+    if undefined.any():
+        kinds = np.where(undefined, np.uint8(UNDEFINED_KIND), kinds)
+    if error.any():
+        kinds = np.where(error, np.uint8(ERROR_KIND), kinds)
+    return Scalars(kinds, bits)
 
 
 def _where_real(left: Scalars, right: Scalars) -> Mask | bool:
@@ -73,11 +75,7 @@ def _comparison(relation: Callable[[Any, Any], Any]) -> Kernel:
                 relation(_reals(left), _reals(right)),
                 relation(_integers(left), _integers(right)),
             )
-        kinds = holds.view(np.uint8)
-        exceptional = _exceptional(left.kinds, right.kinds)
-        if exceptional is not None:
-            kinds = np.where(exceptional, exceptional, kinds)
-        return Scalars(kinds, None)
+        return _strict(left, right, holds.view(np.uint8), None)
 
     return compare
 
@@ -108,10 +106,7 @@ def _arithmetic(
                 kinds = np.where(real, np.uint8(REAL), np.uint8(INTEGER))
         if wrong is not None and wrong.any():
             kinds = np.where(wrong, np.uint8(ERROR_KIND), kinds)
-        exceptional = _exceptional(left.kinds, right.kinds)
-        if exceptional is not None:
-            kinds = np.where(exceptional, exceptional, kinds)
-        return Scalars(kinds, bits)
+        return _strict(left, right, kinds, bits)
 
     return calculate
 
@@ -154,10 +149,7 @@ def _bitwise(operation: Callable[[Ints, Ints], Ints]) -> Kernel:
         bits = operation(_integers(left), _integers(right))
         both = (left.kinds == INTEGER) & (right.kinds == INTEGER)
         kinds = np.where(both, np.uint8(INTEGER), np.uint8(ERROR_KIND))
-        exceptional = _exceptional(left.kinds, right.kinds)
-        if exceptional is not None:
-            kinds = np.where(exceptional, exceptional, kinds)
-        return Scalars(kinds, bits)
+        return _strict(left, right, kinds, bits)
 
     return combine
 
