@@ -31,6 +31,7 @@ from matchmaker.classad.nodes import (
     scope_of,
     spine,
 )
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
@@ -96,8 +97,6 @@ def trace(
         Idle > 900: not evaluated
     """
     if isinstance(expression, str):
-        from matchmaker.classad.parser import parse_expr
-
         expression = parse_expr(expression)
     node = expression
     return with_room(lambda: _traced(node, my, target))
