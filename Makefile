@@ -132,6 +132,7 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/parsing.py
+	$(BIN)/python benchmarks/real_ads.py
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
 	$(BIN)/python benchmarks/memory_growth.py

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -31,6 +30,9 @@ def replacing_bytes(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     A link stays one, and what it leads to is replaced. A device or a pipe is written to directly.
     Raises OSError, with the path, where that cannot be.
     """
+    # Here, because few that read ads write files.
+    import tempfile
+
     target = Path(path).resolve()
     try:
         mode = target.stat().st_mode
