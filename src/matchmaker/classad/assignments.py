@@ -14,7 +14,8 @@ from sys import intern
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, is_unusual
-from matchmaker.classad.cache import ENTRY, Cache
+from matchmaker.classad.cache import Cache
+from matchmaker.classad.footprint import NODE
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.operators import ascii_fold
@@ -64,11 +65,14 @@ def _usual(name: str, key: str) -> str:
 
 
 _assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 1 << 24)
-"""Folded names and short plain values: most counters of most ads are idle."""
+"""Folded names and what ads hold: most counters are idle, and policies are those of the pool.
+
+Of an ad most of which is known, the rest hardly comes again, nor do longer values. Texts with
+backslashes are read by each format in its own way.
+"""
 
 _SHORT: Final = 6
-"""Longer values are not kept, nor more of an ad of which most is: they are seldom met again."""
-
+_LONG: Final = 100
 _ALIKE: Final = frozenset({bool, int, float, str})
 
 
@@ -84,9 +88,9 @@ def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) 
     known = _assignments.get
     held: dict[str, Any] = {}
     unusual: dict[str, str] = {}
-    new: list[str] = []
     names: list[str] = []
     texts: list[str] = []
+    new: list[str] = []
     for assignment in assignments:
         found = known(assignment)
         if found is not None:
@@ -102,20 +106,18 @@ def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) 
             if is_unusual(folded, spelled):
                 unusual[folded] = spelled
         held[folded] = None
-        new.append(assignment)
         names.append(folded)
         texts.append(text)
+        new.append(assignment)
     values = _values(texts, convert)
     if values is None or len(held) < len(assignments):
         return None
     held.update(zip(names, values, strict=True))
-    if len(new) > len(assignments) // 2 and not unusual:
-        short = {
-            new[at]: (names[at], values[at])
-            for at, text in enumerate(texts)
-            if len(text) < _SHORT and type(values[at]) in _ALIKE and "\\" not in new[at]
-        }
-        _assignments.put_all(short, len(short) * (ENTRY + 4 * _SHORT))
+    if 2 * len(names) > len(assignments) and not unusual:
+        for assignment, name, text, value in zip(new, names, texts, values, strict=True):
+            if len(text) < _SHORT and len(assignment) < _LONG and "\\" not in assignment:
+                each = 4 if type(value) in _ALIKE else NODE // 4
+                _assignments.put(assignment, (name, value), each * len(assignment))
     return ClassAd.of(held, unusual or None, deferred=True)
 
 
@@ -125,7 +127,7 @@ def _values(texts: list[str], convert: Callable[[str], Any]) -> list[Any] | None
     expressions = []
     for at in odd:
         text = texts[at]
-        number = _plain([text]) if text[:1] == "-" else None
+        number = _plain([text]) if text[:1] == "-" and text[1:2].isdigit() else None
         expression = number[0] if number else convert(text)
         if expression is None:
             return None

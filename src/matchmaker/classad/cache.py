@@ -11,7 +11,7 @@ and knows no way to empty all caches at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
@@ -74,11 +74,7 @@ class Cache(dict[_K, _V | None]):
 
     def put(self, key: _K, value: _V, size: int = 0) -> _V:
         """Keeps a value, if it is not too large; gives it back. `size` is known to the caller."""
-        self.put_all({key: value}, ENTRY + (size or size_of(key) + size_of(value)))
-        return value
-
-    def put_all(self, entries: Mapping[_K, _V], size: int) -> None:
-        """Keeps values that take so many bytes together, if these are not too many."""
+        size = ENTRY + (size or size_of(key) + size_of(value))
         if size * LARGEST <= self.most:
             # Without the calls of `with _lock`: texts that are new come by the thousand.
             with _lock.held:
@@ -86,11 +82,12 @@ class Cache(dict[_K, _V | None]):
                 if full:
                     self._older, self._taken_older = dict(self), self._taken
                     self._empty()
-                self.update(entries)
+                self[key] = value
                 # What is put again counts twice until its half is dropped: never too little.
                 self._taken += size
             if full:
                 self.dropped()
+        return value
 
     def forget(self) -> None:
         """Drops all entries."""

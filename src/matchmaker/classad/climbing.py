@@ -143,6 +143,8 @@ class _Reader:
         return Attr(node, self.name(second), False) if second else node
 
     def number(self, symbol: str) -> Expr:
+        if symbol.isdecimal() and len(symbol) < 19:
+            return Literal(int(symbol))
         if symbol == "-":
             raise MissError
         if not symbol.lstrip("-").isdecimal():
@@ -214,6 +216,8 @@ class _Reader:
 
 
 def _unescaped(symbol: str) -> str:
+    if "\\" not in symbol:
+        return symbol[1:-1]
     try:
         return unescape(symbol[1:-1])
     except ValueError:

@@ -21,7 +21,7 @@ def call(function: str, arguments: tuple[Expr, ...]) -> Expr:
 
     Such values have no other way to be written, and HTCondor reads them so too.
     """
-    if len(arguments) == 1 and isinstance(arguments[0], Literal):
+    if len(arguments) == 1 and type(arguments[0]) is Literal:
         value = _constant(function.lower(), arguments[0].value)
         if value is not None:
             return Literal(value)
