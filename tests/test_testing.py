@@ -14,8 +14,9 @@ from hypothesis.vendor.pretty import pretty
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, testing
+from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.formats import FORMATS
-from matchmaker.classad.nodes import AdExpr, ListExpr, Literal, conjuncts, postorder
+from matchmaker.classad.nodes import AdExpr, ListExpr, Literal, postorder
 from matchmaker.testing.policies import opposite
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,8 @@ from matchmaker.batch import NoHostError
 from matchmaker.batch.blah import ce_requirements, submit_text
 from matchmaker.batch.blah_variables import Demands, Value, demands, read_variables
 from matchmaker.batch.limits import LIMITS
-from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary, conjuncts, disjuncts
+from matchmaker.classad.clauses import conjuncts, disjuncts
+from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary
 from matchmaker.classad.operators import truth
 
 pytestmark = pytest.mark.slow

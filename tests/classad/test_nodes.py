@@ -13,6 +13,7 @@ import pytest
 
 from matchmaker import ERROR, UNDEFINED, ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.classad.ad import literal
+from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -21,8 +22,6 @@ from matchmaker.classad.nodes import (
     Literal,
     References,
     children,
-    conjunction,
-    conjuncts,
     fold,
     postorder,
     rebuild,

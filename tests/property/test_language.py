@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr, testing
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
+from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.nodes import children, conjunction, conjuncts, fold, postorder, rebuild
+from matchmaker.classad.nodes import children, fold, postorder, rebuild
 from matchmaker.classad.operators import BINARY, UNARY, choose, logical_and, logical_not, logical_or
 from matchmaker.classad.times import format_time, parse_absolute, parse_relative
 from matchmaker.classad.values import (

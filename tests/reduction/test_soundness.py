@@ -14,7 +14,7 @@ from matchmaker import (
     reduce,
     reduce_many,
 )
-from matchmaker.classad.nodes import conjuncts
+from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.operators import truth
 from matchmaker.reduction import bounds
 

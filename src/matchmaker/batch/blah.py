@@ -21,17 +21,8 @@ from matchmaker.batch.expression import check_possible, of_clauses
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import Plan
 from matchmaker.batch.request import Requested
-from matchmaker.classad.nodes import (
-    TRUE,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    Literal,
-    conjunction,
-    conjuncts,
-    postorder,
-)
+from matchmaker.classad.clauses import conjunction, conjuncts
+from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Expr, Literal, postorder
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction import Reduction

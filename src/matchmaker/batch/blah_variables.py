@@ -16,7 +16,8 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import ClassAd
-from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Literal, conjunction
+from matchmaker.classad.clauses import conjunction
+from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
 
 _OTHER: Final = Attr(None, "other", False)

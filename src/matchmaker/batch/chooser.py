@@ -23,7 +23,8 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.terms import Group, Term, assignments, clash, meaning, values_of
 from matchmaker.batch.translation import of_domain, of_tag
-from matchmaker.classad.nodes import Attr, Binary, Expr, disjuncts
+from matchmaker.classad.clauses import disjuncts
+from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.reduction.domains import ANY, LISTS, Box, Domain, Tag, hull
 
 Options: TypeAlias = MappingType[str, object]

@@ -11,7 +11,8 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import Expr
-from matchmaker.classad.nodes import TRUE, conjuncts
+from matchmaker.classad.clauses import conjuncts
+from matchmaker.classad.nodes import TRUE
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction.boxes import Bounds, bounds, everything
 from matchmaker.reduction.domains import Box, Domain, meet_all

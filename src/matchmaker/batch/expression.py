@@ -19,6 +19,7 @@ from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import Plan
 from matchmaker.batch.render import expressed, written
 from matchmaker.batch.request import Requested
+from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
     TARGET_SCOPES,
@@ -26,8 +27,6 @@ from matchmaker.classad.nodes import (
     Attr,
     Expr,
     children,
-    conjunction,
-    conjuncts,
     postorder,
     rebuild,
     scope_of,

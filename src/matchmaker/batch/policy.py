@@ -23,17 +23,8 @@ from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.render import directive
 from matchmaker.batch.templates import filled
 from matchmaker.classad import ClassAd, Expr, parse_expr
-from matchmaker.classad.nodes import (
-    TRUE,
-    Attr,
-    Binary,
-    Literal,
-    conjunction,
-    conjuncts,
-    disjunction,
-    postorder,
-    scope_of,
-)
+from matchmaker.classad.clauses import conjunction, conjuncts, disjunction
+from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, postorder, scope_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction import bounds, reduce
 from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one

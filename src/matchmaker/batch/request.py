@@ -21,7 +21,8 @@ from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.request_rules import RESOURCES, TEXT_SIGNS, Request
 from matchmaker.batch.templates import safe, slot_of
 from matchmaker.classad import ClassAd, Expr
-from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal, conjunction
+from matchmaker.classad.clauses import conjunction
+from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 

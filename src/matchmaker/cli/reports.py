@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from matchmaker.batch import Certificate, Submission
-from matchmaker.classad.nodes import conjuncts
+from matchmaker.classad.clauses import conjuncts
 from matchmaker.cli.output import facts, number, plain, printable, show, table
 from matchmaker.matching.pair import describe, shorten
 from matchmaker.matching.selection import Refusal, Selection

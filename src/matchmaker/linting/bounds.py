@@ -12,7 +12,8 @@ from typing import Final, TypeGuard
 
 import attrs
 
-from matchmaker.classad.nodes import Attr, Call, Expr, Unary, compared
+from matchmaker.classad.clauses import compared
+from matchmaker.classad.nodes import Attr, Call, Expr, Unary
 from matchmaker.classad.operators import BINARY, IDENTITY, ascii_fold
 from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value

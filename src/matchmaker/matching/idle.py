@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import conjuncts
+from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import is_error
 from matchmaker.matching.candidates import Requests

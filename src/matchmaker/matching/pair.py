@@ -13,16 +13,9 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bindings import is_ad
+from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import evaluate_attribute
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    Attr,
-    Expr,
-    conjuncts,
-    postorder,
-    scope_of,
-)
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, postorder, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error

@@ -11,8 +11,9 @@ from typing import Final, TypeAlias
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
+from matchmaker.classad.clauses import disjunction
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import FALSE, TRUE, Expr, children, disjunction, spine
+from matchmaker.classad.nodes import FALSE, TRUE, Expr, children, spine
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.registry import UNFOLDABLE
 from matchmaker.classad.values import UNDEFINED, Value, is_error

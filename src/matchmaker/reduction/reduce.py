@@ -12,17 +12,8 @@ from enum import StrEnum
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import (
-    FALSE,
-    TRUE,
-    Binary,
-    Expr,
-    Literal,
-    compared,
-    conjunction,
-    conjuncts,
-    postorder,
-)
+from matchmaker.classad.clauses import compared, conjunction, conjuncts
+from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal, postorder
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.reduction.atoms import tested

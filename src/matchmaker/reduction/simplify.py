@@ -21,15 +21,8 @@ from typing import Any, Final, TypeAlias
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
-from matchmaker.classad.nodes import (
-    Expr,
-    children,
-    conjunction,
-    conjuncts,
-    operands,
-    rebuild,
-    spine,
-)
+from matchmaker.classad.clauses import conjunction, conjuncts
+from matchmaker.classad.nodes import Expr, children, operands, rebuild, spine
 from matchmaker.classad.operators import CONNECTIVES, truth
 from matchmaker.classad.registry import INSIDE
 from matchmaker.reduction.facts import is_volatile, traits

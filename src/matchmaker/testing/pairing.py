@@ -14,7 +14,8 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import FALSE, TRUE, Expr, ListExpr, Literal, conjunction
+from matchmaker.classad.clauses import conjunction
+from matchmaker.classad.nodes import FALSE, TRUE, Expr, ListExpr, Literal
 from matchmaker.classad.values import is_exceptional, wrap
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import match

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
-from matchmaker.classad.nodes import TRUE, Expr, conjunction
+from matchmaker.classad.clauses import conjunction
+from matchmaker.classad.nodes import TRUE, Expr
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.testing.trees import (
     Attributes,

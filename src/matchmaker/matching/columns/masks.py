@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Attr, Binary, Expr, conjuncts
+from matchmaker.classad.clauses import conjuncts
+from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns.column import Coded, Column, Rows

@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Expr, conjunction
+from matchmaker.classad.clauses import conjunction
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows

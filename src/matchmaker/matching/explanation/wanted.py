@@ -9,7 +9,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad.nodes import Attr, Expr, conjuncts
+from matchmaker.classad.clauses import conjuncts
+from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
