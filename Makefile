@@ -24,7 +24,7 @@ CONFORMANCE := 50000
 SECONDS ?= 600
 TARGETS ?=
 
-SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm munge chromium \
+SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm slurmrestd munge chromium \
 	gridengine-master gridengine-client gridengine-exec busybox faketime shellcheck \
 	postgresql
 

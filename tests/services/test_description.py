@@ -17,7 +17,7 @@ from matchmaker import batch, glue, read_ads
 from matchmaker.batch.description import commands, formats
 from matchmaker.classad import UNDEFINED, ClassAd
 from tests.cli.test_nodes import COMMAND as INTERRUPTED
-from tests.services.daemons import ServiceUnavailable
+from tests.services.daemons import ServiceUnavailable, program
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
 from tests.services.slurm import SlurmNode, SlurmOracle, restartable
 
@@ -230,6 +230,42 @@ def test_slurm_keeps_nodes_for_maintenance(
     finally:
         asked(oracle, ["scontrol", "delete", "ReservationName=m"])
     assert state_while(wanted=False).eval("Available") is True
+
+
+def rest(oracle: SlurmOracle, version: str, what: str) -> str:
+    """What slurmrestd answers, started for one request alone."""
+    request = f"GET /slurm/v{version}/{what} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    done = subprocess.run(
+        [program("slurmrestd"), "-a", "rest_auth/local", "-s", f"openapi/v{version}"],
+        input=request, capture_output=True, text=True, check=True, timeout=60,
+        # It would rather not run as root, and not as the user of the controller.
+        env={**oracle.environment, "SLURMRESTD_SECURITY": "disable_user_check"},
+    )  # fmt: skip
+    return done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1]
+
+
+@pytest.mark.parametrize("version", ["0.0.37", "0.0.38"])
+def test_slurmrestd_says_what_lines_say(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle], version: str
+) -> None:
+    oracle = slurm(NODES)
+    try:
+        asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=adm,root"])
+        asked(oracle, ["sbatch", "--hold", "--array=1-5", "--wrap", "true"])
+        lines = batch.describe("slurm", lambda argv: asked(oracle, argv))
+        texts = [(what, rest(oracle, version, what)) for what in ("nodes", "partitions", "jobs")]
+        data = batch.read_description("slurm", texts)
+    except ServiceUnavailable as error:
+        pytest.skip(f"no slurmrestd here: {error}")
+    finally:
+        asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=ALL"])
+        asked(oracle, ["scancel", "--me"])
+    assert data.issues == ()
+    for one, other in zip((*lines.nodes, *lines.queues), (*data.nodes, *data.queues), strict=True):
+        for name in one:
+            if name not in ("Native", "NodeState"):
+                assert one.eval(name) == other.eval(name), name
+    assert lines.queues[0].eval("GlueCEStateWaitingJobs") == 5
 
 
 def test_the_version_that_runs_here_is_declared(

@@ -212,7 +212,7 @@ SHAPES: dict[str, dict[str, dict[str, str]]] = {
         "scontrol show partition": _made(slurm.partition_lines, "14.03", "22.05", "25.11"),
         "nodes in JSON": _made(slurm.nodes_json, *_JSON),
         "partitions in JSON": _made(slurm.partitions_json, *_JSON),
-        "jobs in JSON": _made(slurm.jobs_json, "0.0.38", "0.0.44"),
+        "jobs in JSON": _made(slurm.jobs_json, *_JSON),
         "squeue --format='Job=%i Partition=%P State=%T'": _made(slurm.job_lines, "22.05"),
     },
     "pbspro": {

@@ -142,9 +142,9 @@ def _partition_json(minor: int, one: dict[str, Any]) -> dict[str, Any]:
         numbers = {"UP": 3, "DRAIN": 2}
         return {
             "flags": ["default"] if one["default"] else [], "preemption_mode": ["disabled"],
-            "allowed_allocation_nodes": None, "allowed_accounts": None,
-            "allowed_groups": one["groups"] or None, "allowed_qos": "", "alternative": "",
-            "denied_accounts": one["deny"] or None, "denied_qos": None,
+            "allowed_allocation_nodes": "", "allowed_accounts": "",
+            "allowed_groups": one["groups"], "allowed_qos": "", "alternative": "",
+            "denied_accounts": one["deny"], "denied_qos": "", "default_time_limit": None,
             "max_time_limit": -1 if one["minutes"] is None else one["minutes"],
             "name": one["name"], "nodes": one["nodes"], "priority_tier": one["tier"],
             "total_cpus": one["cpus"], "total_nodes": 2,

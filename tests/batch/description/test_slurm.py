@@ -155,7 +155,7 @@ def test_older_lines_say_the_same(version: str) -> None:
 
 @pytest.mark.parametrize("version", SHAPES["slurm"]["nodes in JSON"])
 def test_json_says_the_same_as_lines(version: str) -> None:
-    jobs = shape("jobs in JSON", "0.0.38" if version < "0.0.40" else "0.0.44")
+    jobs = shape("jobs in JSON", version)
     nodes = shape("nodes in JSON", version)
     found = everything("slurm", nodes, shape("partitions in JSON", version), jobs)
     wanted = {name: dict(said) for name, said in RECENT.items()}

@@ -55,9 +55,9 @@ _OF_JSON: Final = ("0.0.37", "0.0.38", "0.0.39", "0.0.40", "0.0.41", "0.0.42", "
 FORMATS: Final = (
     Format("scontrol show node", ("14.03", "22.05", "25.11"), running=("22.05",)),
     Format("scontrol show partition", ("14.03", "22.05", "25.11"), running=("22.05",)),
-    Format("nodes in JSON", _OF_JSON, running=("0.0.38",)),
-    Format("partitions in JSON", _OF_JSON),
-    Format("jobs in JSON", ("0.0.38", "0.0.44")),
+    Format("nodes in JSON", _OF_JSON, running=_OF_JSON[:2]),
+    Format("partitions in JSON", _OF_JSON, running=_OF_JSON[:2]),
+    Format("jobs in JSON", _OF_JSON, running=_OF_JSON[:2]),
     Format(f"squeue --format={JOB!r}", ("22.05",), running=("22.05",)),
 )
 
