@@ -18,7 +18,7 @@ from matchmaker.batch.description import commands, formats
 from matchmaker.classad import UNDEFINED, ClassAd
 from tests.cli.test_nodes import COMMAND as INTERRUPTED
 from tests.services.daemons import ServiceUnavailable, program
-from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError
+from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError, working
 from tests.services.slurm import SlurmNode, SlurmOracle, restartable
 
 pytestmark = pytest.mark.service
@@ -321,3 +321,22 @@ def test_one_output_of_grid_engine_is_enough(two_hosts: GridEngine) -> None:
     [queue] = qstat.queues
     assert queue.eval("GlueCEInfoTotalCPUs") == 8
     assert queue.eval("GlueCEStateStatus") == "Queueing"
+
+
+def test_a_host_of_grid_engine_that_reports() -> None:
+    with ExitStack() as stack:
+        try:
+            engine = stack.enter_context(working())
+        except ServiceUnavailable as error:
+            pytest.skip(f"no Grid Engine here: {error}")
+        platform = "GlueHostArchitecturePlatformType"
+        commands_ = (["qhost", "-xml"], ["qhost", "-F", "-q", "-xml"], ["qstat", "-f", "-xml"])
+        for argv in commands_:
+            [node] = batch.read_description("sge", [("x", engine.run(argv))]).nodes
+            assert node.eval(platform) == os.uname().machine, argv
+            knows_queues = argv != ["qhost", "-xml"]
+            assert node.eval("Available") is (True if knows_queues else UNDEFINED), argv
+            assert isinstance(node.eval("Memory"), int) is (argv[0] == "qhost"), argv
+        [node] = batch.describe("sge", engine.run).nodes
+        assert node.eval("NodeState") == "ok"
+        assert node.eval("MaxWallClockTime") == glue.UNLIMITED
