@@ -74,7 +74,7 @@ def test_a_slot_without_a_complete_form_is_dropped_and_checked_again(tmp_path: P
     site = GPU.replace(', "--gres=gpu:{gpus}", "--gres=gpu:{type}:1"', "")
     made = told(tmp_path, site, "RequestGPUs = 2; Requirements = other.GPUs >= 2")
     assert made.argv == ()
-    assert reasons(made) == ["no form of [flags] has the slot {gpus} here",
+    assert reasons(made) == ["no form of [flags] has the slot {gpus} in this case",
                              "no form of [flags] has the slot {gpus} in this case"]  # fmt: skip
     assert str(made.recheck) == "other.GPUs >= 2 && (isUndefined(other.GPUs) || other.GPUs >= 2)"
     with pytest.raises(NoFlagsError):
@@ -141,6 +141,33 @@ def test_a_parallel_environment_by_name(tmp_path: Path, job: str, argv: list[str
     pe = [["-pe", "{PE}", "{cpus}"], ["-pe", "smp", "{cpus}"]]
     """
     assert list(told(tmp_path, site, job, "sge").argv) == argv
+
+
+def test_features_that_the_chosen_form_has_no_slot_for_are_dropped(tmp_path: Path) -> None:
+    site = """
+    requests.NODES = {}
+    [flags]
+    features = [["-l", "nodes={NODES}"], ["-l", "nodes=1:{features}"]]
+    [attributes.Tags]
+    kind = "member"
+    features = { A = "a" }
+    """
+    wanted = 'Requirements = member("A", other.Tags); RequestCpus = 2'
+    made = told(tmp_path, site, wanted, "torque")
+    assert (made.argv, made.verdict) == (("-l", "nodes=1:ppn=2:a"), Fit.EXACT)
+    made = told(tmp_path, site, f"NODES = 2; {wanted}", "torque")
+    assert (made.argv, made.verdict) == (("-l", "nodes=2"), Fit.NECESSARY)
+    assert reasons(made) == ["no form of [flags] has the slot {features} in this case"] * 2
+    assert str(made.recheck).startswith('member("A", other.Tags) && (isUndefined(')
+
+
+def test_nodes_by_name_need_a_form_with_the_terms(tmp_path: Path) -> None:
+    site = 'requests.X = {}\nflags.features = ["--nodes={X}", "--requires={features}"]\n'
+    nodes = parse_nodes('[ Name = "n1"; Ok = true ]', '[ Name = "n2"; Ok = false ]')
+    made = told(tmp_path, site, "Requirements = other.Ok", "flux", inventory=nodes)
+    assert made.argv == ("batch", "--requires=(-host:n2)")
+    with pytest.raises(MappingError, match=r"has the slot \{features\} in this case"):
+        told(tmp_path, site, "Requirements = other.Ok; X = 1", "flux", inventory=nodes)
 
 
 # --- constants, defaults and presence -------------------------------------------------------------

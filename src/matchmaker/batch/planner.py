@@ -12,8 +12,8 @@ from matchmaker.batch.chooser import Chosen, Options, choose
 from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, TooManyError
 from matchmaker.batch.inventory import Certificate
-from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.render import Flag, expressed, written
+from matchmaker.batch.mapping import FEATURES, Mapping
+from matchmaker.batch.render import Flag, expressed, unwritten, written
 from matchmaker.batch.request import Requested
 from matchmaker.batch.site_code import Answers, answers
 from matchmaker.batch.templates import assigned
@@ -108,7 +108,7 @@ def _expressed(chosen: Chosen, requested: Requested, table: Mapping) -> tuple[Ch
     """Drops terms and requests in slots of ``[flags]`` for which no form is complete."""
     groups, carried = expressed(chosen.groups, requested, table)
     lost = {
-        ascii_fold(term.rule.attribute): f"no form of [flags] has the slot {{{term.slot}}} here"
+        ascii_fold(term.rule.attribute): unwritten(term.slot or FEATURES)
         for group in chosen.groups
         if group not in groups
         for terms in group

@@ -74,7 +74,10 @@ def expressed(
     """
     groups = list(groups)
     found = _filled(groups, requested)
-    names = {*found.slots, FEATURES}
+    named = [term for group in found.terms for terms in group for term in terms]
+    has_terms = any(not template.startswith("-") for template, _ in found.words)
+    features = {FEATURES} if has_terms or not all(term.is_option for term in named) else set()
+    names = {*found.slots, *features}
     flags = [each for _, each in chosen(table.flags, names)]
     lines = [each for _, each in chosen(table.lines, names)]
     carried = frozenset[str]().union(*(each.carries for each in flags))
@@ -82,21 +85,33 @@ def expressed(
     needed = frozenset[str]().union(*(each.needs for each in (*flags, *lines)))
 
     def has_flag(item: Item) -> bool:
-        slot = slot_of(item.template)
+        slot = _slot(item.template, table)
         among = needed if item.bare else shown if isinstance(item.value, str) else carried
         return not slot or slot in among
 
     lost = [
-        Dropped(item.clause, f"no form of [flags] has the slot {item.template} in this case")
+        Dropped(item.clause, unwritten(_slot(item.template, table)))
         for item in requested.items
         if not has_flag(item)
     ]
     kept = tuple(item for item in requested.items if has_flag(item))
-    slots = {""} | carried
     said = [
-        group for group in groups if all(term.slot in slots for terms in group for term in terms)
+        group
+        for group in groups
+        if {_slot(term.template, table) for terms in group for term in terms} <= {"", *carried}
     ]
     return said, Requested(kept, (*requested.lacking, *lost))
+
+
+def _slot(template: str, table: Mapping) -> str:
+    """The slot of ``[flags]`` that a template fills; empty for an option or a line."""
+    own = "" if template.startswith("-") or table.style != "flags" else FEATURES
+    return slot_of(template) or own
+
+
+def unwritten(slot: str) -> str:
+    """The reason to drop what only a slot could carry."""
+    return f"no form of [flags] has the slot {{{slot}}} in this case"
 
 
 def written(
@@ -124,10 +139,10 @@ def written(
     if len(together) > LIMITS.word:
         raise TooManyError("what is asked for is too long for one word of a command")
     slots = {**found.slots, **({FEATURES: together} if together else {})}
-    flags += [
-        tuple(fill(word, slots) for word in each.text.split(" "))
-        for _, each in chosen(table.flags, slots)
-    ]
+    forms = [each for _, each in chosen(table.flags, slots)]
+    if together and not any(FEATURES in each.carries for each in forms):
+        raise MappingError(f"{table.lrms}: {unwritten(FEATURES)}, and nodes are left out by name")
+    flags += [tuple(fill(word, slots) for word in each.text.split(" ")) for each in forms]
     if named.startswith("-"):
         flags.append(tuple(
             word.replace("{hosts}", table.host_join.join(hosts)) for word in by_name.split(" ")

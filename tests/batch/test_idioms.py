@@ -1,0 +1,67 @@
+"""The thirteen idioms of local submit scripts, each in bash and as a mapping."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.cli.conftest import run_here
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "scripts.md"
+LRMS = {"#SBATCH": "slurm", "#PBS": "torque", "#$": "sge"}
+
+
+@attrs.frozen
+class Idiom:
+    """A script, its mapping, and what some variables give."""
+
+    name: str
+    script: str
+    mapping: str
+    cases: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def idioms() -> Iterator[Idiom]:
+    text = PAGE.read_text(encoding="utf-8")
+    for part in re.split(r"^\*\*(?=\d+\. )", text, flags=re.MULTILINE)[1:]:
+        script, mapping = (
+            re.findall(rf"^```{kind}\n(.*?)^```$", part, re.MULTILINE | re.DOTALL)[0]
+            for kind in ("sh", "toml")
+        )
+        cases = re.findall(r"^- (?:`([^`]*)`|nothing) gives (.*)$", part, re.MULTILINE)
+        lines = ((given, tuple(re.findall("`([^`]+)`", said))) for given, said in cases)
+        yield Idiom(part.partition(".**")[0], script, mapping, tuple(lines))
+
+
+IDIOMS = list(idioms())
+
+
+def test_there_are_thirteen() -> None:
+    assert [each.name.partition(".")[0] for each in IDIOMS] == [str(n) for n in range(1, 14)]
+    assert all(each.cases for each in IDIOMS)
+
+
+@pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.name)
+def test_a_script_and_its_mapping_print_the_same(tmp_path: Path, idiom: Idiom) -> None:
+    system = next(lrms for prefix, lrms in LRMS.items() if prefix in idiom.script)
+    site = tmp_path / "site.toml"
+    site.write_text(idiom.mapping)
+    for given, lines in idiom.cases:
+        printed = subprocess.run(
+            ["bash", "-c", f"{given}\n{idiom.script}"], check=True, capture_output=True, text=True
+        )
+        assert sorted(printed.stdout.splitlines()) == sorted(lines)
+        declared = subprocess.run(
+            ["bash", "-c", f"{given}\ndeclare -p"], check=True, capture_output=True, text=True
+        )
+        ours = run_here(
+            "blah-local-submit-attributes", "--lrms", system, "--mapping", site, "--strict",
+            given=declared.stdout,
+        )  # fmt: skip
+        assert (ours.returncode, ours.stderr) == (0, "")
+        assert sorted(ours.stdout.splitlines()) == sorted(lines)
