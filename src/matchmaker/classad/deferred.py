@@ -14,21 +14,22 @@ from matchmaker.classad.nodes import METHODS, Expr, Literal
 class Deferred:
     """An expression whose text has been checked: its nodes are made when they are looked at."""
 
-    __slots__ = ("_node", "text")
+    __slots__ = ("known", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._node: Expr | None = None
+        self.known: Expr | None = None
+        """The expression, if it has been looked at."""
 
     @property
     def node(self) -> Expr:
         """The expression."""
-        if self._node is None:
-            self._node = METHODS["read"](self.text)
-        return self._node
+        if self.known is None:
+            self.known = METHODS["read"](self.text)
+        return self.known
 
     @property
     def held(self) -> Any:
         """What an ad holds for it: the value, if it is a constant."""
-        node = self.node
+        node = self.known or self.node
         return node.value if type(node) is Literal else node

@@ -62,7 +62,9 @@ def evaluate_attribute(
     if held.__class__ not in NODES:
         return held  # type: ignore[no-any-return]
     if held.__class__ is Deferred:
-        held = ad[folded]
+        held = ad.held[folded] = held.held
+        if held.__class__ not in NODES:
+            return held  # type: ignore[no-any-return]
     compiled = held.run
     # As evaluate() does, whose call is saved here: this is most of what a match does.
     if (

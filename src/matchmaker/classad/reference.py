@@ -68,7 +68,12 @@ def _follow(
     held: nodes.Expr | Deferred, folded: str, ad: ClassAd, other: ClassAd | None, state: State
 ) -> Value:
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
-    node = ad[folded] if isinstance(held, Deferred) else held
+    node: nodes.Expr = held  # type: ignore[assignment]
+    if held.__class__ is Deferred:
+        value = ad.held[folded] = held.held
+        if value.__class__ not in NODES:
+            return value  # type: ignore[no-any-return]
+        node = value
     key = (id(ad), folded)
     active = state.active
     if active is None:
