@@ -359,6 +359,8 @@ EVERY = ["wn1", "wn2", "wn3", "wn4"]
         ("fast", ["wn1"]),
         ("everything ~fast", ["wn2", "wn3", "wn4"]),
         ("wn1 login", ["wn1"]),
+        ("wn[1-2,4]+5", ["wn1", "wn2", "wn4"]),
+        ("all ~wn[2-3]", ["wn1", "wn4"]),
     ],
 )
 def test_hosts_of_a_queue(hosts: str | None, members: list[str]) -> None:
@@ -422,6 +424,13 @@ def test_two_slots_of_one_name_are_noted() -> None:
         f"slots: two slots are named slot1@wn{number}.cnaf.grid; the first is kept"
         for number in (1, 2)
     )
+
+
+def test_two_schedds_of_one_name_are_noted() -> None:
+    again = [("a", outputs.CONDOR_SCHEDDS), ("b", shapes.CONDOR_LONG_SCHEDDS)]
+    found = read_description("htcondor", again)
+    assert len(found.queues) == 1
+    assert found.issues == ("b: two schedds are named schedd.cnaf.grid; the first is kept",)
 
 
 def slot(name: str, cpus: int, state: str = "Unclaimed", **more: object) -> dict[str, object]:

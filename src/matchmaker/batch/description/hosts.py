@@ -1,4 +1,4 @@
-"""Lists of hosts as Slurm writes them: ``n[1-3,07],login``."""
+"""Lists of hosts as Slurm and LSF write them: ``n[1-3,07],login``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import Final
 
 _MOST: Final = 7
 """Parts of a name between and in brackets, of which Slurm takes two pairs, or three."""
-_TERM: Final = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+_TERM: Final = re.compile(r"(?:[^\s,\[\]]|\[[^\[\]]*\])+")
 _RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+
+
+def terms(hosts: str) -> list[str]:
+    """The parts of a list, between which are commas and blanks.
+
+    >>> terms("n[1-3,07]x, login")
+    ['n[1-3,07]x', 'login']
+    """
+    return _TERM.findall(hosts)
 
 
 def has(hosts: str | None, name: str) -> bool:
@@ -17,7 +26,7 @@ def has(hosts: str | None, name: str) -> bool:
     >>> [has("n[1-3,07]x,login", name) for name in ("n2x", "n07x", "n7x", "login", "n2")]
     [True, True, False, True, False]
     """
-    return any(_is(term.strip(), name) for term in _TERM.findall(hosts or ""))
+    return any(_is(term, name) for term in terms(hosts or ""))
 
 
 def _is(term: str, name: str) -> bool:

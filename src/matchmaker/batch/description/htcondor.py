@@ -53,11 +53,10 @@ _QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*+=?\s*+"([^"\s]+
 def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
     """The slots and schedds in some outputs, in any order.
 
-    Of slots that have one name the first is kept. Raises DescriptionError for what is no list of
-    ads.
+    Of two that have one name the first is kept. Raises DescriptionError for what is no list of ads.
     """
     slots: dict[str, ClassAd] = {}
-    schedds: list[ClassAd] = []
+    schedds: dict[str, ClassAd] = {}
     routes: list[ClassAd] = []
     for text in texts:
         if _ROUTE.search(text.content):
@@ -65,15 +64,17 @@ def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
             continue
         for ad in _ads(text):
             name, kind = str(ad.eval("Name")), ad.eval("MyType")
-            if kind == "Scheduler":
-                schedds.append(ad)
-            elif kind in ("Machine", UNDEFINED) and slots.setdefault(name, ad) is not ad:
-                text.note(f"two slots are named {name}; the first is kept")
+            if kind not in ("Scheduler", "Machine", UNDEFINED):
+                continue
+            of_kind = schedds if kind == "Scheduler" else slots
+            if of_kind.setdefault(name, ad) is not ad:
+                what = "schedds" if kind == "Scheduler" else "slots"
+                text.note(f"two {what} are named {name}; the first is kept")
     # What is asked for of a CE may stand beside the schedds of the pool behind it.
-    of_ce = [ad for ad in schedds if "HTCondorCEVersion" in ad] or schedds
+    of_ce = {name for name, ad in schedds.items() if "HTCondorCEVersion" in ad} or schedds.keys()
     known = list(slots.values())
     return [_slot(ad) for ad in known], [
-        _queue(ad, known, routes if any(ad is one for one in of_ce) else ()) for ad in schedds
+        _queue(ad, known, routes if name in of_ce else ()) for name, ad in schedds.items()
     ]
 
 

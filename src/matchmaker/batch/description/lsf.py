@@ -14,6 +14,7 @@ import attrs
 
 from matchmaker.batch.description.access import NOBODY, Access, names_in
 from matchmaker.batch.description.formats import Format
+from matchmaker.batch.description.hosts import has, terms
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
 from matchmaker.batch.description.units import (
@@ -86,9 +87,9 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         hosts.setdefault(name, {}).update(record)
     servers = {name: facts for name, facts in hosts.items() if facts.get("server") != "No"}
     queues = list(zip(by_command["bqueues"], of_queues, strict=True))
-    terms = _Hosts(frozenset(servers), groups)
+    members_of = _Hosts(frozenset(servers), groups)
     members = {
-        facts.get("queue_name", ""): terms.of(facts.get("hosts", "all"), text)
+        facts.get("queue_name", ""): members_of.of(facts.get("hosts", "all"), text)
         for facts, text in queues
     }
     nodes = [
@@ -117,7 +118,7 @@ class _Hosts:
     groups: Mapping[str, str]
     known: dict[str, frozenset[str]] = attrs.Factory(dict)
 
-    def of(self, terms: str, text: Text, above: tuple[str, ...] = ()) -> frozenset[str]:
+    def of(self, listing: str, text: Text, above: tuple[str, ...] = ()) -> frozenset[str]:
         """The hosts of a queue or a group: names, ``all``, ``others``, and ``~name`` for not.
 
         A name may be followed by a preference, ``wn1+2``, that of a group by a slash. A name that
@@ -125,8 +126,8 @@ class _Hosts:
         """
         named: set[str] = set()
         excluded: set[str] = set()
-        others = terms.strip() in ("", "-")
-        for term in terms.replace(",", " ").split():
+        others = listing.strip() in ("", "-")
+        for term in terms(listing):
             name = term.lstrip("~").partition("+")[0].rstrip("/")
             into = excluded if term.startswith("~") else named
             if name == "others":
@@ -135,6 +136,8 @@ class _Hosts:
                 into |= self.servers
             elif name in self.servers:
                 into.add(name)
+            elif "[" in name:
+                into |= {host for host in self.servers if has(name, host)}
             elif name in self.groups and name not in above and len(above) < LIMITS.depth:
                 if name not in self.known:
                     self.known[name] = self.of(self.groups[name], text, (*above, name))
