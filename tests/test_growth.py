@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from matchmaker import ClassAd, Pool, lint, parse_ad, parse_expr
+from matchmaker import ClassAd, Pool, batch, lint, parse_ad, parse_expr, reduce
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import is_error
@@ -69,6 +69,21 @@ def test_twice_the_chain_is_twice_the_work(work: Callable[[str], object], operat
     work(text(3))
     small, large = (calls(partial(work, text(size))) for size in (150, 300))
     assert large < 2.4 * small
+
+
+@pytest.mark.parametrize("system", ["slurm", "lsf"])
+def test_flags_of_twice_the_alternatives_take_little_more_than_twice_the_work(system: str) -> None:
+    def made(count: int) -> object:
+        text = " || ".join(
+            f"(other.GlueHostMainMemoryRAMSize >= {10 * n} && other.GlueHostMainMemoryRAMSize <="
+            f" {10 * n + 5})" for n in range(count)
+        )  # fmt: skip
+        job = parse_ad(f"[ Requirements = {text} ]")
+        return batch.flags(reduce(job, parse_ad("[]"), lambda name: "host"), system)
+
+    made(3)
+    small, large = (calls(partial(made, size)) for size in (75, 150))
+    assert large < 2.6 * small
 
 
 def test_bounds_of_more_alternatives_take_no_more_than_their_steps() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from matchmaker import ClassAd, clauses, is_error, match, parse_ad, refusal
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten, value_text
 
 
 def test_both_sides_must_agree() -> None:
@@ -162,7 +162,7 @@ def test_facts_are_of_whole_paths() -> None:
     ],
 )
 def test_values_in_words(text: str, words: str) -> None:
-    assert describe(parse_ad(f"[ v = {text} ]").eval("v")) == words
+    assert value_text(parse_ad(f"[ v = {text} ]").eval("v")) == words
 
 
 def test_long_texts_are_cut() -> None:

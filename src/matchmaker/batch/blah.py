@@ -19,7 +19,7 @@ from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, con
 from matchmaker.batch.errors import NoHostError
 from matchmaker.batch.expression import check_possible, of_clauses
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.planner import Plan
+from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.request import Requested
 from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Expr, Literal, postorder
@@ -45,7 +45,7 @@ class Unwound:
 
 def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
-) -> Plan:
+) -> FlagPlan:
     """A plan that carries what BLAH reads. Raises errors as ``expression.plan`` does."""
     check_possible(reduction.residual)
     found = ce_requirements(reduction.residual)
@@ -137,7 +137,7 @@ def _leaves(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
             yield Call("Member", (Literal(spelled.get(text, text)), subject))
 
 
-def lines(plan: Plan) -> list[str]:
+def lines(plan: FlagPlan) -> list[str]:
     """The line of a BLAH submission, if there is anything to require."""
     return [] if plan.carried is TRUE else [submit_text(plan.carried)]
 

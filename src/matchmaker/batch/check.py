@@ -13,7 +13,8 @@ from typing import Final
 from matchmaker.batch.backwards import CARRIED, features_of, some, with_attributes
 from matchmaker.batch.inventory import node_name
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.mapping import Mapping, load_mapping
+from matchmaker.batch.loading import load_mapping
+from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.sections import alike
 from matchmaker.batch.terms import is_feature, names_of, values_of

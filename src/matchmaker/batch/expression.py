@@ -16,7 +16,7 @@ from matchmaker.batch.clauses import Dropped, is_possible, shown
 from matchmaker.batch.errors import NoFlagsError, NoHostError
 from matchmaker.batch.inventory import Inventory, NodeClass, is_willing
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.planner import Plan
+from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.render import expressed, written
 from matchmaker.batch.request import Requested
 from matchmaker.classad.clauses import conjunction, conjuncts
@@ -41,7 +41,7 @@ _TARGET = Attr(None, "TARGET", False)
 
 def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
-) -> Plan:
+) -> FlagPlan:
     """A plan whose ``carried`` clauses the pool has attributes for, and a submit file can carry.
 
     Raises NoHostError if no host can satisfy the residual, and NoFlagsError if a clause is dropped
@@ -72,7 +72,7 @@ def of_clauses(
     dropped: Sequence[Dropped],
     *,
     sure: bool,
-) -> Plan:
+) -> FlagPlan:
     """A plan that carries clauses as an expression."""
     for each in dropped if sure else ():
         raise NoFlagsError(
@@ -80,7 +80,7 @@ def of_clauses(
         )
     _, requested = expressed((), requested, table)
     condition = requested.condition(reduction.residual)
-    return Plan(
+    return FlagPlan(
         table,
         reduction.job,
         condition,
@@ -98,7 +98,7 @@ def check_possible(residual: Expr) -> None:
         )
 
 
-def select(plan: Plan, nodes: Inventory) -> Plan:
+def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     """The plan with an inventory: what some accepted node does not satisfy is not carried."""
     kept = [clause for clause in conjuncts(plan.carried) if _all_satisfy(clause, plan, nodes)]
     carried = conjunction(kept)
@@ -117,11 +117,11 @@ def select(plan: Plan, nodes: Inventory) -> Plan:
     )
 
 
-def _all_satisfy(clause: Expr, plan: Plan, nodes: Inventory) -> bool:
+def _all_satisfy(clause: Expr, plan: FlagPlan, nodes: Inventory) -> bool:
     return all(truth(clause.eval(plan.job, node.ad)) is True for node in nodes.accepted)
 
 
-def lines(plan: Plan) -> list[str]:
+def lines(plan: FlagPlan) -> list[str]:
     """The lines of a submit file: the requirements, and the job's requests."""
     table = plan.table
     carried = [] if plan.carried is TRUE else [submit_text(_renamed(plan.carried, table))]

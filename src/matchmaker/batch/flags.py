@@ -17,9 +17,9 @@ from matchmaker.batch import blah, expression, planner, selection
 from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, NoHostError
 from matchmaker.batch.inventory import Certificate, Inventory, survey
+from matchmaker.batch.loading import load_mapping
 from matchmaker.batch.mapping import Mapping as Table
-from matchmaker.batch.mapping import load_mapping
-from matchmaker.batch.planner import Plan
+from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.render import check_once, directive, written
 from matchmaker.batch.request import Requested, Resources, Submitter, requested
 from matchmaker.classad import ClassAd, Expr
@@ -171,7 +171,7 @@ _Words: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 class _Planner(Protocol):
     def __call__(
         self, reduction: Reduction, table: Table, requested: Requested, *, sure: bool, by_name: bool
-    ) -> Plan: ...
+    ) -> FlagPlan: ...
 
 
 @attrs.frozen(slots=True)
@@ -179,11 +179,11 @@ class _Style:
     """How a kind of batch system is asked: its plan, the plan with an inventory, and its words."""
 
     plan: _Planner
-    select: Callable[[Plan, Inventory], Plan]
-    write: Callable[[Plan], _Words]
+    select: Callable[[FlagPlan, Inventory], FlagPlan]
+    write: Callable[[FlagPlan], _Words]
 
 
-def _options(plan: Plan) -> _Words:
+def _options(plan: FlagPlan) -> _Words:
     table = plan.table
     made = written(plan.groups, plan.requested, table, plan.hosts)
     found = [*made.flags, *plan.options]
@@ -194,7 +194,7 @@ def _options(plan: Plan) -> _Words:
     return words, tuple(directive(flag, table) for flag in found), tuple(made.lines)
 
 
-def _submit_lines(plan: Plan) -> _Words:
+def _submit_lines(plan: FlagPlan) -> _Words:
     lines = tuple(expression.lines(plan))
     return tuple(word for line in lines for word in ("-append", line)), lines, ()
 
@@ -206,7 +206,7 @@ _STYLES: Final[Mapping[str, _Style]] = {
 }
 
 
-def _certified(plan: Plan, want: Fit) -> Plan:
+def _certified(plan: FlagPlan, want: Fit) -> FlagPlan:
     """The plan without dropped clauses, if its certificate is exact; otherwise all is dropped."""
     certificate = plan.certificate
     if certificate is None or certificate.exact:
@@ -226,7 +226,7 @@ def _certified(plan: Plan, want: Fit) -> Plan:
     return attrs.evolve(plan, dropped=(*plan.dropped, all_of_it))
 
 
-def _checked(plan: Plan, want: Fit) -> Plan:
+def _checked(plan: FlagPlan, want: Fit) -> FlagPlan:
     """The plan with the requests that have no flag among what is dropped, if that is wanted."""
     lacking = plan.requested.lacking
     if lacking and want is Fit.SUFFICIENT:
@@ -240,7 +240,7 @@ def _checked(plan: Plan, want: Fit) -> Plan:
     return plan
 
 
-def _submission(plan: Plan, style: _Style) -> Submission:
+def _submission(plan: FlagPlan, style: _Style) -> Submission:
     argv, directives, lines = style.write(plan)
     fit = Fit.SUFFICIENT if plan.sure else Fit.NECESSARY
     return Submission(
@@ -258,7 +258,7 @@ def _submission(plan: Plan, style: _Style) -> Submission:
     )
 
 
-def _recheck(plan: Plan) -> Expr | None:
+def _recheck(plan: FlagPlan) -> Expr | None:
     """The clauses of the condition that are dropped."""
     lost = {each.clause for each in plan.dropped}
     if plan.condition in lost:

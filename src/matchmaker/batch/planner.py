@@ -26,7 +26,7 @@ from matchmaker.reduction.domains import Box, meet_all
 
 
 @attrs.frozen(slots=True)
-class Plan:
+class FlagPlan:
     """What a batch system is asked for, and what that leaves out.
 
     Attributes:
@@ -72,7 +72,7 @@ def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
 
 def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
-) -> Plan:
+) -> FlagPlan:
     """A plan by terms: exact if possible, else wider than the residual or, if ``sure``, narrower.
 
     Raises NoHostError if no host can satisfy the residual, and NoFlagsError if ``sure`` terms are
@@ -92,7 +92,7 @@ def plan(
         _check_sure(chosen, table)
         written(chosen.groups, carried, table)
         dropped = list(chosen.narrowed) or dropped
-    return Plan(
+    return FlagPlan(
         table,
         reduction.job,
         carried.condition(residual),

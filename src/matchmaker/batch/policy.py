@@ -18,7 +18,8 @@ import attrs
 from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.flags import Submission
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.mapping import Mapping, load_mapping
+from matchmaker.batch.loading import load_mapping
+from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.render import directive
 from matchmaker.batch.templates import filled
@@ -225,7 +226,7 @@ def of_queued(lrms: str, job: str) -> Expr:
     if ended.status != 0:
         lines = ended.complaint.decode("utf-8", "replace").strip().splitlines()[:3]
         said = "; ".join(lines) or f"status {ended.status}"
-        raise NoPolicyError(f"{query[0]} tells nothing of job {job}: {said}")
+        raise NoPolicyError(f"{query[0]} shows no job {job}: {said}")
     policy = decoded(ended.output.decode("utf-8", "replace"))
     if policy is None:
         raise NoPolicyError(

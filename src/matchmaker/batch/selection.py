@@ -12,13 +12,13 @@ import attrs
 from matchmaker.batch.inventory import Inventory, NodeClass
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.planner import Plan, taken
+from matchmaker.batch.planner import FlagPlan, taken
 from matchmaker.batch.render import expressed
 from matchmaker.batch.templates import HOST_SIGNS, safe
 from matchmaker.batch.terms import Group, Term, admits, clash
 
 
-def select(plan: Plan, nodes: Inventory) -> Plan:
+def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     """The plan with an inventory: terms that all accepted nodes have, nodes by name, and the proof.
 
     Options of the site's own code are kept only if the plan is not exact without them. Raises
@@ -70,7 +70,7 @@ def _is_long(words: tuple[str, ...]) -> bool:
     return sum(map(len, words)) + len(words) > LIMITS.hosts
 
 
-def _narrowed(groups: list[Group], nodes: Inventory, plan: Plan) -> list[Group]:
+def _narrowed(groups: list[Group], nodes: Inventory, plan: FlagPlan) -> list[Group]:
     """Adds terms that every accepted node has and some other node has not."""
     found = list(groups)
     busy = taken(plan.table, plan.requested, by_name=False)

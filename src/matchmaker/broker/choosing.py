@@ -23,7 +23,7 @@ from matchmaker.glue import Glue, expires
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import an_ad, describe
+from matchmaker.matching.pair import an_ad, value_text
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
 
@@ -268,7 +268,7 @@ def _refusal(
     meant = _meant().get(clause.definition or clause.expression)
     if meant is None:
         return found
-    facts = ", ".join(f"{name} = {describe(value)}" for name, value in clause.facts)
+    facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
     return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
 
 

@@ -18,7 +18,7 @@ from matchmaker.glue.clean.typed import doubts
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
 from matchmaker.glue.query import check_name, parse_query, short_name, short_names, value_of
 from matchmaker.glue.schema import attribute
-from matchmaker.matching.pair import describe
+from matchmaker.matching.pair import value_text
 
 ATTRIBUTES = (
     "LRMSType,GlueCEStateStatus,GlueCEStateFreeCPUs,GlueCEInfoTotalCPUs,GlueCEStateWaitingJobs,"
@@ -127,7 +127,7 @@ def command(
         said += ", ".join(kept) or "no source describes one"
         print(printable(f"classad: {said}"), file=sys.stderr)
     else:
-        shown = [[name, *map(describe, values)] for name, values in rows]
+        shown = [[name, *map(value_text, values)] for name, values in rows]
         # Only lists may be folded over several lines.
         lists = {place for _, values in rows for place, value in enumerate(values, 1)
                  if isinstance(value, (list, ClassAd))}  # fmt: skip

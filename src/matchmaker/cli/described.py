@@ -28,7 +28,7 @@ from matchmaker.cli import sources
 from matchmaker.cli.output import count, plain, print_json, printable, show, table
 from matchmaker.glue import UNLIMITED
 from matchmaker.glue.publish.local_access import admits_nobody
-from matchmaker.matching.pair import describe as phrase
+from matchmaker.matching.pair import value_text
 
 NODE_COLUMNS = (
     "Name",
@@ -87,7 +87,10 @@ def report_closed(queues: Iterable[ClassAd]) -> None:
     """Reports queues that the batch system keeps for others than the VOs, on standard error."""
     for ad in queues:
         if admits_nobody(ad):
-            name, lists = printable(str(ad.eval("Name"))), printable(phrase(ad.eval("LocalAccess")))
+            name, lists = (
+                printable(str(ad.eval("Name"))),
+                printable(value_text(ad.eval("LocalAccess"))),
+            )
             print(
                 f"classad: {name} admits nobody: the batch system admits {lists}; say with"
                 " --vo and --local VO=NAME which VOs run under these names",
@@ -122,7 +125,7 @@ def _cell(ad: ClassAd, name: str) -> object:
     value = ad.eval(name)
     if value == UNLIMITED and name.startswith("GlueCEPolicy"):
         return "unlimited"
-    return "-" if value is UNDEFINED else value if isinstance(value, str) else phrase(value)
+    return "-" if value is UNDEFINED else value if isinstance(value, str) else value_text(value)
 
 
 def watch(
@@ -169,7 +172,7 @@ def _line(change: Change) -> str:
     if change.before is None:
         return f"{printable(change.name)} is here"
     parts = [
-        f"{name} {phrase(change.before.eval(name))} -> {phrase(change.after.eval(name))}"
+        f"{name} {value_text(change.before.eval(name))} -> {value_text(change.after.eval(name))}"
         for name in change.attributes()
     ]
     return printable(f"{change.name}: {', '.join(parts) or 'what it says of itself'}")

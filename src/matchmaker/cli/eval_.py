@@ -12,7 +12,7 @@ import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ads, parse_expr
 from matchmaker.cli import sources
 from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten, value_text
 
 
 class _Command(click.Command):
@@ -72,14 +72,14 @@ def command(
         _print_traces(parsed, ads or [ClassAd()], other)
     elif len(ads) > 1:
         rows = [
-            [_name(ad, n), *(describe(e.eval(ad, other)) for e in parsed)]
+            [_name(ad, n), *(value_text(e.eval(ad, other)) for e in parsed)]
             for n, ad in enumerate(ads, 1)
         ]
         show(table(["ad", *(printable(shorten(str(e), 40)) for e in parsed)], rows))
     else:
         my = ads[0] if ads else ClassAd()
         for expression in parsed:
-            print(printable(describe(expression.eval(my, other))))
+            print(printable(value_text(expression.eval(my, other))))
     return 0
 
 

@@ -13,7 +13,7 @@ from matchmaker.cli import pools, sources
 from matchmaker.cli.output import plain, print_json, printable, show, table
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten, value_text
 
 BAR = 20
 
@@ -113,8 +113,8 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
             text = shorten(str(clause.expression))
             if clause.definition is not None:
                 text += f": {shorten(str(clause.definition))}"
-            facts = ", ".join(f"{name} = {describe(value)}" for name, value in clause.facts)
-            rows.append((one.number, describe(clause.value), text, facts))
+            facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
+            rows.append((one.number, value_text(clause.value), text, facts))
         parts += ["", table(("", "is", title, "with"), rows, whole=(0,))]
     return parts
 

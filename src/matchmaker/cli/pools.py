@@ -9,7 +9,7 @@ import click
 
 from matchmaker import ClassAd, Pool
 from matchmaker.cli import sources
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten, value_text
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -85,7 +85,7 @@ def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
             value, place = ad.eval(key), f"{path}, ad {number}"
             text = key_from(value)
             if text is None:
-                what = f"{key} = {shorten(describe(value), 60)}" if key in ad else f"no {key}"
+                what = f"{key} = {shorten(value_text(value), 60)}" if key in ad else f"no {key}"
                 return f"{place}: an ad has {what}: {shorten(str(ad), 60)}"
             before = places.setdefault(text, place)
             if before is not place:

@@ -21,7 +21,7 @@ from matchmaker import ClassAd, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, print_trace, printable
-from matchmaker.matching.pair import describe
+from matchmaker.matching.pair import value_text
 
 MESSAGE: Final = "classad> "
 CONTINUATION: Final = "     ... "
@@ -78,7 +78,7 @@ def answer(line: str, desk: _Desk) -> bool:
     """Runs a line, and prints its errors. Returns whether to go on."""
     try:
         if not line.startswith(":"):
-            print(printable(describe(parse_expr(line).eval(desk.my, desk.target))))
+            print(printable(value_text(parse_expr(line).eval(desk.my, desk.target))))
             return True
         word, _, rest = line[1:].partition(" ")
         if word in ("quit", "q", "exit"):

@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from matchmaker.batch import Certificate, Submission
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.cli.output import facts, number, plain, printable, show, table
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten, value_text
 from matchmaker.matching.selection import Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
 
@@ -111,7 +111,7 @@ class Page:
                 place,
                 candidate.name,
                 number(candidate.rank),
-                *([describe(candidate.ad.eval(attribute))] if also else []),
+                *([value_text(candidate.ad.eval(attribute))] if also else []),
             ]
             for place, candidate in enumerate(selection.ranked, 1)
         ]
@@ -191,4 +191,4 @@ class Page:
 def _gist(refusal: Refusal) -> str:
     if refusal.clause is None:
         return refusal.reason
-    return f"{shorten(str(refusal.clause.expression))} is {describe(refusal.clause.value)}"
+    return f"{shorten(str(refusal.clause.expression))} is {value_text(refusal.clause.value)}"

@@ -39,7 +39,7 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
-from matchmaker.matching.pair import describe
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
 
@@ -281,7 +281,7 @@ class _Cycle:
         )
         for what, value in (("group", group), ("priority", priority), ("share", share)):
             if is_error(value):
-                reason = printable(f"the job's {what} is {describe(value)}")
+                reason = printable(f"the job's {what} is {value_text(value)}")
                 self._placements[number] = Placement(number, name, Outcome.ERROR, reason=reason)
                 return None
         submitted = rank_number(steps.value(_SUBMITTED, job, None))

@@ -62,11 +62,11 @@ class Clause:
         >>> print(refusal(job, parse_ad("[Memory = 50]")))
         TARGET.Memory > 100 is false (Memory = 50)
         """
-        text = f"{shorten(unparse(self.expression))} is {describe(self.value)}"
+        text = f"{shorten(unparse(self.expression))} is {value_text(self.value)}"
         if self.definition is not None:
             text += f": {shorten(unparse(self.definition))}"
         if self.facts:
-            text += f" ({', '.join(f'{n} = {describe(v)}' for n, v in self.facts)})"
+            text += f" ({', '.join(f'{n} = {value_text(v)}' for n, v in self.facts)})"
         return text
 
 
@@ -176,17 +176,17 @@ def _facts(
             scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
             name = node.name if scoped else unparse(node)
             value = allowance.value(node, ad, other)
-            if name.lower() in found and describe(found[name.lower()][1]) != describe(value):
+            if name.lower() in found and value_text(found[name.lower()][1]) != value_text(value):
                 # The same name in both ads: TARGET.Cpus >= MY.Cpus.
                 name = unparse(node)
             found.setdefault(name.lower(), (name, value))
     return tuple(found.values())
 
 
-def describe(value: Value) -> str:
+def value_text(value: Value) -> str:
     """A value in a few words, for people."""
     if isinstance(value, list):
-        return shorten("{" + ", ".join(describe(item) for item in value) + "}")
+        return shorten("{" + ", ".join(value_text(item) for item in value) + "}")
     if isinstance(value, ClassAd):
         return shorten(str(value))
     if is_error(value) and value.reason:

@@ -21,7 +21,7 @@ from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.given import some_ads
-from matchmaker.matching.pair import an_ad, describe, shorten
+from matchmaker.matching.pair import an_ad, shorten, value_text
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
 
 
@@ -192,7 +192,7 @@ class Pool:
         if self._folded not in ad.content:
             raise ValueError(f"an ad has no {self.key}: {shown}")
         raise ValueError(
-            f"an ad has {self.key} = {shorten(describe(value), 60)}; "
+            f"an ad has {self.key} = {shorten(value_text(value), 60)}; "
             f"a key is a string or an integer: {shown}"
         )
 

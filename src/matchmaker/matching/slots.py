@@ -36,7 +36,7 @@ from matchmaker.matching.columns.vectors import (
     values,
 )
 from matchmaker.matching.decision import Decision, decide
-from matchmaker.matching.pair import describe
+from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -64,7 +64,7 @@ def amount(value: Value) -> int | float | None:
 
 def no_amount(resource: str, expression: Expr, value: Value) -> str:
     """The error message for a request that is not an amount."""
-    return f"{expression} is {describe(value)}, which is no amount of {resource}"
+    return f"{expression} is {value_text(value)}, which is no amount of {resource}"
 
 
 @attrs.frozen(slots=True)

@@ -39,7 +39,7 @@ from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.keys import key_from, unsaid
 from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
-from matchmaker.matching.pair import describe, shorten
+from matchmaker.matching.pair import shorten, value_text
 
 Reader: TypeAlias = "Callable[[str], Any]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
@@ -137,7 +137,7 @@ def _computed(parts: Parts, key: str, known: Mapping[int, str]) -> dict[int, str
         value = ad.eval(key)
         found = key_from(value)
         if found is None:
-            what = f"{key} = {shorten(describe(value), 60)}" if key in ad else f"no {key}"
+            what = f"{key} = {shorten(value_text(value), 60)}" if key in ad else f"no {key}"
             raise ValueError(
                 f"row {row + 1} of the table has {what}; a key is a string or an integer"
             )

@@ -11,7 +11,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
-from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, describe, match
+from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 
 if TYPE_CHECKING:
     from matchmaker.matching.explanation.page import Table
@@ -52,7 +52,7 @@ class PairExplanation:
     def summary(self) -> str:
         """Whether they match, and who refuses, on one line."""
         if self.matched:
-            return f"{self.key} matches; the job's rank of it is {describe(self.match.rank)}"
+            return f"{self.key} matches; the job's rank of it is {value_text(self.match.rank)}"
         refusals = (
             (self.match.left, f"the job refuses {self.key}"),
             (self.match.right, f"{self.key} refuses the job"),
@@ -90,8 +90,8 @@ class PairExplanation:
             for one in found:
                 clause = one.clause
                 meant = () if clause.definition is None else (unparse(clause.definition),)
-                facts = tuple((name, describe(value)) for name, value in clause.facts)
-                value = Mark(describe(clause.value), clause.value is True)
+                facts = tuple((name, value_text(value)) for name, value in clause.facts)
+                value = Mark(value_text(clause.value), clause.value is True)
                 text = Code((unparse(clause.expression), *meant))
                 rows.append((one.number, value, text, Facts(facts)))
             heading = title[0].upper() + title[1:]

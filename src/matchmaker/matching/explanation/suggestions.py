@@ -39,7 +39,7 @@ from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.names import REQUIREMENTS
-from matchmaker.matching.pair import describe
+from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -90,7 +90,7 @@ class Lever:
 
     def suggestion(self, value: Value, job: ClassAd, gain: int, matched: int) -> Suggestion:
         """In words."""
-        what, before = self.name, describe(self.now)
+        what, before = self.name, value_text(self.now)
         if self.constant is not None:
             what = f"{unparse(self.constant.slot)} {self.constant.operator}"
             before = unparse(self.constant.job)

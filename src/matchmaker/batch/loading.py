@@ -1,0 +1,351 @@
+"""Reads mappings: the package's TOML files in ``systems``, and a site's own file laid over one."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable
+from collections.abc import Mapping as MappingType
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from matchmaker.batch.errors import MappingError
+from matchmaker.batch.forms import Form, check_slots, flag_forms, form, line_forms
+from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
+from matchmaker.batch.request_rules import read_requests
+from matchmaker.batch.rules import Rule, check_names, negate_of, read_rule, term_of
+from matchmaker.batch.sections import Section
+from matchmaker.batch.templates import assigned, safe, slot_of, slots, template
+from matchmaker.classad.operators import ascii_fold
+
+STYLES: Final = ("flags", "classad", "blah")
+
+_ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
+_DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+:? \{flag\}")
+_REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
+
+
+def known_lrms() -> tuple[str, ...]:
+    """The batch systems that have a table: one for each file in ``systems``.
+
+    >>> known_lrms()[:3]
+    ('blah', 'htcondor', 'lsf')
+    """
+    folder = files("matchmaker.batch").joinpath("systems")
+    return tuple(
+        sorted(f.name[: -len(".toml")] for f in folder.iterdir() if f.name.endswith(".toml"))
+    )
+
+
+def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mapping:
+    """The mapping for a batch system, with a site's own file laid over it.
+
+    Args:
+        lrms: the name of the batch system.
+        site: the path of the site's TOML file.
+
+    Raises:
+        ValueError: the batch system is unknown.
+        OSError: the site's file cannot be read.
+        MappingError: the site's file is invalid.
+
+    >>> load_mapping("slurm").rules["gluehostmainmemoryramsize"].flag
+    '--mem={value}M'
+    """
+    mapping = _packaged(lrms)
+    if site is None:
+        return mapping
+    name = os.fspath(site)
+    data = Path(site).read_bytes()
+    try:
+        table = tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise MappingError(
+            f"{name}: not TOML: byte {data[error.start]:#04x} in line {line} is not UTF-8 text"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise MappingError(f"{name}: not TOML: {error}") from None
+    return _merged(mapping, table, name)
+
+
+@cache
+def _packaged(lrms: str) -> Mapping:
+    if lrms not in known_lrms():
+        raise ValueError(f"unknown batch system {lrms!r}; known: {', '.join(known_lrms())}")
+    text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
+    return _merged(None, tomllib.loads(text), f"{lrms}.toml")
+
+
+def same_system(published: str, lrms: str) -> bool:
+    """Whether a queue that is published with a type may run on a batch system.
+
+    >>> same_system("PBS", "torque"), same_system("slurm", "slurm"), same_system("lsf", "slurm")
+    (True, True, False)
+    """
+    name, ours = published.lower(), lrms.lower()
+    return name == ours or (ours in known_lrms() and name in _packaged(ours).published)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+_NO_RULE: Final = {
+    "classad": "kind name, with the pool's name of the attribute: HTCondor takes expressions",
+    "blah": "no rule: BLAH takes attributes under their own names; a mapping is for the system "
+    "behind it",
+}
+
+_Read: TypeAlias = Callable[[Section, str, Any], Any]
+"""Reads an entry of a file by its name; a third argument is what it is without the entry."""
+
+_EMPTY: Final = Mapping("", (), "", "", {})
+
+_OWN_ENTRIES: Final = ("published", "query", "job_name", "letters")
+"""Entries of the package's tables alone."""
+
+
+def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
+    """A table laid over a mapping, or the package's table of a batch system itself."""
+    before = base or _EMPTY
+    file = Section(where, "", table)
+    lrms = table.get("lrms", before.lrms)
+    if base is not None and lrms != base.lrms:
+        raise MappingError(f"{where}: lrms: expected {base.lrms!r}, found {lrms!r}")
+    known = [name for name in _READERS if base is None or name not in _OWN_ENTRIES]
+    tables = ("attributes", "requests", "flags", "lines")
+    file.only(("lrms", FEATURES, *known, *tables))
+    style = file.choice("style", STYLES, before.style)
+    entries = {name: read(file, name, getattr(before, name)) for name, read in _READERS.items()}
+    made = Mapping(
+        lrms=lrms,
+        rules=_rules(file.section("attributes"), before, style, entries),
+        requests=read_requests(file.section("requests"), before.requests),
+        flags=_flags(file, before, style),
+        lines={**before.lines, **line_forms(file.section("lines"))},
+        **entries,
+    )
+    _check(made, file)
+    return made
+
+
+def _rules(
+    section: Section, before: Mapping, style: str, entries: MappingType[str, Any]
+) -> dict[str, Rule]:
+    found = dict(before.rules)
+    spelled: dict[str, str] = {}
+    for name in section.facts:
+        folded = ascii_fold(name)
+        if spelled.setdefault(folded, name) != name:
+            section.fail(name, f"each attribute once: {spelled[folded]} is the same", name)
+        own = section.section(name)
+        found[folded] = rule = read_rule(name, own, entries["term"], entries["negate"])
+        if style == "blah" or (style == "classad" and rule.kind != "name"):
+            own.fail("kind", _NO_RULE[style])
+    return found
+
+
+def _flags(file: Section, before: Mapping, style: str) -> dict[str, tuple[Form, ...]]:
+    found = dict(before.flags)
+    if FEATURES in file.facts:
+        found[FEATURES] = (form(_flag(file, FEATURES, "{features}", "")),)
+    return {**found, **flag_forms(file.section("flags"), style)}
+
+
+def _check(table: Mapping, file: Section) -> None:
+    """Raises MappingError if parts of a mapping do not fit together."""
+    check_names(table.rules.values(), file.where, table.lrms, table.signs, table.no_names)
+    if table.style == "flags" and not (table.features and table.directive):
+        file.fail("" if table.features else FEATURES, "features and directive")
+    if table.style == "classad" and not table.submit:
+        file.fail("submit", "the name of a command")
+    own = {
+        **{f"attributes.{r.attribute}": r.templates for r in table.rules.values()},
+        **{f"requests.{r.name}": (r.flag,) for r in table.requests.values()},
+    }
+    filled = {slot_of(text): name for name, texts in own.items() for text in texts}
+    filled.pop("", None)
+    known = {*filled, FEATURES}
+    numbers = {
+        slot_of(text)
+        for kind, text in (
+            *((r.kind, r.flag) for r in table.requests.values()),
+            *(("number", text) for r in table.rules.values() for text in (r.flag, r.greatest)),
+        )
+        if kind in ("number", "time")
+    }
+    check_slots(file.section("flags"), table.flags, known, numbers)
+    check_slots(file.section("lines"), table.lines, known, numbers)
+    for slot, name in filled.items():
+        kind, _, entry = name.partition(".")
+        if slot not in table.used and entry in file.section(kind).facts:
+            Section(file.where, name, {}).fail(
+                "flag", f"flag, term, or a form in [flags] with {{{slot}}}"
+            )
+    _check_options(table, own, file.where)
+    if table.directive != "{flag}":
+        quoted = [text for text in _every(table, own) if '"' in text]
+        if quoted:
+            file.fail("directive", "'{flag}', as a template has quotes", quoted[0])
+
+
+def _every(table: Mapping, own: MappingType[str, tuple[str, ...]]) -> list[str]:
+    forms = [each.text for several in table.flags.values() for each in several]
+    return [*forms, *(text for texts in own.values() for text in texts)]
+
+
+def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where: str) -> None:
+    """Raises MappingError if an option is set in different ways: one would undo the other.
+
+    A request and a condition may do so: the request is kept then, and the condition dropped.
+    """
+    forms = {f"flags.{n}": tuple(form.text for form in table.flags[n]) for n in table.flags}
+    known: dict[str, list[tuple[str, str]]] = {}
+    for name, texts in (*own.items(), *forms.items()):
+        for text in texts:
+            option = assigned(text) or _first(text)
+            if not text.startswith("-") or not option:
+                continue
+            for before, said in known.setdefault(option, []):
+                kinds = {before.partition(".")[0], name.partition(".")[0]}
+                if said != text and before != name and kinds != {"attributes", "requests"}:
+                    Section(where, name, {}).fail(
+                        "", f"an option that [{before}] does not set in another way, {said!r}", text
+                    )
+            known[option].append((name, text))
+
+
+def _first(text: str) -> str:
+    return re.split(r"[={<> ]", text, maxsplit=1)[0] if text.startswith("--") else ""
+
+
+def _submit(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    found = file.facts.get(name)
+    if found is None:
+        return default
+    words = [found] if isinstance(found, str) else found
+    plain = isinstance(words, list) and all(isinstance(w, str) and safe(w) for w in words)
+    if found != "" and not plain:
+        file.fail(name, "the name of a command, or a list of it and its first words")
+    return tuple(words) if found else ()
+
+
+def _directive(file: Section, name: str, default: str) -> str:
+    found = file.facts.get(name, default)
+    right = isinstance(found, str) and (found == "{flag}" or _DIRECTIVE.fullmatch(found))
+    if name in file.facts and not right:
+        file.fail(name, "a comment such as #SBATCH with {flag}, or '{flag}'")
+    return str(found)
+
+
+def _flag(file: Section, name: str, slot: str, default: str) -> str:
+    """A template with a slot."""
+    if name not in file.facts:
+        return default
+    found = template(file.facts[name])
+    if file.facts[name] == "" and name != FEATURES:
+        return ""
+    if found is None or slot[1:-1] not in slots(found):
+        file.fail(name, f"a flag without spaces, or a list of words, with {slot}")
+    return found
+
+
+def _hosts(file: Section, name: str, default: str) -> str:
+    return _flag(file, name, "{hosts}", default)
+
+
+def _term(file: Section, name: str, default: str) -> str:
+    return term_of(file, name) if name in file.facts else default
+
+
+def _choice(*choices: object) -> _Read:
+    return lambda file, name, default: file.choice(name, choices, default)
+
+
+def _metadata(file: Section, name: str, default: str) -> str:
+    """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
+    found = file.facts.get(name, default)
+    if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
+        return found
+    return _flag(file, name, "{policy}", default)
+
+
+def _requirements(file: Section, name: str, default: str) -> str:
+    found = file.text(name, default)
+    if found and not _REQUIREMENTS.fullmatch(found):
+        file.fail(name, "a line like 'requirements = {expression}'")
+    return found
+
+
+def _shell(file: Section, name: str, default: str) -> str:
+    path = file.text(name, default)
+    if path and not path.startswith("/"):
+        file.fail(name, "the full path of a program")
+    return path
+
+
+def _ignore(file: Section, name: str, default: frozenset[str]) -> frozenset[str]:
+    return default | {ascii_fold(word) for word in file.words(name)}
+
+
+def _letters(file: Section, name: str, default: MappingType[str, str]) -> MappingType[str, str]:
+    found = file.section(name).facts
+    return {**default, **{f"-{letter}": str(option) for letter, option in found.items()}}
+
+
+def _terms(file: Section, name: str, default: Syntax) -> Syntax:
+    if name not in file.facts:
+        return default
+    section = file.section(name)
+    section.only(("and", "or", "not", "nested", "group", "flat"))
+    joins = ("&", "&&", "|", "||", "!", "-", ":", ",", "")
+    group = template(section.facts.get("group", default.group))
+    if group is None or list(slots(group)) != ["terms"]:
+        section.fail("group", "a word with {terms}")
+    return Syntax(
+        section.choice("and", joins, default.and_),
+        section.choice("or", joins, default.or_),
+        section.choice("not", joins, default.not_),
+        section.choice("nested", (True, False), default.nested),
+        group,
+        section.choice("flat", (True, False), default.flat),
+    )
+
+
+def _text(file: Section, name: str, default: str) -> str:
+    return file.text(name, default)
+
+
+def _words(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    return file.words(name, default)
+
+
+_READERS: Final[MappingType[str, _Read]] = {
+    "submit": _submit,
+    "directive": _directive,
+    "exclude": _hosts,
+    "include": _hosts,
+    "metadata": _metadata,
+    "room": lambda file, name, default: file.most(name, default),
+    "host_join": _choice(",", "|", " ", "+", '","'),
+    "style": _choice(*STYLES),
+    "requirements": _requirements,
+    "quotes": _text,
+    "others": _choice("", "same"),
+    "shell": _shell,
+    "signs": _text,
+    "term": _term,
+    "negate": lambda file, name, default: negate_of(file, default),
+    "no_names": _words,
+    "no_hosts": _words,
+    "domains": _choice(True, False),
+    "terms": _terms,
+    "ignore": _ignore,
+    "published": _words,
+    "query": _words,
+    "job_name": _text,
+    "letters": _letters,
+}
+"""The entries of a file beside ``lrms``, ``features`` and its tables, in the order of messages."""
