@@ -74,6 +74,7 @@ SEED ?=
 nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor's own library, and attack
 	$(BIN)/python -m tests.oracle.nightly --cases $(CASES) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.attack.run $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.delegation.nightly $(if $(SEED),--seed $(SEED))
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 
 .PHONY: lint
@@ -139,6 +140,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
 	$(BIN)/python benchmarks/glue.py
 	$(BIN)/python benchmarks/flags.py
+	$(BIN)/python benchmarks/ledger.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600

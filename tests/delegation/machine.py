@@ -7,13 +7,15 @@ deadline ahead. At the end the faults stop, and every job must come to its end.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from matchmaker import parse_ad
 from matchmaker.delegation import moves
@@ -25,7 +27,7 @@ from tests.delegation.world import Killed, MemoryLedger, World
 
 AD: Final = parse_ad("[ a = 1 ]")
 DEADLINES: Final = Deadlines(lease=2000.0)
-KEYS: Final = ("a", "b")
+KEYS: Final = ("a", "b", "c", "d", "e", "f")
 TERMINAL: Final = {State.DONE, State.FAILED, State.LOST, State.CANCELLED, State.ACKNOWLEDGED}
 
 FAULTS: Final = (
@@ -38,14 +40,26 @@ FAULTS: Final = (
 )  # fmt: skip
 
 SECONDS: Final = st.sampled_from([1.0, 6.0, 12.0, 35.0, 35.0, 120.0])
+
+
 Ill = tuple[Sequence[tuple[str, str]], int | None, int, int]
-ILL: Final = st.tuples(
-    st.lists(st.sampled_from(FAULTS), max_size=3),
-    st.none() | st.none() | st.integers(0, 12),
-    st.integers(0, 1),
-    st.just(0) | st.integers(1, 10),
-)
 """Faults of the calls that follow, when the delegator is killed, and which other comes between."""
+
+
+def _ill(number: int) -> Ill:
+    """One of many ills; 0 is none. A number is drawn sooner than its parts."""
+    if not number:
+        return (), None, 0, 0
+    chance = Random(number)
+    return (
+        chance.choices(FAULTS, k=chance.choice([0, 1, 1, 2, 3])),
+        chance.choice([None, None, None, chance.randrange(13)]),
+        chance.randrange(2),
+        chance.choice([0, 0, chance.randrange(1, 11)]),
+    )
+
+
+ILL: Final = st.integers(0, 100_000).map(_ill)
 
 TABLE: Final = {
     *((str(s), str(m.target)) for m in moves.MOVES for s in m.sources),
@@ -53,6 +67,10 @@ TABLE: Final = {
     ("new", str(State.INTENT)),
     ("new", str(State.UNKNOWN)),
 }
+
+
+FIGURES: Final = Counter[str]()
+"""How many schedules, steps and jobs there were."""
 
 
 def script() -> Path:
@@ -76,6 +94,7 @@ class Transfers(RuleBasedStateMachine):
         self.skews = [0.0, 0.0]
         self.clocks_agreed = True
         self.nodes_lost = False
+        self.asked = 0
 
     def delegator(self, number: int) -> Delegator:
         ledger: Any = self.ledger
@@ -91,7 +110,7 @@ class Transfers(RuleBasedStateMachine):
     )
     def begin(self, status: int, length: float, ill: Ill) -> None:
         self.world.status, self.world.length = status, length
-        self.hand_over(0, KEYS[0], ill)
+        self.hand_over(0, True, ill)
 
     def suffer(self, ill: Ill) -> None:
         """What goes wrong in the calls that follow."""
@@ -113,8 +132,11 @@ class Transfers(RuleBasedStateMachine):
         if wait:
             self.world.between = later
 
-    @rule(number=st.integers(0, 1), key=st.sampled_from(KEYS), ill=ILL)
-    def hand_over(self, number: int, key: str, ill: Ill) -> None:
+    @rule(number=st.integers(0, 1), new=st.booleans(), ill=ILL)
+    def hand_over(self, number: int, new: bool, ill: Ill) -> None:
+        """Hands the next job over, or the last one again."""
+        self.asked += new and self.asked < len(KEYS)
+        key = KEYS[max(0, self.asked - 1)]
         self.suffer(ill)
         self.tried(lambda: self.delegator(number).submit(AD, self.script, key=key))
         self.check()
@@ -152,13 +174,19 @@ class Transfers(RuleBasedStateMachine):
             self.world.pass_time(1000.0)
 
     @rule(what=st.sampled_from(["cancel", "cancel", "renew", "acknowledge"]),
-          number=st.integers(0, 1), key=st.sampled_from(KEYS), ill=ILL)  # fmt: skip
-    def owner(self, what: str, number: int, key: str, ill: Ill) -> None:
+          number=st.integers(0, 1), back=st.integers(0, 2), ill=ILL)  # fmt: skip
+    def owner(self, what: str, number: int, back: int, ill: Ill) -> None:
+        key = KEYS[max(0, self.asked - 1 - back)]
         if key in self.ledger.rows:
             self.suffer(ill)
             act = getattr(self.delegator(number), what)
             self.tried(lambda: act(key))
             self.check()
+
+    @invariant()
+    def counted(self) -> None:
+        """One more step."""
+        FIGURES["steps"] += 1
 
     # --- what must hold -----------------------------------------------------------------------
 
@@ -197,6 +225,8 @@ class Transfers(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """The faults stop; every job that was asked for must come to its end."""
+        FIGURES["schedules"] += 1
+        FIGURES["jobs"] += len(self.ledger.rows)
         world = self.world
         world.faults, world.kill_after, world.between = {}, None, None
         world.accounting_delay = world.stale_until = 0.0

@@ -9,6 +9,8 @@ that there are finitely many states. The moves are the real ones.
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
 from functools import cache
 from typing import ClassVar, Final, NamedTuple
@@ -22,11 +24,14 @@ from matchmaker.delegation.observation import Phase, Sight, Silence
 from matchmaker.delegation.record import Deadlines, Record, State
 from matchmaker.delegation.situation import Observation
 
+LEASE: Final = int(os.environ.get("MODEL_LEASE", "3"))
+"""How long a lease is; `make nightly` takes a longer one."""
+
 DEADLINES: Final = Deadlines(
-    reply=1, settle=1, absent=1, hold=3, margin=1, lease=4, cancel=1, silence=99, attempts=2
+    reply=1, settle=1, absent=1, hold=3, margin=1, lease=LEASE, cancel=1, silence=99, attempts=2
 )
 OLDEST: Final = -2.0
-ALIVE: Final = {Phase.PARKED, Phase.WAITING, Phase.RUNNING}
+ALIVE: Final = {"parked", "waiting", "running"}
 
 
 class Job(NamedTuple):
@@ -34,7 +39,7 @@ class Job(NamedTuple):
 
     attempt: int
     number: int
-    phase: Phase
+    phase: str
     begin: float = 0.0
     exit: int | None = None
 
@@ -65,13 +70,14 @@ class Row:
 
 
 class Todo:
-    """Effects, made once."""
+    """Effects, made once: the first of them, and the rest."""
 
-    __slots__ = ("effects",)
+    __slots__ = ("effects", "rest")
     known: ClassVar[dict[tuple[Effect, ...], Todo]] = {}
 
     def __init__(self, effects: tuple[Effect, ...]) -> None:
         self.effects = effects
+        self.rest: Todo | None = Todo.of(effects[1:]) if effects else None
 
     @classmethod
     def of(cls, effects: tuple[Effect, ...]) -> Todo:
@@ -136,7 +142,7 @@ def _stale(row: Row) -> Row:
 
 def _sights(jobs: tuple[Job, ...], *, alive: bool) -> tuple[Sight, ...]:
     return tuple(
-        Sight(job_name("k", job.attempt), str(job.number), None, job.phase, job.exit)
+        Sight(job_name("k", job.attempt), str(job.number), None, Phase(job.phase), job.exit)
         for job in jobs
         if (job.phase in ALIVE) is alive
     )
@@ -191,27 +197,28 @@ def _go_on(world: World, who: int) -> World | None:
         if row is None:
             begun = states.begin("k", 0.0, DEADLINES, digest="x", cluster="c")
             world = world._replace(row=Row.of(begun.record))
-            return _acting(world, who, 1, begun.effects)
+            return _acting(world, who, 1, Todo.of(begun.effects))
         return None if not row.record.state.live else _at(world, who, Place("read", row))
     if place.at == "read":
         return _looked(world, who, place.row)
     if place.at == "looked":
         assert place.row is not None
         written = _written(world, place.row)
-        return _acting(written, who, place.row.record.attempt, place.todo.effects)
+        return _acting(written, who, place.row.record.attempt, place.todo)
     if place.at == "reply":
         return _replied(world, who, place)
-    effect, rest = place.todo.effects[0], place.todo.effects[1:]
+    effect, rest = place.todo.effects[0], place.todo.rest
+    assert rest is not None
     if effect.act is Act.PARK:
         number = len(world.jobs) + 1
-        job = Job(place.attempt, number, Phase.PARKED, DEADLINES.hold)
+        job = Job(place.attempt, number, "parked", DEADLINES.hold)
         world = world._replace(jobs=(*world.jobs, job))
-        return _at(world, who, Place("reply", None, place.attempt, Todo.of(rest), str(number)))
+        return _at(world, who, Place("reply", None, place.attempt, rest, str(number)))
     return _acting(_done(world, place.attempt, effect), who, place.attempt, rest)
 
 
-def _acting(world: World, who: int, attempt: int, effects: tuple[Effect, ...]) -> World:
-    return _at(world, who, Place("act", None, attempt, Todo.of(effects)) if effects else IDLE)
+def _acting(world: World, who: int, attempt: int, todo: Todo) -> World:
+    return _at(world, who, Place("act", None, attempt, todo) if todo.effects else IDLE)
 
 
 def _looked(world: World, who: int, row: Row | None) -> World:
@@ -219,7 +226,7 @@ def _looked(world: World, who: int, row: Row | None) -> World:
     attempt = row.record.attempt
     made, todo = _step(row, world.jobs, world.files[attempt - 1])
     if made is row:
-        return _acting(world, who, attempt, todo.effects)
+        return _acting(world, who, attempt, todo)
     if row.record.revision != 0:
         return _at(world, who, IDLE)
     return _at(world, who, Place("looked", made, 0, todo))
@@ -233,7 +240,7 @@ def _replied(world: World, who: int, place: Place) -> World:
         moved = _after_reply(row, place.reply)
         if moved is not row:
             world = _written(world, moved)
-    return _acting(world, who, place.attempt, place.todo.effects)
+    return _acting(world, who, place.attempt, place.todo)
 
 
 def _done(world: World, attempt: int, effect: Effect) -> World:
@@ -249,7 +256,7 @@ def _done(world: World, attempt: int, effect: Effect) -> World:
     elif effect.act in {Act.RELEASE, Act.CANCEL}:
         jobs = [_told(job, effect) for job in world.jobs]
         ended = {job.attempt for job, old in zip(jobs, world.jobs, strict=True)
-                if job.phase is Phase.CANCELLED and old.phase is Phase.RUNNING}  # fmt: skip
+                if job.phase == "cancelled" and old.phase == "running"}  # fmt: skip
         world = world._replace(jobs=tuple(jobs))
         return _finished(world, world.runs, 143) if world.runs in ended else world
     both = list(world.files)
@@ -260,10 +267,10 @@ def _done(world: World, attempt: int, effect: Effect) -> World:
 def _told(job: Job, effect: Effect) -> Job:
     if str(job.number) != effect.remote_id or job_name("k", job.attempt) != effect.name:
         return job
-    if effect.act is Act.RELEASE and job.phase is Phase.PARKED:
-        return job._replace(phase=Phase.WAITING)
+    if effect.act is Act.RELEASE and job.phase == "parked":
+        return job._replace(phase="waiting")
     if effect.act is Act.CANCEL and job.phase in ALIVE:
-        return job._replace(phase=Phase.CANCELLED)
+        return job._replace(phase="cancelled")
     return job
 
 
@@ -271,8 +278,8 @@ def _finished(world: World, attempt: int, code: int) -> World:
     both = list(world.files)
     both[attempt - 1] = both[attempt - 1]._replace(exit=code)
     jobs = [
-        job._replace(phase=Phase.ENDED, exit=code)
-        if job.attempt == attempt and job.phase is Phase.RUNNING
+        job._replace(phase="ended", exit=code)
+        if job.attempt == attempt and job.phase == "running"
         else job
         for job in world.jobs
     ]
@@ -285,11 +292,11 @@ def _tick(world: World) -> World:
         lease = world.files[world.runs - 1].lease
         world = _finished(world, world.runs, 0 if lease > 0 else 143)
     for place, job in enumerate(world.jobs):
-        if job.phase is Phase.WAITING:
+        if job.phase == "waiting":
             world = _started(world, place, job)
-        elif job.phase is Phase.PARKED:
+        elif job.phase == "parked":
             begin = job.begin - 1
-            later = job._replace(begin=begin, phase=Phase.PARKED if begin > 0 else Phase.WAITING)
+            later = job._replace(begin=begin, phase="parked" if begin > 0 else "waiting")
             world = _with_job(world, place, later)
     files = tuple(f._replace(lease=max(f.lease - 1, -1.0)) for f in world.files)
     places = [
@@ -313,7 +320,7 @@ def _started(world: World, place: int, job: Job) -> World:
         both = list(world.files)
         both[job.attempt - 1] = files._replace(start=files.start or "forbidden")
         world = world._replace(files=tuple(both))
-        return _with_job(world, place, job._replace(phase=Phase.ENDED, exit=75))
+        return _with_job(world, place, job._replace(phase="ended", exit=75))
     both = list(world.files)
     both[job.attempt - 1] = files._replace(start="started")
     row = world.row
@@ -323,7 +330,7 @@ def _started(world: World, place: int, job: Job) -> World:
     elif row is None or not row.record.state.live:
         wrong = "started after its end"
     world = world._replace(files=tuple(both), runs=job.attempt, starts=1, wrong=wrong)
-    return _with_job(world, place, job._replace(phase=Phase.RUNNING))
+    return _with_job(world, place, job._replace(phase="running"))
 
 
 @cache
@@ -358,7 +365,7 @@ def following(world: World) -> Iterator[tuple[str, World]]:
     if IDLE in world.places:
         yield "time", _canonical(_tick(world))
     if world.wipes:
-        jobs = tuple(j._replace(phase=Phase.CANCELLED, attempt=0) for j in world.jobs)
+        jobs = tuple(j._replace(phase="cancelled", attempt=0) for j in world.jobs)
         yield "wiped", _canonical(world._replace(jobs=jobs, wipes=0))
     row = world.row
     if world.wishes and row is not None and row.record.state.live:
@@ -401,6 +408,15 @@ class Search(NamedTuple):
 
 def search(start: World, most: int = 5_000_000) -> Search:
     """Visits every state; ends at the first that is wrong."""
+    # Nothing here is garbage, and looking for some takes half of the time.
+    gc.disable()
+    try:
+        return _search(start, most)
+    finally:
+        gc.enable()
+
+
+def _search(start: World, most: int) -> Search:
     came: dict[World, tuple[World, str] | None] = {start: None}
     waiting = [start]
     back: dict[World, list[World]] = {}

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import attrs
 import pytest
 
 from matchmaker.delegation import states
@@ -17,25 +16,18 @@ from matchmaker.delegation.situation import Situation
 Table = tuple[Move, ...]
 
 
-def _without(target: State, source: State) -> Table:
-    """The table with no move from one state to another."""
-    kept = [
-        attrs.evolve(move, sources=tuple(s for s in move.sources if s is not source))
-        if move.target is target
-        else move
-        for move in MOVES
-    ]
-    return tuple(kept)
-
-
 def _first(move: Move) -> Table:
     return (move, *MOVES)
 
 
-def _again_unfenced() -> Table:
-    """What is gone is submitted again, without a word to the start of the first."""
+def _no_answer_is_absence() -> Table:
+    """What is not shown, even by no answer, is submitted again, and its start is not forbidden."""
     again = next(m for m in MOVES if m.target is State.INTENT and State.COMMITTED in m.sources)
-    return _first(Move((State.COMMITTED,), State.INTENT, "", lambda s: s.gone, again.changes))
+
+    def unseen(s: Situation) -> bool:
+        return not s.alive and s.marks.exit is None and s.record.attempt < s.deadlines.attempts
+
+    return _first(Move((State.COMMITTED,), State.INTENT, "", unseen, again.changes))
 
 
 def _absence_is_completion() -> Table:
@@ -49,20 +41,15 @@ def _cancelled_when_asked() -> Table:
     return _first(Move((State.CANCELLING,), State.CANCELLED, "", lambda s: True))
 
 
-def _lease_is_forever() -> Table:
-    """Neither a lease that is over nor a wish ends a job that runs."""
-    return _without(State.CANCELLING, State.COMMITTED)
-
-
-def _unknown_is_forever() -> Table:
-    """What is not known stays so."""
-    found = _without(State.INTENT, State.UNKNOWN)
-    return tuple(m for m in found if not (m.target is State.FAILED and State.UNKNOWN in m.sources))
+def _holds_end_unnoticed() -> Table:
+    return tuple(m for m in MOVES if m.sources != (State.PREPARED,) or m.target is State.COMMITTED)
 
 
 PLANTED: Final[dict[str, tuple[Callable[[], Table], str]]] = {
+    "no answer is absence": (_no_answer_is_absence, "started 2 times"),
     "absence is completion": (_absence_is_completion, "done without an end"),
     "cancelled when asked": (_cancelled_when_asked, "cancelled, and it runs"),
+    "holds end unnoticed": (_holds_end_unnoticed, "past its deadline"),
 }
 
 
@@ -73,8 +60,3 @@ def planted(name: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(states, "MOVES", table())
         yield found
-
-
-def silence_is_absence(s: Situation) -> bool:
-    """What peers do: no answer counts as no job."""
-    return not s.alive

@@ -158,7 +158,7 @@ def _broken(s: Situation) -> bool:
     """Whether it ended otherwise: a status, or the batch system's word that it is over."""
     code = _exit_of(s)
     if code is not None:
-        return code != 0
+        return code != 0 and not _end_wanted(s)
     over = s.ended is not None and s.gone
     if s.ended is not None and s.ended.phase is Phase.CANCELLED and s.marks.forbidden:
         return True

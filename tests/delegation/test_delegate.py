@@ -1,0 +1,347 @@
+"""The delegator's own promises: keys, bad input, what survives a kill, and the form for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import matchmaker as mm
+from matchmaker.delegation.contact import check_key, job_name, key_of
+from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.spool import SharedSpool
+from tests.delegation.world import MemoryLedger, World
+
+AD = mm.parse_ad('[ Requirements = other.Memory > 1; Owner = "ana" ]')
+
+
+@pytest.fixture
+def world() -> World:
+    return World(length=50.0)
+
+
+@pytest.fixture
+def ledger() -> Any:
+    return MemoryLedger()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/sh\n")
+    return path
+
+
+@pytest.fixture
+def made(world: World, ledger: Any) -> mm.delegation.Delegator:
+    return mm.delegation.Delegator(ledger, world, world, owner="me", clock=lambda: world.now)
+
+
+def looks(world: World, made: mm.delegation.Delegator, times: int, seconds: float = 12.0) -> None:
+    for _ in range(times):
+        world.pass_time(seconds)
+        made.reconcile()
+
+
+def states(made: mm.delegation.Delegator, key: str) -> list[str]:
+    return [entry.target for entry in made.history(key)]
+
+
+def test_a_job_goes_its_way(made: mm.delegation.Delegator, world: World, script: Path) -> None:
+    job = made.submit(AD, script=script)
+    assert job.state is State.PREPARED
+    assert len(job_name(job.key, 1)) <= 15, "every batch system takes so long a name"
+    looks(world, made, 8)
+    assert states(made, job.key) == ["intent", "prepared", "committed", "running", "done"]
+    assert made.job(job.key).exit == 0
+    assert made.acknowledge(job.key).state is State.ACKNOWLEDGED
+    assert made.acknowledge(job.key).state is State.ACKNOWLEDGED
+    assert not world.files
+
+
+def test_the_same_key_is_the_same_job(made: mm.delegation.Delegator, world: World,
+                                      script: Path) -> None:  # fmt: skip
+    first = made.submit(AD, script, ["--mem=1G"], key="k")
+    again = made.submit(AD, script, ["--mem=1G"], key="k")
+    assert again == first
+    assert world.calls["park"] == 1
+    looks(world, made, 8)
+    assert made.submit(AD, script, ["--mem=1G"], key="k").state is State.DONE
+    taken = pytest.raises(mm.delegation.KeyTakenError, match="k stands for another job")
+    with taken:
+        made.submit(mm.parse_ad("[]"), script, ["--mem=1G"], key="k")
+    with taken:
+        made.submit(AD, script, ["--mem=2G"], key="k")
+    script.write_text("exit 1")
+    with taken:
+        made.submit(AD, script, ["--mem=1G"], key="k")
+    assert world.calls["park"] == 1
+
+
+def test_two_at_once_with_a_key_submit_once(world: World, ledger: Any, script: Path) -> None:
+    ledger.world = world
+    one, two = (
+        mm.delegation.Delegator(ledger, world, world, clock=lambda: world.now) for _ in "12"
+    )
+
+    def both() -> None:
+        two.submit(AD, script, key="k")
+
+    world.between = both
+    one.submit(AD, script, key="k")
+    assert world.calls["park"] == 1
+
+
+def test_what_travels_with_the_job(script: Path, ledger: Any, world: World,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    seen: dict[str, str] = {}
+
+    def park(name: str, script: Path, words: object, *, metadata: dict[str, str],
+             seconds: float) -> str:  # fmt: skip
+        seen.update(metadata)
+        return "1"
+
+    monkeypatch.setattr(world, "park", park)
+    made = mm.delegation.Delegator(ledger, world, world, owner="ana@ui", clock=lambda: world.now)
+    made.submit(AD, script, key="k", policy=mm.parse_expr("other.MaxWall >= 60"))
+    assert seen["key"] == "k"
+    assert seen["attempt"] == "1"
+    assert mm.parse_ad(seen["ad"]) == AD
+    assert seen["policy"].startswith("classad1:")
+
+
+@pytest.mark.parametrize(
+    "key", ["", ".", "../x", "a/b", "a b", "-a", "a\n", "a;b", "$(id)", "\u00e4", "x" * 65]
+)
+def test_a_hostile_key_is_refused(made: mm.delegation.Delegator, world: World, script: Path,
+                                  key: str) -> None:  # fmt: skip
+    with pytest.raises(ValueError, match="a key has 1 to 64"):
+        made.submit(AD, script, key=key)
+    assert not world.calls
+
+
+@pytest.mark.parametrize("word", ["a\nb", "a\0b", "a\x1b[2J"])
+def test_a_hostile_word_is_refused(made: mm.delegation.Delegator, world: World, script: Path,
+                                   word: str) -> None:  # fmt: skip
+    with pytest.raises(ValueError, match="no word for a command"):
+        made.submit(AD, script, [word])
+    assert not world.calls
+
+
+def test_names_lead_back_to_keys() -> None:
+    for key, attempt in (("a", 1), ("run-3.b", 12), ("x" * 64, 999)):
+        assert key_of(job_name(check_key(key), attempt)) == (key, attempt)
+    for name in ("", "mm-", "mm-a", "mm-a-0", "mm-a-01", "mm-a-1x", "x-a-1", "mm-a b-1", "mm--1"):
+        assert key_of(name) is None
+
+
+def test_what_cannot_be_is_refused(made: mm.delegation.Delegator, world: World,
+                                   script: Path) -> None:  # fmt: skip
+    reduction = mm.reduce(mm.parse_ad("[ Requirements = true ]"), mm.parse_ad("[]"),
+                          scope=lambda name: "host")  # fmt: skip
+    flags = mm.batch.flags(reduction, lrms="sge")
+    with pytest.raises(ValueError, match="the flags are for sge, and the job goes to faulty"):
+        made.submit(AD, script, flags)
+    with pytest.raises(FileNotFoundError):
+        made.submit(AD, script.with_name("none.sh"))
+    with pytest.raises(ValueError, match="a lease is a number of seconds above 0"):
+        made.submit(AD, script, lease=0)
+    with pytest.raises(mm.delegation.NoJobError, match="no job has the key 'none'"):
+        made.history("none")
+    with pytest.raises(ValueError, match="hold must be longer"):
+        Deadlines(hold=60)
+    with pytest.raises(ValueError, match="settle must be a number above 0"):
+        Deadlines(settle=0)
+    assert not world.calls
+
+
+def test_an_unknown_batch_system_is_refused(tmp_path: Path) -> None:
+    ledger = mm.delegation.Ledger(tmp_path / "jobs.db")
+    with pytest.raises(ValueError, match="nosuch"):
+        mm.delegation.Delegator(ledger, system="nosuch")
+    ledger.close()
+
+
+def test_a_script_that_changes_is_not_started(made: mm.delegation.Delegator, world: World,
+                                              script: Path) -> None:  # fmt: skip
+    world.faults = {"park": ["nothing"]}
+    job = made.submit(AD, script, key="k")
+    assert job.state is State.UNKNOWN
+    script.write_text("rm -rf /\n")
+    looks(world, made, 60)
+    assert made.job("k").state is State.FAILED
+    assert "has changed since the job was handed over" in made.job("k").reason
+    assert world.starts["k"] == 0
+
+
+def test_a_spool_that_nodes_do_not_share_is_named(world: World, ledger: Any, tmp_path: Path,
+                                                  script: Path) -> None:  # fmt: skip
+    """The nodes write their records elsewhere: jobs end, and no start is on record here."""
+    ours = SharedSpool(tmp_path / "spool")
+    made = mm.delegation.Delegator(ledger, world, ours, clock=lambda: world.now)
+    made.submit(AD, script, key="k")
+    looks(world, made, 100)
+    job = made.job("k")
+    assert job.state is State.FAILED
+    assert job.attempt == 5
+    assert "is the spool shared with the nodes?" in job.reason
+    assert world.starts["k"] == 0
+
+
+def test_a_directory_that_is_no_spool_is_named(world: World, ledger: Any, tmp_path: Path,
+                                               script: Path) -> None:  # fmt: skip
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").write_text("dear")
+    made = mm.delegation.Delegator(ledger, world, tmp_path / "home", clock=lambda: world.now)
+    job = made.submit(AD, script, key="k")
+    assert job.state is State.UNKNOWN
+    assert "no spool" in job.reason
+    assert world.calls["park"] == 0
+
+
+def test_a_silent_owner_loses_the_job(made: mm.delegation.Delegator, world: World,
+                                      script: Path) -> None:  # fmt: skip
+    world.length = 10_000.0
+    made.submit(AD, script, key="k", lease=300.0)
+    looks(world, made, 4)
+    assert made.job("k").state is State.RUNNING
+    made.renew("k")
+    looks(world, made, 20)
+    assert made.job("k").state is State.RUNNING
+    looks(world, made, 10)
+    assert made.job("k").state is State.CANCELLED
+    assert "its lease ran out" in made.job("k").reason
+    assert not world.runs
+
+
+def test_a_silent_batch_system_is_waited_for(made: mm.delegation.Delegator, world: World,
+                                             script: Path) -> None:  # fmt: skip
+    made.submit(AD, script, key="k")
+    looks(world, made, 2)
+    world.faults = {"look": ["silent"] * 100}
+    looks(world, made, 100)
+    job = made.job("k")
+    assert job.state is State.DONE, "by the record of its end"
+    world.length, world.faults = 10_000.0, {}
+    made.submit(AD, script, key="k2")
+    looks(world, made, 4)
+    world.faults = {"look": ["silent"] * 100}
+    looks(world, made, 20, 60.0)
+    job = made.job("k2")
+    assert job.state is State.RUNNING
+    assert "not seen for" in (mm.delegation.stuck(job, world.now) or "")
+
+
+def test_a_rebuilt_ledger_goes_on(made: mm.delegation.Delegator, world: World, ledger: Any,
+                                  script: Path) -> None:  # fmt: skip
+    world.length = 100.0
+    for key in ("runs", "parked", "ended"):
+        made.submit(AD, script, key=key)
+        looks(world, made, {"runs": 3, "parked": 0, "ended": 0}[key])
+    ledger.rows.clear()
+    ledger.payloads.clear()
+    made.rebuild()
+    looks(world, made, 15)
+    assert {r.key: r.state for r in ledger.rows.values()} == dict.fromkeys(
+        ("runs", "parked", "ended"), State.DONE
+    )
+    assert max(world.starts.values()) == 1
+
+
+def test_jobs_of_other_ledgers_are_left_alone(made: mm.delegation.Delegator, world: World) -> None:
+    world._new("mm-others-1", 900.0)
+    world._new("unrelated", 900.0)
+    assert made.reconcile().strangers == 1
+    assert world.calls["cancel"] == 0
+
+
+def test_the_form_for_asyncio(made: mm.delegation.Delegator, world: World, script: Path) -> None:
+    form = mm.delegation.AsyncDelegator(made)
+
+    async def all_of_it() -> list[Record]:
+        jobs = await asyncio.gather(*(form.submit(AD, script, key=f"k{n}") for n in range(4)))
+        await form.cancel(jobs[0].key)
+        for _ in range(8):
+            world.pass_time(12)
+            await form.reconcile()
+        assert len(await form.history("k1")) == 5
+        return [await form.acknowledge(job.key) for job in jobs]
+
+    done = asyncio.run(all_of_it())
+    assert [record.state for record in done] == [State.ACKNOWLEDGED] * 4
+    assert world.starts.total() == 3
+    public = {name for name in vars(mm.delegation.Delegator) if not name.startswith("_")}
+    assert public <= vars(mm.delegation.AsyncDelegator).keys()
+
+
+def test_effects_run_side_by_side(ledger: Any, world: World, script: Path) -> None:
+    made = mm.delegation.Delegator(ledger, world, world, parallel=4, clock=lambda: world.now)
+    for number in range(20):
+        made.submit(AD, script, key=f"k{number}")
+    world.pass_time(12)
+    assert len(made.reconcile().moved) == 20
+    looks(world, made, 8)
+    assert {record.state for record in ledger.rows.values()} == {State.DONE}
+
+
+# What a delegator of its own process does until it is killed: a fake sbatch takes its time.
+CHILD = """
+import sys, time
+from pathlib import Path
+import matchmaker as mm
+from matchmaker.delegation.spool import SharedSpool
+root = Path(sys.argv[1])
+class Slow:
+    name = "slow"
+    def park(self, name, script, words, *, metadata, seconds):
+        time.sleep(0.02)
+        with (root / "queue").open("a") as file:
+            file.write(f"{name}\\n")
+        time.sleep(0.02)
+        return "1"
+ledger = mm.delegation.Ledger(root / "jobs.db")
+made = mm.delegation.Delegator(ledger, Slow(), SharedSpool(root / "spool"))
+print("ready", flush=True)
+for n in range(100):
+    made.submit(mm.parse_ad("[]"), root / "job.sh", key=f"k{n}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.01, 0.03, 0.05, 0.11, 0.2])
+def test_a_killed_delegator_leaves_no_job_that_the_ledger_does_not_know(
+    tmp_path: Path, script: Path, after: float
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(after)
+        os.kill(child.pid, signal.SIGKILL)
+    queue = tmp_path / "queue"
+    names = queue.read_text().split() if queue.exists() else []
+    assert len(names) == len(set(names))
+    ledger = mm.delegation.Ledger(tmp_path / "jobs.db")
+    assert ledger.check() == []
+    known = {record.name: record for record in ledger.live()}
+    assert set(names) <= known.keys()
+    early = {record.name for record in known.values() if record.state is State.INTENT}
+    assert len(early) <= 1
+    for record in known.values():
+        assert ledger.payload(record.key) is not None
+        assert record.deadline is not None
+    ledger.close()
+
+
+def test_deadlines_are_frozen() -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Deadlines().settle = 1.0  # type: ignore[misc]
