@@ -22,9 +22,8 @@ from matchmaker.batch.description import (
     torque,
 )
 from matchmaker.batch.description.asking import ask
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import DescriptionError, Text
+from matchmaker.batch.description.texts import DescriptionError, Format, Text
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import ClassAd
 

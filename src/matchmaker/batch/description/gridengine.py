@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue, by_queue, status
-from matchmaker.batch.description.texts import Text, as_xml
+from matchmaker.batch.description.texts import Format, Text, as_xml
 from matchmaker.batch.description.units import (
     first,
     known,

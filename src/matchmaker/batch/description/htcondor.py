@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import PRODUCTION, Queue
-from matchmaker.batch.description.texts import Text, as_json
+from matchmaker.batch.description.texts import Format, Text, as_json
 from matchmaker.batch.description.units import whole
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, Value, parse_ads, parse_expr
 

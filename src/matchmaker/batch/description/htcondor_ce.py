@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from matchmaker.batch.description import htcondor
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.htcondor import read
+from matchmaker.batch.description.texts import Format
 
 __all__ = ["COMMANDS", "FORMATS", "LRMS", "read"]
 

@@ -13,10 +13,9 @@ from typing import Final
 import attrs
 
 from matchmaker.batch.description.access import NOBODY, Access, names_in
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.hosts import has, terms
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Text, as_object, flat, listed
+from matchmaker.batch.description.texts import Format, Text, as_object, flat, listed
 from matchmaker.batch.description.units import (
     UNLIMITED,
     less,

@@ -21,9 +21,8 @@ from matchmaker.batch.description.access import (
     either,
     names_in,
 )
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Text, as_object, blocks, flat
+from matchmaker.batch.description.texts import Format, Text, as_object, blocks, flat
 from matchmaker.batch.description.units import less, megabytes, platform, seconds, whole, words
 
 LRMS: Final = "pbspro"
@@ -76,7 +75,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     bound = {facts["queue"] for facts in nodes.values() if "queue" in facts}
     chunks = {name: _chunk(facts) for name, facts in found.facts.items()}
 
-    def takes(queue: str, _: Facts, node: str) -> bool:
+    def takes(queue: str, node: str) -> bool:
         facts = nodes[node]
         placed = facts["queue"] == queue if "queue" in facts else queue not in bound
         return placed and all(
@@ -161,7 +160,7 @@ class Queues:
         self.texts[name] = text
 
     def described(
-        self, lrms: str, nodes: Iterable[Node], takes: Callable[[str, Facts, str], bool]
+        self, lrms: str, nodes: Iterable[Node], takes: Callable[[str, str], bool]
     ) -> tuple[list[Node], list[Queue]]:
         """The nodes that have CPUs, with their queues, and the queues that take jobs from users.
 
@@ -170,7 +169,7 @@ class Queues:
         Args:
             lrms: the batch system.
             nodes: without queues.
-            takes: whether an execution queue, by name and attributes, sends jobs to a node.
+            takes: whether an execution queue sends jobs to a node, by their names.
         """
         kept = [node for node in nodes if node.cpus != 0]
         offered = {name: facts for name, facts in self.facts.items() if not _is_inner(facts)}
@@ -179,9 +178,7 @@ class Queues:
             attrs.evolve(
                 node,
                 queues=tuple(
-                    name
-                    for name in offered
-                    if any(takes(end, self.facts[end], node.name) for end in ends[name])
+                    name for name in offered if any(takes(end, node.name) for end in ends[name])
                 ),
             )
             for node in kept
@@ -225,8 +222,8 @@ class Queues:
             free_cpus=free,
             running=_sum(each.get("Running") for each in counts),
             waiting=_sum(each.get("Queued") for each in counts),
-            max_wall=self._limit(name, ends, "resources_max.walltime"),
-            max_cpu=self._limit(name, ends, "resources_max.cput"),
+            max_wall=self._longest(name, ends, "resources_max.walltime"),
+            max_cpu=self._longest(name, ends, "resources_max.cput"),
             max_jobs=_limit(facts.get("max_queued", facts.get("max_queuable"))),
             max_running=_limit(facts.get("max_run", facts.get("max_running"))),
             priority=whole(facts.get("Priority")),
@@ -234,7 +231,7 @@ class Queues:
             native=facts,
         )
 
-    def _limit(self, name: str, ends: Sequence[str], limit: str) -> int | None:
+    def _longest(self, name: str, ends: Sequence[str], limit: str) -> int | None:
         """The limit of a queue, or else the greatest of the queues that it hands its jobs to."""
         own = seconds(self.facts[name].get(limit))
         if own is not None:

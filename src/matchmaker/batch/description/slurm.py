@@ -18,7 +18,6 @@ from matchmaker.batch.description.access import (
     Access,
     names_in,
 )
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.hosts import has
 from matchmaker.batch.description.records import (
     CLOSED,
@@ -31,7 +30,7 @@ from matchmaker.batch.description.records import (
     cpus,
 )
 from matchmaker.batch.description.slurm_output import JOB, records
-from matchmaker.batch.description.texts import Text
+from matchmaker.batch.description.texts import Format, Text
 from matchmaker.batch.description.units import (
     first,
     less,

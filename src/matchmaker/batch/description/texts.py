@@ -1,4 +1,4 @@
-"""The output of a batch system's command, its source, and the lines that were skipped.
+"""The output of a batch system's command, its source and form, and the lines that were skipped.
 
 JSON and XML in such a text are read here, within bounds.
 """
@@ -23,6 +23,21 @@ _HEAD: Final = re.compile(r"(?:Queue: *)?[\w.:-]+(?:\[[\w.,-]+\])?\s*")
 
 class DescriptionError(ValueError):
     """A batch system that cannot be asked, or an answer that cannot be read; the message is why."""
+
+
+@attrs.frozen(slots=True)
+class Format:
+    """An output of a batch system that a reader was tested with.
+
+    Attributes:
+        output: the command, or what the output holds.
+        versions: those of the batch system, or of the form, whose shapes are among the tests.
+        running: those of them that the tests take from a daemon.
+    """
+
+    output: str
+    versions: tuple[str, ...]
+    running: tuple[str, ...] = attrs.field(default=(), kw_only=True)
 
 
 @attrs.frozen(slots=True)

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from matchmaker.batch.description import pbs
-from matchmaker.batch.description.formats import Format
 from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import Text, as_xml
+from matchmaker.batch.description.texts import Format, Text, as_xml
 from matchmaker.batch.description.units import less, megabytes, platform, real, whole, words
 
 LRMS: Final = "torque"
@@ -48,8 +47,9 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             nodes += (_node({"name": name, **facts}) for name, facts in listed.items())
     features = {node.name: node.features for node in nodes}
 
-    def takes(_: str, queue: Mapping[str, str], node: str) -> bool:
-        return queue.get("resources_default.neednodes", node) in (node, *features[node])
+    def takes(queue: str, node: str) -> bool:
+        needed = queues.facts[queue].get("resources_default.neednodes", node)
+        return needed in (node, *features[node])
 
     return queues.described(LRMS, nodes, takes)
 
