@@ -252,12 +252,15 @@ def test_12_the_controller_forgets_everything(room: SlurmRoom) -> None:
     room.submit(d, "later")
     room.slurm.kill()
     room.slurm.start("-c")
-    found = room.follow(d, *room.keys)
-    by_key = {record.key: record.state for record in found}
+    parked, runs, later = room.follow(d, *room.keys)
+    assert (parked.state, room.starts("parked")) == (State.DONE, 1)
     # The node ends jobs that the controller does not know: whether ours was quicker is chance.
-    assert by_key.pop("runs") in (State.DONE, State.FAILED, State.LOST)
-    assert set(by_key.values()) == {State.DONE}, [d.history(key) for key in by_key]
-    assert [room.starts(key) for key in room.keys] == [1, 1, 1]
+    assert runs.state in (State.DONE, State.FAILED, State.LOST)
+    assert room.starts("runs") == 1
+    # It may even end a new job that has the id of such a one; nobody submits that again.
+    ended = later.state is State.FAILED and "the batch system ended it" in later.reason
+    assert ended or later.state is State.DONE
+    assert room.starts("later") == (0 if ended else 1)
 
 
 # --- squeue ---------------------------------------------------------------------------------------
