@@ -28,7 +28,7 @@ from tests.services.breakable import breakable, until
 from tests.services.slurm import SlurmNode, SlurmOracle, cluster
 
 WORDS = ("--output=/dev/null", "--mem=5M")
-IN_PARALLEL = 4
+IN_PARALLEL = 8
 
 
 def plain(oracle: SlurmOracle, script: Path, number: int) -> float:

@@ -214,6 +214,27 @@ def test_a_complaint_counts_unless_it_is_known_to_do_no_harm(
     assert (act("2", "mm-a-1") is None) is good
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_releases_at_a_time_share_a_command_unless_one_fails(site: Site, status: int) -> None:
+    script = site.folder / "scontrol"
+    script.write_text(
+        f'#!/bin/sh\nif [ $# -gt 0 ]; then echo "$*" >>{site.folder}/alone; exit 0; fi\n'
+        f"cat >{site.folder}/lines; exit {status}\n"
+    )
+    script.chmod(0o755)
+    commands = site.commands("slurm")
+    jobs = [("1", "mm-a-1"), ("2", "mm-b-2")]
+    assert commands._release_all(jobs) == [None, None]
+    lines = (site.folder / "lines").read_text().splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["update", "JobName=mm-a-1"], ["update", "JobName=mm-b-2"],
+    ]  # fmt: skip
+    assert (site.folder / "alone").exists() is (status != 0)
+    # A name that could be more than one word never gets there.
+    commands._release_all([("1", "mm-a-1 JobId=9"), ("2", "mm-b-2")])
+    assert (site.folder / "lines").read_text().splitlines() == lines
+
+
 @pytest.mark.parametrize("lrms", ["pbspro", "torque"])
 def test_an_id_that_another_job_has_by_now_is_left_alone(site: Site, lrms: str) -> None:
     site.answer("qstat", QUEUES["pbs" if lrms == "pbspro" else "torque"][0])

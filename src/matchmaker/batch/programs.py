@@ -6,6 +6,7 @@ with everything that it has started.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -44,8 +45,9 @@ def run(
     most: int,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    given: bytes = b"",
 ) -> Ended:
-    """Runs a program to its end, without input.
+    """Runs a program to its end.
 
     Args:
         argv: the program and its words.
@@ -53,6 +55,7 @@ def run(
         most: how many bytes it may print, output and complaint together.
         env: its environment, this process's if not given.
         cwd: the folder that it runs in, the current one if not given.
+        given: its input, at most 64 KiB; none if not given.
 
     Raises:
         NoProgramError: where it is not there.
@@ -64,7 +67,7 @@ def run(
     try:
         process = subprocess.Popen(  # noqa: S603 - words, and no shell
             list(argv),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=None if env is None else dict(env),
@@ -78,6 +81,10 @@ def run(
     end = time.monotonic() + seconds
     with process:
         try:
+            if process.stdin is not None:
+                # A pipe takes this much at once; who ends before reading it is no error.
+                with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+                    pipe.write(given[:_PIECE])
             output, complaint = _both(process, end, most)
             status = process.wait(max(0.0, end - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):

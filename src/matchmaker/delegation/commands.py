@@ -21,10 +21,11 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
-from matchmaker.delegation.contact import PREFIX
+from matchmaker.delegation.contact import PREFIX, key_of
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Sight, Silence
 from matchmaker.delegation.readers.reading import UnreadableError
+from matchmaker.delegation.together import Together
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -51,6 +52,11 @@ class Commands:
     fenced: bool = True
     seconds: float = 30.0
     environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
+    _releases: Together[tuple[str, str], Silence | None] = attrs.field(init=False, repr=False)
+
+    @_releases.default
+    def _together(self) -> Together[tuple[str, str], Silence | None]:
+        return Together(self._release_all)
 
     @property
     def name(self) -> str:
@@ -125,11 +131,26 @@ class Commands:
         return Listing(tuple(sight for sight in answer.sights if sight.name in wanted))
 
     def release(self, remote_id: str, name: str) -> Silence | None:
-        """Lets a parked job start, if the id has that name."""
+        """Lets a parked job start, if the id has that name.
+
+        Where the batch system has a command for several, threads share it.
+        """
+        return self._releases((remote_id, name))
+
+    def _release_all(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
         call = self.control.release
         if call.held and not self.fenced:
             call = attrs.evolve(call, argv=call.held)
-        return self._act(call, remote_id, name)
+        if call.together and len(jobs) > 1 and all(key_of(name) for _, name in jobs):
+            lines = [
+                " ".join(filled(word, {**self._values(), "name": name}) for word in call.argv[1:])
+                for _, name in jobs
+            ]
+            ended = self._run(call.together, "\n".join([*lines, ""]).encode())
+            if not isinstance(ended, Silence) and ended.status == 0 and not ended.complaint:
+                return [None] * len(jobs)
+        # Again is no harm, and says which of them it was.
+        return [self._act(call, remote_id, name) for remote_id, name in jobs]
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
         """Ends a job, if the id has that name. A job that is not there is ended."""
@@ -144,7 +165,7 @@ class Commands:
                 return answer
             if all((s.remote_id, s.name) != (remote_id, name) for s in answer.sights):
                 missing = Silence(f"{self.name} has no job {remote_id} with the name {name}")
-                return missing if call is self.control.release else None
+                return None if call is self.control.cancel else missing
         values = self._values() | {"id": remote_id, "name": name}
         argv = [filled(word, values) for word in call.argv]
         ended = self._run(argv)
@@ -187,12 +208,14 @@ class Commands:
             return Silence(f"{argv[0]} counts {number} jobs, and the listing was empty")
         return Listing(())
 
-    def _run(self, argv: Sequence[str]) -> Ended | Silence:
+    def _run(self, argv: Sequence[str], given: bytes = b"") -> Ended | Silence:
         kept = os.environ if self.environment is None else self.environment
         env = {n: v for n, v in kept.items() if not n.startswith(self.control.without or ("\0",))}
         env |= {"LC_ALL": "C", **self.control.environment}
         try:
-            return run(argv, seconds=self.seconds, most=LIMITS.describe_output, env=env)
+            return run(
+                argv, seconds=self.seconds, most=LIMITS.describe_output, env=env, given=given
+            )
         except NoProgramError:
             return Silence(f"{argv[0]}: no such command here")
         except ProgramError as error:

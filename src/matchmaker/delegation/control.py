@@ -31,6 +31,8 @@ class Call:
     Attributes:
         argv: its words, with slots.
         held: its words for a job that is held rather than parked by a begin time, if they differ.
+        together: the command that takes such commands, without their first word, as lines of its
+            input.
         count: the command for the number of jobs, asked where the answer is empty.
         none: a pattern for the whole complaint of a command that says that there are no such jobs.
         done: a pattern for each line of a complaint that does no harm, with slots.
@@ -39,6 +41,7 @@ class Call:
 
     argv: tuple[str, ...]
     held: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
     count: tuple[str, ...] = ()
     none: str = ""
     done: str = ""

@@ -7,6 +7,7 @@ holds only if nobody else wrote it since it was read (its revision) and the ledg
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from matchmaker.delegation.database import TakenError, explained
 from matchmaker.delegation.errors import DamagedError, LedgerError
 from matchmaker.delegation.record import Entry, Payload, Record
 from matchmaker.delegation.tables import facts, jobs, log, transfers
+from matchmaker.delegation.together import Together
 
 _WAIT_SECONDS: Final = 10.0
 _AT_ONCE: Final = 500
@@ -48,6 +50,9 @@ class Ledger:
         """
         self.place = str(place)
         self._wait = wait
+        self._lock = threading.Lock()
+        self._adds = Together(self._add_all)
+        self._saves = Together(self._save_all)
         self._engine = database.engine(self.place, wait)
         self.sqlite = self._engine.dialect.name == "sqlite"
         try:
@@ -139,26 +144,46 @@ class Ledger:
     # --- writing ----------------------------------------------------------------------------------
 
     def add(self, record: Record, payload: Payload, by: str = "") -> Record | None:
-        """Writes a new record with its job; None if the key is there already."""
-        made = attrs.evolve(record, epoch=self.epoch, revision=1)
+        """Writes a new record with its job; None if the key is there already.
+
+        Threads share a transaction.
+        """
+        return self._adds((record, payload, by))
+
+    def _add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
         try:
-            with self._writing() as write:
-                self._check_epoch(write)
-                write.execute(transfers.insert().values(tables.row_of(made)))
-                write.execute(jobs.insert().values(tables.job_row(made.key, payload)))
-                write.execute(log.insert().values(_entry(None, made, by)))
+            return list(self._add(wanted))
         except TakenError:
-            return None
+            if len(wanted) == 1:
+                return [None]
+        return [found for one in wanted for found in self._add_all([one])]
+
+    def _add(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record]:
+        made = [attrs.evolve(record, epoch=self.epoch, revision=1) for record, _, _ in wanted]
+        with self._writing() as write:
+            self._check_epoch(write)
+            write.execute(transfers.insert(), [tables.row_of(record) for record in made])
+            write.execute(jobs.insert(), [tables.job_row(r.key, p) for r, p, _ in wanted])
+            write.execute(log.insert(), [_entry(None, r, by) for r, _, by in wanted])
         return made
 
     def save(self, changes: Sequence[Change], by: str = "") -> list[Record | None]:
         """Writes changed records in one transaction; None for each that another wrote meanwhile.
 
-        A change of state goes into the log in the same transaction.
+        A change of state goes into the log in the same transaction. Threads share a transaction.
         """
+        return self._saves((tuple(changes), by)) if changes else []
+
+    def _save_all(
+        self, wanted: Sequence[tuple[Sequence[Change], str]]
+    ) -> list[list[Record | None]]:
+        changes = [(change, by) for some, by in wanted for change in some]
+        saved = iter(self._save(changes))
+        return [[next(saved) for _ in some] for some, _ in wanted]
+
+    def _save(self, named: Sequence[tuple[Change, str]]) -> list[Record | None]:
+        changes = [change for change, _ in named]
         new = [attrs.evolve(after, revision=before.revision + 1) for before, after in changes]
-        if not new:
-            return []
         rows = [
             {**tables.row_of(made), "old_key": before.key, "old_revision": before.revision,
              "old_epoch": before.epoch}
@@ -176,7 +201,7 @@ class Ledger:
                 won = [write.execute(_UPDATE, row).rowcount == 1 for row in rows]
             moved = [
                 _entry(before, made, by)
-                for (before, _), made, held in zip(changes, new, won, strict=True)
+                for ((before, _), by), made, held in zip(named, new, won, strict=True)
                 if held and (before.state, before.attempt) != (made.state, made.attempt)
             ]
             if moved:
@@ -226,7 +251,8 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with explained(self.place, self._wait), self._engine.connect() as plain:
+        # Threads wait here: SQLite makes who finds it busy sleep, longer each time.
+        with self._lock, explained(self.place, self._wait), self._engine.connect() as plain:
             connection = plain.execution_options(writes=True)
             with connection.begin():
                 yield connection

@@ -1,0 +1,73 @@
+"""Threads that ask for the same at the same time share one piece of work.
+
+What costs as much for many as for one, a command of the batch system or a transaction that must
+reach the disk, is done for all who wait while the one before is under way. Nobody waits for others
+to come: alone, each is served at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+_Asked = TypeVar("_Asked")
+_Found = TypeVar("_Found")
+
+_MOST: Final = 200
+"""How many are served at a time."""
+
+
+@attrs.define(slots=True, eq=False)
+class _Waiting(Generic[_Asked, _Found]):
+    asked: _Asked
+    found: _Found | None = None
+    error: BaseException | None = None
+    done: bool = False
+
+
+class Together(Generic[_Asked, _Found]):
+    """A function of one thing, carried out by a function of many.
+
+    Args:
+        work: gives for a sequence of things a sequence of results, in order. What it raises, every
+            caller whose thing was among them gets.
+
+    >>> double = Together(lambda numbers: [2 * number for number in numbers])
+    >>> double(4)
+    8
+    """
+
+    def __init__(self, work: Callable[[Sequence[_Asked]], Sequence[_Found]]) -> None:
+        self._work = work
+        self._coming = threading.Lock()
+        self._serving = threading.Lock()
+        self._queue: list[_Waiting[_Asked, _Found]] = []
+
+    def __call__(self, asked: _Asked) -> _Found:
+        """The result for one thing."""
+        mine: _Waiting[_Asked, _Found] = _Waiting(asked)
+        with self._coming:
+            self._queue.append(mine)
+        while not mine.done:
+            with self._serving:
+                if not mine.done:
+                    self._serve()
+        if mine.error is not None:
+            raise mine.error
+        return mine.found  # type: ignore[return-value]
+
+    def _serve(self) -> None:
+        with self._coming:
+            now, self._queue = self._queue[:_MOST], self._queue[_MOST:]
+        try:
+            for one, found in zip(now, self._work([one.asked for one in now]), strict=True):
+                one.found = found
+        except BaseException as error:  # noqa: BLE001 - each caller raises it again
+            for one in now:
+                one.error = error
+        finally:
+            for one in now:
+                one.done = True

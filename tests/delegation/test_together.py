@@ -1,0 +1,43 @@
+"""Work that threads share: each gets its own result, and errors reach those that they concern."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from matchmaker.delegation.together import Together
+
+
+def test_who_comes_meanwhile_is_served_together() -> None:
+    first, go = threading.Event(), threading.Event()
+    batches: list[int] = []
+
+    def work(asked: Sequence[int]) -> list[int]:
+        batches.append(len(asked))
+        first.set()
+        assert go.wait(30)
+        return [2 * each for each in asked]
+
+    double = Together(work)
+    with ThreadPoolExecutor(300) as pool:
+        results = [pool.submit(double, 0)]
+        assert first.wait(30)
+        results += [pool.submit(double, number) for number in range(1, 300)]
+        while len(double._queue) < 299:
+            pass
+        go.set()
+        assert [each.result(30) for each in results] == [2 * number for number in range(300)]
+    assert batches == [1, 200, 99]
+
+
+def test_an_error_reaches_who_asked_and_nobody_else() -> None:
+    def work(asked: Sequence[int]) -> list[int]:
+        return [1 // each for each in asked]
+
+    inverse = Together(work)
+    with pytest.raises(ZeroDivisionError):
+        inverse(0)
+    assert inverse(1) == 1
