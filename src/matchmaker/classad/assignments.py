@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, is_unusual
 from matchmaker.classad.cache import Cache
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.footprint import NODE
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
@@ -67,13 +68,14 @@ def _usual(name: str, key: str) -> str:
 _assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 1 << 24)
 """Folded names and what ads hold: most counters are idle, and policies are those of the pool.
 
-Of an ad most of which is known, the rest hardly comes again, nor do longer values. Texts with
-backslashes are read by each format in its own way.
+Texts with backslashes are read by each format in its own way.
 """
 
-_SHORT: Final = 6
+_SHORT: Final = {bool: 5, int: 4, float: 4, str: 14}
+"""The most characters of a plain value that is kept."""
+
 _LONG: Final = 100
-_ALIKE: Final = frozenset({bool, int, float, str})
+"""The most characters of an assignment with an expression that is kept."""
 
 
 def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
@@ -109,21 +111,31 @@ def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) 
         names.append(folded)
         texts.append(text)
         new.append(assignment)
-    values = _values(texts, convert)
+    odd = [at for at, text in enumerate(texts) if text[:1] not in _PLAIN and text not in _WORDS]
+    values = _values(texts, odd, convert)
     if values is None or len(held) < len(assignments):
         return None
     held.update(zip(names, values, strict=True))
-    if 2 * len(names) > len(assignments) and not unusual:
-        for assignment, name, text, value in zip(new, names, texts, values, strict=True):
-            if len(text) < _SHORT and len(assignment) < _LONG and "\\" not in assignment:
-                each = 4 if type(value) in _ALIKE else NODE // 4
-                _assignments.put(assignment, (name, value), each * len(assignment))
-    return ClassAd.of(held, unusual or None, deferred=True)
+    if not unusual:
+        # Of an ad most of which is known, other plain values hardly come again.
+        known_less = 2 * len(names) > len(assignments)
+        for at in range(len(names)) if known_less else odd:
+            _learn(new[at], names[at], values[at])
+    deferred = any(type(values[at]) is Deferred for at in odd)
+    return ClassAd.of(held, unusual or None, deferred=deferred)
 
 
-def _values(texts: list[str], convert: Callable[[str], Any]) -> list[Any] | None:
-    """What an ad holds for texts, None where one of them is not taken."""
-    odd = [at for at, text in enumerate(texts) if text[:1] not in _PLAIN and text not in _WORDS]
+def _learn(assignment: str, name: str, value: Any) -> None:
+    """Keeps an assignment that may well come again."""
+    plain = type(value) in _SHORT
+    longest = len(name) + 3 + _SHORT.get(type(value), 0) if plain else _LONG
+    if len(assignment) <= longest and type(value) is not Deferred and "\\" not in assignment:
+        size = (4 if plain else NODE // 4) * len(assignment)
+        _assignments.put(assignment, (name, value), size)
+
+
+def _values(texts: list[str], odd: list[int], convert: Callable[[str], Any]) -> list[Any] | None:
+    """What an ad holds for texts, of which the `odd` look like no values; None as above."""
     expressions = []
     for at in odd:
         text = texts[at]

@@ -55,11 +55,15 @@ def parse_expr(text: str) -> Expr:
 def deferred(text: str) -> Expr | Deferred | None:
     """The same, or one that is read when it is looked at; None if only the grammar may take it.
 
+    A text that comes again is read, once for all ads that have it.
+
     >>> deferred("Memory >= 1000 && Cpus > 1").node
     Expr('Memory >= 1000 && Cpus > 1')
     """
     known = _known[text]
-    if known is None:
+    if isinstance(known, Deferred):
+        known = _known[text] = known.node
+    elif known is None:
         common = _SHORTEST <= len(text) <= LIMITS.syntax and is_common(text)
         known = Deferred(text) if common else parsed(text)
         if known is not None:
