@@ -25,6 +25,7 @@ from matchmaker.classad.values import is_error
 from matchmaker.glue.readers import blocks, ldif
 from matchmaker.linting import known
 from matchmaker.matching import limits as pool_limits
+from matchmaker.matching.explanation import limits as explanation_limits
 from matchmaker.reduction import limits as reduction_limits
 from tests.classad.results import value
 from tests.limits import fields
@@ -278,7 +279,10 @@ def test_the_document_says_every_bound() -> None:
     assert {f"{number:,}" for number in said} <= numbers
 
 
-@pytest.mark.parametrize("room", [limits, pool_limits, reduction_limits, batch_limits])
+ROOMS = [limits, pool_limits, explanation_limits, reduction_limits, batch_limits]
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_the_guide_has_a_line_for_each_limit(room: ModuleType) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text("utf-8")
     for field in attrs.fields(room.Limits):

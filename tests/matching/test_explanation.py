@@ -17,8 +17,9 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.matching.explanation import Explanation
-from matchmaker.matching.explanation.conflicts import LARGEST, minimal_conflicts
+from matchmaker.matching.explanation.conflicts import minimal_conflicts
 from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.limits import LIMITS
 from tests.property.test_columns import jobs, pools
 
 pytestmark = pytest.mark.slow
@@ -453,7 +454,7 @@ def test_no_other_value_of_an_attribute_gains_more(
 
 def by_brute_force(signatures: list[int], conditions: int) -> set[tuple[int, ...]]:
     found: set[tuple[int, ...]] = set()
-    for size in range(1, LARGEST + 1):
+    for size in range(1, LIMITS.conflict + 1):
         for places in combinations(range(conditions), size):
             bits = sum(1 << place for place in places)
             within = any(set(one) < set(places) for one in found)
@@ -487,7 +488,7 @@ def test_conflicts_exclude_every_slot_and_no_fewer_clauses_do(
         for ad in pool
     ]  # fmt: skip
     expected: set[frozenset[int]] = set()
-    for size in range(1, LARGEST + 1):
+    for size in range(1, LIMITS.conflict + 1):
         for some in combinations(range(len(clauses) + 1), size):
             within = any(one < set(some) for one in expected)
             if ads and not within and not any(set(some) <= held for held in conditions):
@@ -513,7 +514,7 @@ def test_more_clauses_than_a_signature_has_bits() -> None:
     found = explained(f"[ Requirements = {clauses} ]", ads)
     assert found.matched == 0
     assert [c.near for c in found.clauses] == [1] * 100 + [0]
-    assert all(len(c.clauses) <= LARGEST for c in found.conflicts)
+    assert all(len(c.clauses) <= LIMITS.conflict for c in found.conflicts)
 
 
 # --- pools as they come ---------------------------------------------------------------------------

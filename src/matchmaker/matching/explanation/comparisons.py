@@ -33,12 +33,12 @@ from matchmaker.classad.operators import MIRRORED, ORDER
 from matchmaker.classad.values import Value
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.explanation.limits import LIMITS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 EQUALITIES: Final = frozenset({"==", "is"})
-MOST_TERMS: Final = 64
 _COMPARING: Final = ORDER | EQUALITIES
 
 _TO_COMPARE: Final = 16
@@ -161,7 +161,7 @@ def _terms(root: Expr, minus: bool) -> list[tuple[Expr, bool]]:
             for factor in reversed(factors):
                 node = Binary("*", factor, node)
             found.append((node, minus))
-        if len(found) + len(pending) > MOST_TERMS:
+        if len(found) + len(pending) > LIMITS.terms:
             return [(root, minus)]
     return found
 

@@ -10,26 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from matchmaker.matching.explanation.limits import LIMITS
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_CONDITIONS: Final = 64
-LARGEST: Final = 4
-"""How many conditions a set may have."""
-
-MOST_WORK: Final = 100_000_000
-"""How many signatures are looked at, all sets together."""
-
-MOST_FOUND: Final = 100
 
 
 def minimal_conflicts(
-    signatures: npt.NDArray[np.uint64], conditions: int, largest: int = LARGEST
+    signatures: npt.NDArray[np.uint64], conditions: int, largest: int = LIMITS.conflict
 ) -> list[tuple[int, ...]]:
     """The minimal sets, as places of bits, the smaller first.
 
-    All those of up to `largest` conditions are found, unless there is more work to that than the
-    bounds of this module allow; what is found is minimal even then. `signatures` are those of the
+    All those of up to `largest` conditions are found, unless that is more work than the
+    limits allow; what is found is minimal even then. `signatures` are those of the
     rows, in any order and number; `conditions` is how many bits they have, 64 at most.
 
     >>> rows = np.array([0b0011, 0b0101, 0b0110], np.uint64)
@@ -48,7 +43,7 @@ def minimal_conflicts(
         larger = []
         for members, bits in level:
             work += len(rows) + conditions
-            if work > MOST_WORK or len(found) >= MOST_FOUND:
+            if work > LIMITS.conflict_work or len(found) >= LIMITS.conflicts:
                 return found
             having = rows[rows & np.uint64(bits) == np.uint64(bits)]
             together = int(np.bitwise_or.reduce(having))

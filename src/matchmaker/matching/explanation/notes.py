@@ -14,25 +14,20 @@ from matchmaker.classad.references import CLOCK, WORDS
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import stopped
 from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 from matchmaker.matching.pair import shorten
-
-MOST: Final = 8
-MOST_FOLLOWED: Final = 16
-MOST_LAYOUTS: Final = 4096
-MOST_NAMES: Final = 4096
-"""With more attributes than this, no similar name is suggested."""
 
 
 def notes(counts: Counts) -> tuple[str, ...]:
     """Sentences, the first few."""
     found = [*_strings(counts), *_names(counts), *_strings_of_slots(counts)]
-    more = len(found) - MOST
+    more = len(found) - LIMITS.notes
     last = [f"and {more} more of the kind"] if more > 0 else []
     if counts.stopped:
         last.append(f"not all changes of the job were tried: {stopped(counts.total)}")
-    return (*found[:MOST], *last)
+    return (*found[: LIMITS.notes], *last)
 
 
 # --- strings --------------------------------------------------------------------------------------
@@ -95,7 +90,7 @@ _EITHER: Final = "neither the job nor any slot has"
 def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
     """The names in a clause, and in what it names of the job, that nothing stands for."""
     pending, seen = [clause], {clause}
-    while pending and len(seen) <= MOST_FOLLOWED:
+    while pending and len(seen) <= LIMITS.followed:
         for node in postorder(pending.pop()):
             if not isinstance(node, Attr) or node.folded in WORDS | {CLOCK}:
                 continue
@@ -115,7 +110,7 @@ def _known(counts: Counts, who: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     if who != _JOB:
         view = counts.view
-        for number in np.unique(view.layout[view.rows()])[:MOST_LAYOUTS].tolist():
+        for number in np.unique(view.layout[view.rows()])[: LIMITS.layouts].tolist():
             layout = view.layouts[number]
             for folded, name in zip(layout.folded, layout.names, strict=True):
                 found.setdefault(folded, name)
@@ -125,4 +120,4 @@ def _known(counts: Counts, who: str) -> Mapping[str, str]:
 
 
 def _like(name: str, known: Mapping[str, str]) -> str:
-    return closest(name, known) if len(known) <= MOST_NAMES else ""
+    return closest(name, known) if len(known) <= LIMITS.names else ""

@@ -11,12 +11,11 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 
 if TYPE_CHECKING:
     from matchmaker.matching.explanation.page import Table
-
-MOST_DEEP = 8
 
 
 @attrs.frozen(slots=True)
@@ -133,7 +132,7 @@ def _numbered(
     for place, clause in enumerate(found, 1):
         number = (*above, place)
         yield PairClause(".".join(map(str, number)), clause)
-        if clause.definition is not None and len(number) < MOST_DEEP:
+        if clause.definition is not None and len(number) < LIMITS.deep:
             parts = list(clauses_of(clause.definition, ad, other, allowance))
             # A single clause would repeat the definition.
             if len(parts) > 1 or parts[0].definition is not None:

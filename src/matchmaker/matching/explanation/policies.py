@@ -22,7 +22,7 @@ from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true
-from matchmaker.matching.explanation.report import MOST_GROUPS
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 _WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
@@ -151,9 +151,9 @@ def _groups(column: Column, rows: Rows) -> Iterator[tuple[Any, Rows]]:
     ends = np.cumsum(counts)
     missing_first = np.lexsort((-counts[present], present != 0))
     ordered = present[missing_first].tolist()
-    for code in ordered[:MOST_GROUPS]:
+    for code in ordered[: LIMITS.groups]:
         yield table[code], rows[order[ends[code] - counts[code] : ends[code]]]
-    others = ordered[MOST_GROUPS:]
+    others = ordered[LIMITS.groups :]
     if others:
         yield _MANY, rows[np.isin(codes, others)]
 

@@ -12,6 +12,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.pair import shorten
 
 if TYPE_CHECKING:
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
 
 Counted: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """A table: titles, and rows of numbers with a text at the end."""
-
-MOST_GROUPS = 64
-"""The clauses of this many distinct requirements of slots are counted, of the most frequent."""
-
-MOST_STAGES = 30
-"""With more clauses than this, the picture shows only those that exclude something more."""
-
-MOST_SHOWN = 20
-"""How many clauses of the slots' own requirements are shown to people; the data holds all."""
 
 
 @attrs.frozen(slots=True)
@@ -71,7 +63,7 @@ class AdClause:
     lumped: bool = False
 
     def __str__(self) -> str:
-        more = f" (others than the {MOST_GROUPS} most frequent, together)" if self.lumped else ""
+        more = f" (others than the {LIMITS.groups} most frequent, together)" if self.lumped else ""
         return ": ".join((*self.via, self.text)) + more
 
 
@@ -166,7 +158,7 @@ class Explanation:
 
     def worst(self) -> tuple[AdClause, ...]:
         """The clauses of the slots' requirements that are shown: those that refuse most."""
-        return tuple(clause for clause in self.ad_clauses[:MOST_SHOWN] if clause.refused)
+        return tuple(clause for clause in self.ad_clauses[: LIMITS.shown] if clause.refused)
 
     def unseen(self) -> str:
         """How many of them are not shown, on one line; nothing if all are."""
@@ -230,8 +222,8 @@ class Explanation:
         """All slots, what each clause of the job leaves of them, and what accepts the job."""
         found = [(self.total, "all slots")]
         for number, clause in enumerate(self.clauses, 1):
-            some = len(self.clauses) <= MOST_STAGES
-            if some or (clause.cumulative < found[-1][0] and len(found) <= MOST_STAGES):
+            some = len(self.clauses) <= LIMITS.stages
+            if some or (clause.cumulative < found[-1][0] and len(found) <= LIMITS.stages):
                 found.append((clause.cumulative, f"{number}  {clause}"))
         return [*found, (self.matched, "accept the job")]
 

@@ -36,6 +36,7 @@ from matchmaker.matching.explanation.comparisons import (
     replaced,
 )
 from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.names import REQUIREMENTS
@@ -43,17 +44,6 @@ from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-MOST: Final = 8
-MOST_TRIED: Final = 12
-"""How many changes are tried out, those first that promise most."""
-
-FEW_TRIED: Final = 3
-"""How many where a clause of the job leads anywhere, so that it is evaluated slot by slot."""
-
-MOST_COMPARISONS: Final = 64
-MOST_CLAUSES: Final = 64
-"""What more clauses rest on than this is left alone."""
 
 DIGITS: Final = 3
 
@@ -109,7 +99,7 @@ def suggestions(counts: Counts) -> tuple[Suggestion, ...]:
     except OverworkError:
         counts.stopped = True
     found.sort(key=lambda one: -one.gain)
-    return tuple(found[:MOST])
+    return tuple(found[: LIMITS.suggestions])
 
 
 def _tried(counts: Counts) -> Iterator[Suggestion]:
@@ -121,7 +111,7 @@ def _tried(counts: Counts) -> Iterator[Suggestion]:
     promises.sort(key=lambda promise: (-promise[0], promise[1]))
     reaches = counts.evaluator.reaches
     opaque = any(reaches.of(clause, Side.JOB).opaque for clause in counts.clauses)
-    for _, _, lever, value in promises[: FEW_TRIED if opaque else MOST_TRIED]:
+    for _, _, lever, value in promises[: LIMITS.tried_anywhere if opaque else LIMITS.tried]:
         changed = lever.changed(counts.job, value)
         matched = rematched(counts, changed)
         if matched > counts.matched:
@@ -182,7 +172,7 @@ def levers(counts: Counts) -> list[Lever]:
 
 
 def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | Held]]:
-    room = MOST_COMPARISONS
+    room = LIMITS.comparisons
     for clause in counts.wanted:
         evaluator = counts.evaluator
         for comparison in comparisons(evaluator, clause.node, Side.JOB, clause.attribute):
@@ -258,7 +248,7 @@ def _concerned(counts: Counts, lever: Lever) -> Rows:
     reaches = counts.evaluator.reaches
     clauses = [c for c in counts.clauses if folded in reaches.of(c, Side.JOB).job]
     held = [one for one in counts.held if folded in one.reach.job]
-    if len(clauses) + len(held) > MOST_CLAUSES:
+    if len(clauses) + len(held) > LIMITS.changed:
         return np.zeros(0, np.intp)
     return counts.open_but_for(clauses, held)
 

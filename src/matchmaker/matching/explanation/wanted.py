@@ -5,18 +5,14 @@ The requirements are true exactly where all of them are.
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
-
-MOST: Final = 256
-"""A name is followed as long as there are no more clauses than this: each may name two others."""
 
 
 @attrs.frozen(slots=True)
@@ -46,7 +42,7 @@ def wanted(evaluator: Evaluator) -> list[Wanted]:
             content = job.content.get(node.folded)
             if isinstance(content, Expr) and not evaluator.reaches.of(node, Side.JOB).opaque:
                 parts = _clauses(content, (*clause.via, node.name), node.folded)
-                if len(parts) + len(pending) + len(found) <= MOST:
+                if len(parts) + len(pending) + len(found) <= LIMITS.clauses:
                     pending += parts
                     continue
         found.append(clause)
