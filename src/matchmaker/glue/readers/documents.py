@@ -392,7 +392,8 @@ def _keys(known: Iterable[_Object], room: _Room) -> dict[int, list[Field]]:
     """The attributes that associations are, by the object that has them."""
     by_id: dict[tuple[str, str], list[_Object]] = {}
     for made in known:
-        by_id.setdefault((made.kind.lower(), made.ident.lower()), []).append(made)
+        for kind in ancestry(made.kind):  # an association may say ShareID for ComputingShareID
+            by_id.setdefault((kind.name.lower(), made.ident.lower()), []).append(made)
     keys: dict[int, list[Field]] = {}
     for made in known:
         for other, ident in made.associations:

@@ -58,7 +58,7 @@ _BENCHMARKS = {"specint2000": "GlueHostBenchmarkSI00", "specfp2000": "GlueHostBe
 
 
 def marks(record: Record, name: str) -> tuple[str, ...]:
-    """The values of ``name=value`` among a record's OtherInfo; for ``CEid`` also CREAM's spelling.
+    """The values of ``name=value`` among a record's OtherInfo, as CREAM and HTCondor-CE spell it.
 
     >>> from matchmaker.glue.entries import Attributes, Entry
     >>> entry = Entry("GLUE2ShareID=s", Attributes())
@@ -66,7 +66,7 @@ def marks(record: Record, name: str) -> tuple[str, ...]:
     >>> marks(record, "CEid")
     ('h:8443/cream-pbs-q',)
     """
-    wanted = {name.lower(), f"cream{name}".lower()}
+    wanted = {f"{by}{name}".lower() for by in ("", "cream", "htcondor")}
     pairs = (text.partition("=") for text in record.texts("GLUE2EntityOtherInfo"))
     return tuple(v.strip() for k, _, v in pairs if k.strip().lower() in wanted and v.strip())
 

@@ -6,6 +6,7 @@ and links the queues.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -16,7 +17,7 @@ from matchmaker.glue.linking import Record
 from matchmaker.glue.records import ComputingElement, VOView
 from matchmaker.glue.v2.glue2_to_glue1 import VO_VIEW, marks
 
-_SUBMISSION = ("jobcreation", "jobexecution", "jobmanagement", "jobsubmission", "jobdescription")
+_SUBMISSION = ("jobcreation", "jobexecution", "jobsubmission")
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -45,10 +46,19 @@ def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]
     if not own and not views:
         return
     shared = own[0].values if own else _common([pair.values for pair in views])
+    names = Counter(_name(pair.share).lower() for pair in views)
     made = tuple(
-        VOView((marks(pair.share, VO_VIEW) or (pair.share.id,))[0], pair.values) for pair in views
+        VOView(_name(share) if names[_name(share).lower()] == 1 else share.id, pair.values)
+        for pair in views
+        for share in (pair.share,)
     )
     yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
+
+
+def _name(share: Record) -> str:
+    """What a site calls a share of a queue: as its mark says, by its name, or else by its id."""
+    marked = marks(share, VO_VIEW)
+    return marked[0] if marked else share.text("GLUE2EntityName").strip() or share.id
 
 
 def _common(all_values: Sequence[Facts]) -> Facts:
@@ -65,6 +75,6 @@ def _common(all_values: Sequence[Facts]) -> Facts:
 
 
 def takes_jobs(endpoint: Record) -> bool:
-    """Whether an endpoint is for jobs; others of a service are for information or delegation."""
+    """Whether an endpoint takes jobs; others manage them, or are for information or delegation."""
     said = [capability.lower() for capability in endpoint.texts("GLUE2EndpointCapability")]
     return not said or any(word in capability for capability in said for word in _SUBMISSION)

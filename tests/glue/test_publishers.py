@@ -1,0 +1,115 @@
+"""GLUE as its publishers print it: ARC, HTCondor-CE, ipf, the OSG. The shapes are theirs."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from matchmaker import glue
+
+Entries = list[tuple[str, list[str]]]
+
+
+def ldif(*entries: tuple[str, str, str]) -> list[str]:
+    """The lines of entries: the start of a name, the class, and attributes without GLUE2."""
+    made = []
+    for dn, kind, said in entries:
+        first, _, _ = dn.partition(",")
+        name, _, ident = first.partition("=")
+        made += [f"dn: {dn}", f"objectClass: {kind}", f"{name}: {ident}"]
+        made += [f"GLUE2{line.strip()}" for line in said.splitlines() if line.strip()]
+        made.append("")
+    return made
+
+
+SERVICE = "GLUE2ServiceID=s,GLUE2GroupID=resource,o=glue"
+MANAGER = (
+    f"GLUE2ManagerID=m,{SERVICE}",
+    "GLUE2ComputingManager",
+    "ManagerProductName: SLURM\nManagerProductVersion: 22.05",
+)
+
+
+def endpoint(name: str, capabilities: str, *, interface: str = "org.nordugrid.arcrest") -> Any:
+    said = f"EndpointURL: https://ce.s.org:443/{name}\nEndpointInterfaceName: {interface}\n"
+    said += "\n".join(f"EndpointCapability: {one}" for one in capabilities.split())
+    return f"GLUE2EndpointID={name},{SERVICE}", "GLUE2ComputingEndpoint", said
+
+
+def share(name: str, said: str) -> Any:
+    return f"GLUE2ShareID={name},{SERVICE}", "GLUE2ComputingShare", said
+
+
+def policy(parent: str, rule: str) -> Any:
+    kind = "GLUE2AccessPolicy" if "Endpoint" in parent else "GLUE2MappingPolicy"
+    return f"GLUE2PolicyID=p,{parent}", kind, f"PolicyRule: {rule}"
+
+
+def ids(found: glue.Glue) -> list[str]:
+    return [str(ad.eval("CEid")) for ad in found.computing_elements()]
+
+
+ROOT = (SERVICE, "GLUE2ComputingService", "ServiceType: org.nordugrid.arex")
+
+
+def test_an_endpoint_that_only_manages_jobs_is_no_queue() -> None:
+    create = endpoint(
+        "create",
+        "executionmanagement.jobcreation executionmanagement.jobdescription",
+        interface="org.ogf.glue.emies.activitycreation",
+    )
+    manage = endpoint(
+        "manage",
+        "executionmanagement.jobmanagement information.lookup.job",
+        interface="org.ogf.glue.emies.activitymanagement",
+    )
+    found = glue.read_ldif(ldif(ROOT, MANAGER, create, manage, share("q", "EntityName: q")))
+    assert ids(found) == ["ce.s.org:443/activitycreation-slurm-q"]
+
+
+def test_a_queue_is_called_as_htcondor_ce_calls_it() -> None:
+    said = "EntityOtherInfo: HTCondorCEId=ce.s.org:9619/htcondorce-condor-group_cms"
+    execute = endpoint("e", "executionmanagement.jobexecution", interface="org.osg.htcondorce")
+    found = glue.read_ldif(ldif(ROOT, MANAGER, execute, share("grid_cms", said)))
+    assert ids(found) == ["ce.s.org:9619/htcondorce-condor-group_cms"]
+
+
+def test_shares_of_one_queue_are_called_by_their_names() -> None:
+    entries = [ROOT, MANAGER, endpoint("rest", "executionmanagement.jobcreation")]
+    for vo in ("atlas", "cms"):
+        ident = f"urn:ogf:ComputingShare:ce.s.org:grid_{vo}"
+        entries.append(share(ident, f"EntityName: grid_{vo}\nComputingShareMappingQueue: grid"))
+        entries.append(policy(f"GLUE2ShareID={ident},{SERVICE}", f"VO:{vo}"))
+    queue = "ce.s.org:443/arcrest-slurm-grid"
+    assert ids(glue.read_ldif(ldif(*entries))) == [f"{queue}/grid_atlas", f"{queue}/grid_cms"]
+    alike = [line.replace("Name: grid_cms", "Name: grid_atlas") for line in ldif(*entries)]
+    assert ids(glue.read_ldif(alike)) == [
+        f"{queue}/urn:ogf:ComputingShare:ce.s.org:grid_{vo}" for vo in ("atlas", "cms")
+    ]
+
+
+@pytest.mark.parametrize("name", ["EnvironmentID", "ExecutionEnvironmentID", "ResourceID"])
+@pytest.mark.parametrize("manager", ["ManagerID", "ComputingManagerID"])
+def test_ipf_links_by_either_name_of_an_association(name: str, manager: str) -> None:
+    document = {
+        "ComputingService": [
+            {"ID": "s", "Associations": {manager: ["m"], "ShareID": ["q"], "EndpointID": ["e"]}}
+        ],
+        "ComputingEndpoint": [{"ID": "e", "URL": "https://h.org:2222/", "InterfaceName": "ssh"}],
+        "ComputingManager": [
+            {"ID": "m", "ProductName": "slurm", "Associations": {"ServiceID": "s"}}
+        ],
+        "ComputingShare": [{"ID": "q", "MappingQueue": "normal", "Associations": {name: ["b"]}}],
+        "ExecutionEnvironment": [
+            {"ID": "a", "MainMemorySize": 1000, "Associations": {manager: "m"}},
+            {"ID": "b", "MainMemorySize": 2000, "Associations": {manager: "m"}},
+        ],
+    }
+    found = glue.read(io.BytesIO(json.dumps(document).encode()), open_without_rules=True)
+    [queue] = found.computing_elements()
+    assert queue.eval("CEid") == "h.org:2222/ssh-slurm-normal"
+    assert queue.eval("GlueHostMainMemoryRAMSize") == 2000
+    assert queue.eval("GlueCEAccessControlBaseRule") == ["ALL"]
