@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.classad import UNDEFINED, Value
+from matchmaker.glue.clean.checks import AT_MOST, SUMS
 from matchmaker.glue.clean.rules import (
     ALL_RULES,
     ALWAYS,
@@ -18,7 +19,7 @@ from matchmaker.glue.clean.rules import (
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.ldif import Attributes, Entry
-from matchmaker.glue.schema import attributes
+from matchmaker.glue.schema import attribute, attributes
 
 
 def clean(
@@ -42,6 +43,9 @@ RULE = "GlueCEAccessControlBaseRule"
         ("GlueCEStateFreeCPUs", "4444", "4444", []),
         ("GlueCEStateFreeCPUs", "99999", "99999", []),
         ("GlueHostMainMemoryRAMSize", "444444", None, ["default-number"]),
+        ("GlueHostMainMemoryRAMSize", "0", None, ["default-number"]),
+        ("GlueHostBenchmarkSI00", "0", None, ["default-number"]),
+        ("GLUE2ExecutionEnvironmentMainMemorySize", "0", None, ["default-number"]),
         ("GlueCEPolicyMaxRunningJobs", "99999", None, ["default-number"]),
         ("GlueCEPolicyMaxTotalJobs", "999999", None, ["default-number"]),
         ("GlueCEPolicyMaxTotalJobs", "9999", "9999", []),
@@ -119,15 +123,26 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "example-host": {"GlueSiteWeb": "http://www.example.org/"},
     "limit-unknown": {CPU: "999999999"},
     "limit-unlimited": {CPU: "2147483647"},
+    "mail": {"GlueSiteSecurityContact": "security"},
     "memory-size": {"GlueHostMainMemoryRAMSize": "5"},
     "no-dynamic-information": {"GlueCEStateWaitingJobs": "444444", "GlueCEStateFreeCPUs": "0"},
     "no-limit": {"GlueCEPolicyMaxTotalJobs": "0"},
+    "order": {"GlueSubClusterPhysicalCPUs": "9", "GlueSubClusterLogicalCPUs": "8"},
     "placeholder": {"GlueCEName": "unset"},
     "platform": {"GlueHostArchitecturePlatformType": "amd64"},
     "response-time": {"GlueCEStateWorstResponseTime": "2146660842"},
     "slots-per-job": {"GlueCEPolicyMaxSlotsPerJob": "0"},
+    "speed": {
+        "GlueHostBenchmarkSI00": "2000",
+        "GlueHostProcessorOtherDescription": "Cores=4,Benchmark=10.1-HEP-SPEC06",
+    },
     "stale": {"GLUE2EntityCreationTime": "2001-01-01T00:00:00Z"},
     "status": {"GlueCEStateStatus": "Queuing"},
+    "sum": {
+        "GlueCEStateTotalJobs": "100",
+        "GlueCEStateRunningJobs": "40",
+        "GlueCEStateWaitingJobs": "40",
+    },
     "unit": {CPU: "24"},
 }
 
@@ -218,9 +233,16 @@ VALID = "GLUE2EntityValidity"
     [
         # 12, 24, 36, 48 or 168 minutes of CPU time are hours
         ({CPU: "48"}, {CPU: 2880}, ["unit"]),
-        ({CPU: "48", WALL: "36"}, {CPU: 2880, WALL: 2160}, ["unit"] * 2),
+        ({CPU: "36", WALL: "48"}, {CPU: 2160, WALL: 2880}, ["unit"] * 2),
+        ({CPU: "48", WALL: "36"}, {CPU: 2880, WALL: 2160}, ["unit", "unit", "order"]),
+        # as CERN publishes them
+        (
+            {f"{SHARE}MaxCPUTime": "10080", f"{SHARE}MaxWallTime": "30240"},
+            {f"{SHARE}MaxCPUTime": 604800, f"{SHARE}MaxWallTime": 1814400},
+            ["unit"] * 2,
+        ),
         ({CPU: "48", WALL: "4320"}, {CPU: 2880, WALL: 4320}, ["unit"]),
-        ({CPU: "60", WALL: "36"}, {CPU: 60, WALL: 36}, []),
+        ({CPU: "60", WALL: "36"}, {CPU: 60, WALL: 36}, ["order"]),
         ({WALL: "36"}, {WALL: 36}, []),
         # and 2880 seconds, which are 48 minutes, are 2880 minutes
         ({f"{SHARE}MaxCPUTime": "2880"}, {f"{SHARE}MaxCPUTime": 172800}, ["unit"]),
@@ -259,6 +281,11 @@ VALID = "GLUE2EntityValidity"
             {OTHER: "Benchmark=8.2-HEP-SPEC06", SI00: 2000},
             [],
         ),
+        (
+            {OTHER: "Benchmark=8.2-HEP-SPEC06", SI00: "381"},
+            {OTHER: "Benchmark=8.2-HEP-SPEC06", SI00: 381},
+            ["speed"],
+        ),
         ({OTHER: "Benchmark=fast"}, {OTHER: "Benchmark=fast"}, []),
         # entries past their time
         (
@@ -281,8 +308,44 @@ def test_rule_on_an_entry(pairs: dict[str, str], meant: dict[str, Value], rules:
     found, said = entry_values(*pairs.items())
     assert found == meant
     assert said == [f"clean.{rule}" for rule in rules]
-    quiet = DEFAULT_RULES - {f"clean.{rule}" for rule in rules}
+    quiet = DEFAULT_RULES - {f"clean.{rule}" for rule in (*rules, "order")}
     assert entry_values(*pairs.items(), rules=quiet)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "doubted"),
+    [
+        ("GlueSiteSysAdminContact", "mailto:admin@s.org", False),
+        ("GlueSiteSysAdminContact", "mailto: a@s.org;b@t.s.org", False),
+        ("GlueSiteSysAdminContact", "mailto:admin at s.org", True),
+        ("GLUE2ContactDetail", "mailto:admin@s.org", False),
+        ("GLUE2ContactDetail", "https://s.org/support", False),
+        ("GLUE2ContactDetail", "admin@s", True),
+    ],
+)
+def test_addresses_of_mail(name: str, text: str, doubted: bool) -> None:
+    assert entry_values((name, text))[1] == ["clean.mail"] * doubted
+
+
+@pytest.mark.parametrize(("small", "large", "code"), AT_MOST)
+def test_a_part_above_its_whole(small: str, large: str, code: str) -> None:
+    assert entry_values((small, "700"), (large, "800"))[1] == []
+    issues: list[Issue] = []
+    values(Entry("o=grid", Attributes([(small, "800"), (large, "700")])), issues.append, now=NOW)
+    [found] = issues
+    assert (found.rule, found.attribute) == ("clean.order", small)
+    assert code in str(found)
+
+
+@pytest.mark.parametrize(("total", "parts", "code"), SUMS)
+def test_a_total_unlike_its_parts(total: str, parts: tuple[str, ...], code: str) -> None:
+    said = [(name, "50") for name in parts]
+    assert entry_values((total, str(50 * len(parts))), *said)[1] == []
+    assert entry_values((total, str(54 * len(parts))), *said)[1] == []
+    assert entry_values((total, str(20 * len(parts))), *said)[1] == ["clean.sum"]
+    assert entry_values((total, "60"), said[0])[1] == []
+    assert all(attribute(name) for name in (total, *parts))
+    assert code == "" or code.startswith("W")
 
 
 def test_a_changed_value_knows_its_rule_and_what_was_published() -> None:

@@ -113,7 +113,7 @@ def without(part: str) -> glue.Glue:
 
 def test_parts_that_are_missing_are_reported() -> None:
     rules = {issue.rule for issue in without("GLUE2DomainID").issues}
-    assert "link.dangling" in rules
+    assert "link.elsewhere" in rules
     lost = without("GLUE2EndpointID=cream")
     assert "link.no-endpoint" in {issue.rule for issue in lost.issues}
     assert {ce.id for ce in lost.snapshot.computing_elements} == {"long", "long_cms", "short"}

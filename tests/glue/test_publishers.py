@@ -113,3 +113,47 @@ def test_ipf_links_by_either_name_of_an_association(name: str, manager: str) -> 
     assert queue.eval("CEid") == "h.org:2222/ssh-slurm-normal"
     assert queue.eval("GlueHostMainMemoryRAMSize") == 2000
     assert queue.eval("GlueCEAccessControlBaseRule") == ["ALL"]
+
+
+CE = """dn: GlueCEUniqueID=ce.s.org:8443/cream-pbs-long,Mds-Vo-name=resource,o=grid
+objectClass: GlueCE
+GlueCEUniqueID: ce.s.org:8443/cream-pbs-long
+GlueCEAccessControlBaseRule: VO:cms
+GlueForeignKey: GlueClusterUniqueID=ce.s.org
+
+"""
+CLUSTER = """dn: GlueClusterUniqueID=other.s.org,Mds-Vo-name=resource,o=grid
+objectClass: GlueCluster
+GlueClusterUniqueID: other.s.org
+GlueForeignKey: GlueSiteUniqueID=S
+
+"""
+
+
+def levels(text: str) -> dict[str, str]:
+    return {issue.rule: issue.level for issue in glue.read_ldif(text.splitlines()).issues}
+
+
+def test_one_ce_alone_has_no_dangling_key() -> None:
+    assert levels(CE) == {"link.elsewhere": "I"}
+    assert levels(CE + CLUSTER)["link.dangling"] == "E"
+    assert levels(CLUSTER)["link.elsewhere"] == "I"
+
+
+def test_a_source_without_a_queue_says_what_it_has() -> None:
+    text = ldif(
+        ("GLUE2DomainID=S,o=glue", "GLUE2AdminDomain", ""),
+        ("GLUE2LocationID=l,GLUE2DomainID=S,o=glue", "GLUE2Location", ""),
+        ("GLUE2ContactID=c,GLUE2DomainID=S,o=glue", "GLUE2Contact", ""),
+        ("GLUE2ContactID=d,GLUE2DomainID=S,o=glue", "GLUE2Contact", ""),
+        ("GLUE2ServiceID=bdii,GLUE2DomainID=S,o=glue", "GLUE2Service", ""),
+        ("GLUE2EndpointID=e,GLUE2ServiceID=bdii,GLUE2DomainID=S,o=glue", "GLUE2Endpoint", ""),
+        ("GLUE2ServiceID=se,GLUE2DomainID=S,o=glue", "GLUE2StorageService", ""),
+    )
+    [issue] = glue.read_ldif(text).issues
+    assert (issue.rule, issue.level) == ("link.no-queue", "I")
+    assert "no queue" in issue.message
+    kinds = ("1 GLUE2AdminDomain", "2 GLUE2Contact", "1 GLUE2Endpoint", "1 GLUE2Location")
+    for counted in (*kinds, "1 GLUE2Service", "1 GLUE2StorageService"):
+        assert counted in issue.message
+    assert "link.no-queue" not in {issue.rule for issue in glue.read_ldif(["dn: o=grid"]).issues}

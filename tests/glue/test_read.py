@@ -34,7 +34,7 @@ def test_the_shortest_dump(tmp_path: Path) -> None:
     assert [(issue.rule, issue.raw, issue.line) for issue in found.issues] == [
         ("clean.default-number", "444444", 1),
         ("access.none", "h:1/jm-pbs-q", 1),
-        ("link.dangling", "GlueClusterUniqueID=h", 1),
+        ("link.elsewhere", "GlueClusterUniqueID=h", 1),
     ]
 
 
@@ -46,7 +46,8 @@ def test_a_size_that_is_no_number_is_refused() -> None:
 def test_rules_can_be_switched(tmp_path: Path) -> None:
     rules = glue.DEFAULT_RULES - {"clean.default-number", "clean.no-dynamic-information"}
     raw = glue.read_ldif(EXAMPLE, rules=rules)
-    assert not {issue.rule for issue in raw.issues} - {
+    checks = {"clean.order", "clean.sum"}  # which numbers that mean "not known" may fail
+    assert {issue.rule for issue in raw.issues} <= checks | {
         issue.rule for issue in glue.read_ldif(EXAMPLE).issues
     }
     free = [ad.eval("GlueCEStateFreeCPUs") for ad in raw.computing_elements()]

@@ -81,7 +81,7 @@ def test_units_and_sentinels() -> None:
     assert [a.unit for a in times if a] == ["minutes", "seconds"]
     memory = attribute("GlueHostMainMemoryRAMSize")
     assert memory is not None
-    assert (memory.unit, memory.sentinel, memory.multi) == ("MB", (444444,), False)
+    assert (memory.unit, memory.sentinel, memory.multi) == ("MB", (444444, 0), False)
 
 
 def statements(text: str) -> list[tuple[str, str]]:

@@ -105,21 +105,21 @@ def test_a_class_is_told_from_the_name_where_there_is_no_objectclass() -> None:
 
 
 def test_keys_that_lead_nowhere() -> None:
-    assert snapshot(without("GlueSiteUniqueID"))[1] == ["link.dangling"]
+    assert snapshot(without("GlueSiteUniqueID"))[1] == ["link.elsewhere"]
     made, rules = snapshot(without("=new,"))
     assert rules == []
     assert made.clusters[0].subclusters[0].id == "old"
     found = [e for e in entries(WHOLE) if not e.dn.startswith("GlueClusterUniqueID")]
     made, rules = snapshot(found)
-    assert sorted(rules) == ["link.dangling"] * 3
+    assert sorted(rules) == ["link.dangling"] * 2 + ["link.elsewhere"]
     assert made.computing_elements[0].cluster is None
     found = [e for e in entries(WHOLE) if not e.dn.startswith("GlueSEUniqueID")]
     made, rules = snapshot(found)
-    assert rules == ["link.dangling"]
+    assert rules == ["link.elsewhere"]
     assert made.computing_elements[0].binds[0].se is None
     found = [e for e in entries(WHOLE) if not e.dn.startswith("GlueCEUniqueID")]
     made, rules = snapshot(found)
-    assert rules == ["link.dangling"] * 3
+    assert rules == [*["link.dangling"] * 3, "link.no-queue"]
     assert made.computing_elements == ()
 
 
@@ -181,4 +181,4 @@ def test_an_id_that_is_no_text_is_taken_from_the_name() -> None:
 def test_an_id_that_no_ad_can_hold_is_none() -> None:
     made, rules = snapshot(entries(f"dn: GlueCEUniqueID=a\0b,{SITE}\nobjectClass: GlueCE\n"))
     assert made.computing_elements == ()
-    assert rules == ["link.no-id"]
+    assert rules == ["link.no-id", "link.no-queue"]

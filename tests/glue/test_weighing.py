@@ -154,4 +154,4 @@ def test_objects_of_a_document_are_limited(form: str, monkeypatch: pytest.Monkey
 def test_a_share_of_no_service_is_told() -> None:
     found = glue.read(io.BytesIO(b'{"ComputingShare": {"ID": "s"}}'))
     assert found.computing_elements() == list[ClassAd]()
-    assert [issue.rule for issue in found.issues] == ["link.dangling"]
+    assert [issue.rule for issue in found.issues] == ["link.dangling", "link.no-queue"]

@@ -77,7 +77,8 @@ def merged(
         description, ads = _described(given, open_without_rules)
         if description is not None:
             parts = description.snapshot
-            if not (parts.sites or parts.clusters or parts.computing_elements):
+            known = parts.sites or parts.clusters or parts.computing_elements
+            if not known and all(i.rule != "link.no-queue" for i in description.issues):
                 raise ValueError(f"{source}: no entry of a GLUE information system was found")
             records = joined(records, parts)
             issues.extend((source, issue) for issue in description.issues)

@@ -124,7 +124,8 @@ def command(
     elif not rows:
         kept = [f"{text} leaves {sum(map(test, known.ads))}" for text, test in tests.items()]
         said = f"none of {count(len(known.all), 'queue')} is left: "
-        said += ", ".join(kept) or "no source describes one"
+        nothing = [i.message for _, i in known.issues if i.rule == "link.no-queue"]
+        said += ", ".join(kept or nothing) or "no source describes one"
         print(printable(f"classad: {said}"), file=sys.stderr)
     else:
         shown = [[name, *map(value_text, values)] for name, values in rows]

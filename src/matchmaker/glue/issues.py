@@ -31,9 +31,17 @@ ERRORS: Final = frozenset(
 """Rules that say that something is lost, or is of no use to a broker."""
 
 NOTES: Final = frozenset(
-    f"clean.{name}" for name in ("case", "platform", "benchmark", "cpu-time", "no-limit")
+    {
+        "clean.benchmark",
+        "clean.case",
+        "clean.cpu-time",
+        "clean.no-limit",
+        "clean.platform",
+        "link.elsewhere",
+        "link.no-queue",
+    }
 )
-"""Rules that only put a spelling or a number into its usual form."""
+"""Rules that only put a spelling or a number into its usual form, or say what a source has."""
 
 LEVELS: Final = {"E": "error", "W": "warning", "I": "note"}
 

@@ -7,7 +7,7 @@ is what goes beyond an `Allowance`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import TypeVar
 
@@ -208,8 +208,18 @@ def first_key(record: Record, keys: list[str], report: Report) -> str:
     return keys[0] if keys else ""
 
 
-def dangling(record: Record, key: str) -> Issue:
-    """The issue of a key that leads nowhere."""
+def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
+    """The issue of a key that leads nowhere.
+
+    Args:
+        record: that has the key.
+        key: as published.
+        others: of the class that the key leads to. A source that has none of them may be one part
+            of a site, whose keys lead to other parts: that is a note.
+    """
+    if not others:
+        said = "the key leads out of this source, which has nothing of that class"
+        return finding(record, "link.elsewhere", said, key)
     return finding(record, "link.dangling", "the key leads nowhere", key)
 
 

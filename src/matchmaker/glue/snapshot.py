@@ -6,6 +6,7 @@ in both, as a BDII does, the description of GLUE 1.3 stays: it says more about a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
@@ -30,6 +31,7 @@ from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.linking import Record, finding, normal_name, rdns
 from matchmaker.glue.records import ComputingElement, GlueRecords
+from matchmaker.glue.schema import ancestry, classes
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
 from matchmaker.glue.v2.policies import Policies
@@ -64,10 +66,13 @@ def build(
     """
     check_rules(rules)
     kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
+    described: Counter[str] = Counter()
     seen: dict[str, tuple[str, int]] = {}
     others: set[tuple[str, str]] = set()
     now = now or datetime.now(UTC)
     for entry, kind in map(_classed, entries):
+        if (class_ := _class(entry, kind)) is not None:
+            described[class_] += 1
         if kind is None:
             others |= _other(entry)
             continue
@@ -89,6 +94,9 @@ def build(
     policies = Policies.of(kinds, others, report, broken_off=broken_off(), open_=open_)
     old = glue13.link(kinds, report, open_=open_)
     linked = joined(old, glue20.link(kinds, policies, report, rules), agree=report)
+    if described and not linked.computing_elements:
+        counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
+        report(issue("link.no-queue", f"the source describes no queue; it has {counts}"))
     return fitting(linked, sum(map(len, kinds.values())), report)
 
 
@@ -116,6 +124,17 @@ def _record(
         report(finding(record, "access.damaged", said, ident))
         return closed(record, HOLDERS[kind])
     return record
+
+
+def _class(entry: Entry, kind: str | None) -> str | None:
+    """The most particular class of GLUE that an entry is of; None where it is of none."""
+    if kind is not None:
+        return classes()[kind].name
+    named = (
+        classes().get(name.strip().lower()) for name in entry.attributes.get("objectClass", ())
+    )
+    found = [made for made in named if made is not None and made.kind == "structural"]
+    return max(found, key=lambda made: len(ancestry(made.name))).name if found else None
 
 
 def _other(entry: Entry) -> set[tuple[str, str]]:

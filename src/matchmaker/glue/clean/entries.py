@@ -6,60 +6,13 @@ text. Which are on, and who applies them, is in `clean`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import attrs
-
-from matchmaker.classad import UNDEFINED, Value
+from matchmaker.classad import UNDEFINED
+from matchmaker.glue.clean.case import HEPSPEC, HS06, OTHER, SI00, Case, EntryRule
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.schema import attribute
-
-HS06: Final = 250
-"""SPECint2000 of one HEP-SPEC06: 4 HS06 are 1 kSI2k, by the convention of the LHC grid."""
-
-
-@attrs.frozen(slots=True)
-class Case:
-    """What a rule judges.
-
-    Attributes:
-        values: of the entry, typed and cleaned one by one.
-        raw: the texts that were published.
-        now: the time by which entries are fresh or stale.
-        say: tells a finding: the attribute, its raw text, and what to add to the rule's message.
-    """
-
-    values: MutableMapping[str, Value]
-    raw: Mapping[str, tuple[str, ...]]
-    now: datetime
-    say: Callable[[str, str, str], None]
-
-    def number(self, name: str) -> int | float | None:
-        """The number that an attribute holds."""
-        found = self.values.get(name)
-        return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
-
-    def put(self, name: str, value: Value, more: str = "") -> None:
-        """Change a value, and tell."""
-        self.values[name] = value
-        self.say(name, "; ".join(self.raw.get(name, ())), more)
-
-    def doubt(self, name: str, more: str = "") -> None:
-        """Leave a value, and tell."""
-        self.say(name, "; ".join(self.raw.get(name, ())), more)
-
-
-@attrs.frozen(slots=True)
-class EntryRule:
-    """A rule on an entry: its id, what it found and did, and how."""
-
-    id: str
-    message: str
-    apply: Callable[[Case], None]
-
 
 _DYNAMIC = (
     "GlueCEStateFreeCPUs",
@@ -111,7 +64,8 @@ def small_unit(case: Case) -> None:
     """A limit of 12, 24, 36, 48 or 168 minutes of CPU time is as many hours, in the wrong unit.
 
     GLUE 1.3 has minutes and some publish hours; GLUE 2.0 has seconds and some publish minutes. The
-    limit of wall time beside it is mended where it is such a number too.
+    limit of wall time beside it is mended where it is such a number too, or would be the lower of
+    the two: CERN has published 10080 and 30240 minutes as seconds.
     """
     for names in _CPU_TIMES:
         for name in names:
@@ -119,7 +73,8 @@ def small_unit(case: Case) -> None:
             if known is None or number is None:
                 break
             minutes = number / 60 if known.unit == "seconds" else number
-            if minutes not in _USUAL_HOURS:
+            mended = name != names[0] and number < (case.number(names[0]) or 0)
+            if minutes not in _USUAL_HOURS and not mended:
                 break
             case.put(name, int(number * 60))
 
@@ -165,24 +120,17 @@ def memory_size(case: Case) -> None:
             case.doubt(name)
 
 
-_OTHER = "GlueHostProcessorOtherDescription"
-_SI00 = "GlueHostBenchmarkSI00"
-_HEPSPEC = re.compile(
-    r"Benchmark\s*=\s*\(?\s*([0-9]{1,6}(?:\.[0-9]{0,6})?)\s*\)?\s*-?\s*HEP-?SPEC06", re.IGNORECASE
-)
-
-
 def benchmark(case: Case) -> None:
     """SI00 where only the processor's other description tells of speed, in HEP-SPEC06 a core.
 
     The text is ``Cores=4,Benchmark=8.2-HEP-SPEC06``, with spaces and brackets in the wild.
     """
-    text = case.values.get(_OTHER)
-    if not isinstance(text, str) or case.number(_SI00):
+    text = case.values.get(OTHER)
+    if not isinstance(text, str) or case.number(SI00):
         return
-    if found := _HEPSPEC.search(text[:1000]):
-        case.values[_SI00] = round(float(found[1]) * HS06)
-        case.say(_SI00, text, "")
+    if found := HEPSPEC.search(text[:1000]):
+        case.values[SI00] = round(float(found[1]) * HS06)
+        case.say(SI00, text, "")
 
 
 _YEAR = timedelta(days=365)

@@ -1,8 +1,9 @@
 """The list of cleaning rules, which of them are on, and how they are applied.
 
 Each rule has an id, is switched off by leaving out the id, and reports what it found with the raw
-value. `texts` has the rules on one text, `entries` those on the values of one entry. Readers report
-faults of files, and `v1` and `v2` faults between entries.
+value. `texts` has the rules on one text, `entries` those on the values of one entry, and `checks`
+those that hold its values against each other. Readers report faults of files, and `v1` and `v2`
+faults between entries.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import Final
 
 from matchmaker.classad import Value
 from matchmaker.classad.cache import remembered
-from matchmaker.glue.clean.entries import ENTRY_RULES, Case, EntryRule
+from matchmaker.glue.clean.case import Case, EntryRule
+from matchmaker.glue.clean.checks import CHECKS
+from matchmaker.glue.clean.entries import ENTRY_RULES
 from matchmaker.glue.clean.texts import TEXT_RULES, UNLIMITED, TextRule
 from matchmaker.glue.issues import Report, issue
 
 __all__ = ["ALL_RULES", "DEFAULT_RULES", "UNLIMITED", "check_rules", "clean_entry", "clean_text"]
 
-ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES))
+ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES, *CHECKS))
 ALWAYS: Final = frozenset({"clean.access-rule"})
 """Rules that cannot be switched off: no rule of access fails open."""
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
@@ -70,7 +73,7 @@ def clean_entry(
     say: Report,
 ) -> None:
     """Apply to the values of an entry, in place, the entry rules that are on."""
-    for rule in ENTRY_RULES:
+    for rule in (*ENTRY_RULES, *CHECKS):
         if rule.id not in rules:
             continue
 

@@ -86,7 +86,7 @@ def _clusters(
         keys = key_values(record.values, "GlueForeignKey", "GlueSiteUniqueID")
         site_id = first_key(record, keys, report)
         if site_id and site_id.lower() not in sites:
-            report(dangling(record, f"GlueSiteUniqueID={site_id}"))
+            report(dangling(record, f"GlueSiteUniqueID={site_id}", sites))
         subs = tuple(SubCluster(r.id, r.values) for r in subclusters.pop(record.id.lower(), ()))
         if not subs:
             said = "no SubCluster, so nothing is known of its hosts"
@@ -213,7 +213,7 @@ def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report)
     named = first_key(record, keys, report)
     found = clusters.get(named.lower()) if named else None
     if named and found is None:
-        report(dangling(record, f"GlueClusterUniqueID={named}"))
+        report(dangling(record, f"GlueClusterUniqueID={named}", clusters))
     if found is None:
         found = clusters.get(record.text("GlueCEInfoHostName").lower())
     if found is None and not named:
@@ -225,5 +225,5 @@ def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report)
 def _bind(record: Record, ses: Mapping[str, StorageElement], report: Report) -> Bind:
     se = ses.get(record.id.lower())
     if se is None:
-        report(dangling(record, f"GlueSEUniqueID={record.id}"))
+        report(dangling(record, f"GlueSEUniqueID={record.id}", ses))
     return Bind(record.id, record.text("GlueCESEBindCEAccesspoint"), record.values, se)

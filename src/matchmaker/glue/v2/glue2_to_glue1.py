@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.access import POLICY_RULE, RULES, denies, vo_of
-from matchmaker.glue.clean.entries import HS06, moment
+from matchmaker.glue.clean.case import HS06
+from matchmaker.glue.clean.entries import moment
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.clean.typed import Facts, typed, whole
 from matchmaker.glue.issues import Issue, Report

@@ -240,7 +240,7 @@ class _Linker:
         if not found:
             return ""
         if found[0] not in sites:
-            self.report(dangling(service, f"GLUE2DomainID={found[0]}"))
+            self.report(dangling(service, f"GLUE2DomainID={found[0]}", sites))
             known = service.texts("GLUE2ServiceAdminDomainForeignKey")
             return known[0] if known else found[0]
         return sites[found[0]].id
