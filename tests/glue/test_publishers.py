@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from matchmaker import glue
+from matchmaker import UNDEFINED, glue, parse_ads
 
 Entries = list[tuple[str, list[str]]]
 
@@ -157,3 +157,39 @@ def test_a_source_without_a_queue_says_what_it_has() -> None:
     for counted in (*kinds, "1 GLUE2Service", "1 GLUE2StorageService"):
         assert counted in issue.message
     assert "link.no-queue" not in {issue.rule for issue in glue.read_ldif(["dn: o=grid"]).issues}
+
+
+def test_what_the_osg_says_of_a_resource() -> None:
+    [ce] = parse_ads(
+        """[ Name = "ce.t2.edu"; OSG_ResourceGroup = "T2"; OSG_BatchSystems = "SLURM";
+            OSG_ResourceCatalog = { [ Name = "gpu"; IsPilotEntry = true; Memory = 8192; CPUs = 1;
+                GPUs = 2; WholeNode = false; MaxPilots = 1000; RequireSingularity = false;
+                OS = "rhel9"; Queue = "gpu-long"; AllowedVOs = { "icecube", "ligo" } ],
+              [ Name = "whole"; WholeNode = true; EstimatedCPUs = 64; Memory = 1; CPUs = 1;
+                AllowedVOs = "atlas, cms" ] } ]"""
+    )
+    gpu, whole = glue.read_osg([ce]).computing_elements()
+    wanted = {
+        "GPUs": 2,
+        "WholeNode": False,
+        "GlueHostArchitectureSMPSize": 1,
+        "GlueHostOperatingSystemName": "rhel9",
+        "GlueCEPolicyMaxTotalJobs": 1000,
+        "GlueCEName": "gpu-long",
+        "GlueCEAccessControlBaseRule": ["VO:icecube", "VO:ligo"],
+    }
+    assert {name: gpu.eval(name) for name in wanted} == wanted
+    assert gpu.eval("CEid") == "ce.t2.edu:9619/condorce-slurm-gpu"
+    assert whole.eval("WholeNode") is True
+    assert whole.eval("GlueHostArchitectureSMPSize") == 64
+    # The memory of a whole node is not said.
+    assert whole.eval("GlueHostMainMemoryRAMSize") is UNDEFINED
+    assert whole.eval("GlueCEAccessControlBaseRule") == ["VO:atlas", "VO:cms"]
+
+
+@pytest.mark.parametrize("vos", ["7", '{ "cms", 7 }', '"cms;atlas"', "{ }"])
+def test_vos_of_the_osg_that_cannot_be_read_admit_nobody(vos: str) -> None:
+    text = f'[ Name = "ce"; OSG_ResourceCatalog = {{ [ Name = "a"; AllowedVOs = {vos} ] }} ]'
+    [queue] = glue.read_osg(parse_ads(text), open_without_rules=True).computing_elements()
+    rules = queue.eval("GlueCEAccessControlBaseRule")
+    assert rules == [] or (isinstance(rules, list) and "DENY:ALL" in rules)

@@ -99,6 +99,15 @@ def is_rule(text: str) -> bool:
     return _RULE.fullmatch(text) is not None
 
 
+def is_vo(name: object) -> bool:
+    """Whether a value is the name of a virtual organisation.
+
+    >>> is_vo("vo.gear.cern.ch"), is_vo("cms, atlas"), is_vo(7)
+    (True, False, False)
+    """
+    return isinstance(name, str) and _VO.fullmatch(name) is not None
+
+
 def like_a_rule(text: str) -> bool:
     r"""Whether a text, of one or several lines, has what only a rule of access has.
 

@@ -1,7 +1,9 @@
 """Queues as the OSG's collector has them: ads of CEs, each with a catalogue of what it offers.
 
 ``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource behind a CE, with ``Memory``
-(MB), ``CPUs``, ``MaxWallTime`` (minutes) and ``AllowedVOs``. Each becomes a queue.
+(MB), ``CPUs``, ``GPUs``, ``OS``, ``MaxWallTime`` (minutes), ``AllowedVOs`` and, for entries that
+give whole nodes, ``WholeNode`` and ``EstimatedCPUs``. Each becomes a queue. GLUE has no name for
+``GPUs`` and ``WholeNode``; the ad has them as they are. (osg-configure, ``OSG_ResourceCatalog``.)
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.access import CLOSED, RULES, is_rule
+from matchmaker.glue.access import CLOSED, RULES, is_vo
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, Site, SubCluster
@@ -22,9 +24,20 @@ CATALOG: Final = "OSG_ResourceCatalog"
 PORT: Final = 9619
 """Where HTCondor-CE listens."""
 
-_NAMES: Final[Mapping[str, str]] = {
+_HOST: Final[Mapping[str, str]] = {
     "Memory": "GlueHostMainMemoryRAMSize",
     "CPUs": "GlueHostArchitectureSMPSize",
+    "GPUs": "GPUs",
+}
+_WHOLE_NODE: Final[Mapping[str, str]] = {
+    "EstimatedCPUs": "GlueHostArchitectureSMPSize",
+    "GPUs": "GPUs",
+}
+"""An entry for whole nodes has the memory and CPUs of the smallest job, and not those of a node."""
+
+_LIMITS: Final[Mapping[str, str]] = {
+    "MaxWallTime": "GlueCEPolicyMaxWallClockTime",
+    "MaxPilots": "GlueCEPolicyMaxTotalJobs",
 }
 
 
@@ -73,18 +86,18 @@ def _queues(
             continue
         name = first_text(entry, ("Name",)) or f"resource{number}"
         values: dict[str, Value] = {
-            "GlueCEName": name,
+            "GlueCEName": first_text(entry, ("Queue",)) or name,
             "GlueCEInfoHostName": host,
             "GlueCEInfoGatekeeperPort": PORT,
             "GlueCEInfoLRMSType": lrms,
             "GlueCEStateStatus": "Production",
         }
-        if (wall := _number(entry, "MaxWallTime")) is not None:
-            values["GlueCEPolicyMaxWallClockTime"] = wall
+        values.update(_numbers(entry, _LIMITS))
         vos = entry.eval("AllowedVOs")
+        if isinstance(vos, str):
+            vos = [vo.strip() for vo in vos.split(",")]
         if isinstance(vos, list):
-            rules = (f"VO:{vo}" for vo in vos)
-            values[RULES] = [rule if is_rule(rule) else CLOSED for rule in rules]
+            values[RULES] = [f"VO:{vo}" if is_vo(vo) else CLOSED for vo in vos]
         elif open_ and vos is UNDEFINED:
             values[RULES] = ["ALL"]
         else:
@@ -92,12 +105,21 @@ def _queues(
             said = "no AllowedVOs: it admits nobody"
             report(issue("access.none", said, raw=f"{host}: {name}"))
         hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
-        for theirs, ours in _NAMES.items():
-            if (value := _number(entry, theirs)) is not None:
-                hosts[ours] = value
+        whole_node = entry.eval("WholeNode")
+        hosts.update(_numbers(entry, _WHOLE_NODE if whole_node is True else _HOST))
+        if isinstance(whole_node, bool):
+            hosts["WholeNode"] = whole_node
+        if (system := first_text(entry, ("OS",))) is not None:
+            hosts["GlueHostOperatingSystemName"] = system
         safe = lrms.replace("-", "_") or "condor"
         ident = f"{host}:{PORT}/condorce-{safe}-{name}"
         yield ComputingElement(ident, values), SubCluster(name, hosts)
+
+
+def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
+    """The whole numbers of an entry by our names for them."""
+    found = ((ours, _number(entry, theirs)) for theirs, ours in names.items())
+    return {name: number for name, number in found if number is not None}
 
 
 def _number(entry: ClassAd, name: str) -> int | None:
