@@ -100,6 +100,20 @@ def attributes() -> Mapping[str, Attribute]:
 
 
 @cache
+def benchmark_attributes() -> Mapping[str, str]:
+    """The attribute of GLUE 1.3 for each type of benchmark that GLUE 2.0 names: its unit.
+
+    >>> benchmark_attributes()["specint2000"]
+    'GlueHostBenchmarkSI00'
+    """
+    return {
+        known.unit.lower(): known.name
+        for known in attributes().values()
+        if known.glue2 == "GLUE2BenchmarkValue"
+    }
+
+
+@cache
 def classes() -> Mapping[str, ObjectClass]:
     """Every object class of both schemas, by its name in lower case.
 

@@ -18,10 +18,9 @@ from matchmaker.glue.clean.case import HS06
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.publish.writer import text_of
 from matchmaker.glue.records import Values, texts
-from matchmaker.glue.schema import ancestry, attribute, attributes, convert
+from matchmaker.glue.schema import ancestry, attribute, attributes, benchmark_attributes, convert
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 
-_STATES: Final = ("production", "queueing", "draining", "closed")
 _SPECIAL: Final = {"GlueCEStateStatus", "GlueCEInfoLRMSType", "GlueCEInfoContactString"}
 _MADE_ANEW: Final = {
     *("GlueForeignKey", "GlueChunkKey", "GlueSchemaVersionMajor", "GlueSchemaVersionMinor"),
@@ -39,10 +38,6 @@ _GIVEN: Final = {
     "GlueSAAccessControlBaseRule",
 }
 
-_SPEEDS: Final = {
-    "GlueHostBenchmarkSI00": "specint2000",
-    "GlueHostBenchmarkSF00": "specfp2000",
-}
 _FAMILIES: Final = (
     (
         "linux",
@@ -83,13 +78,13 @@ def left(values: Values, shown: Values, *owners: str) -> dict[str, Value]:
         shown: what was made of them.
         owners: the classes of GLUE 1.3 whose attributes are wanted.
     """
-    back = translate.renamed(shown, *owners)
+    back, speeds = translate.renamed(shown, *owners), set(benchmark_attributes().values())
     found: dict[str, Value] = {}
     for name, value in values.items():
         known = attribute(name)
         if known is None or name in _MADE_ANEW or known.version != "1.3" or value is UNDEFINED:
             continue
-        if name == RULES or name in _GIVEN or (name in _SPEEDS and _is_speed(name, value)):
+        if name == RULES or name in _GIVEN or (name in speeds and _is_speed(name, value)):
             continue
         if back.get(name) != value:
             found[name] = value
@@ -112,7 +107,7 @@ def state(values: Values) -> str:
 def serving(value: Value | None) -> str:
     """A word of GLUE 1.3 for what serves, as GLUE 2.0 spells it; empty where it has none for it."""
     text = value.lower() if isinstance(value, str) else ""
-    return text if text in _STATES else ""
+    return text if text in translate.STATES else ""
 
 
 def family(name: Value | None) -> str:
@@ -172,7 +167,7 @@ def benchmarks(values: Values) -> Iterator[dict[str, Value]]:
     if "GLUE2" in values:
         yield from _several(values, "Benchmark")
         return
-    for source, name in _SPEEDS.items():
+    for name, source in benchmark_attributes().items():
         value = values.get(source)
         if isinstance(value, (int, float)) and _is_speed(source, value):
             yield {"GLUE2BenchmarkType": name, "GLUE2BenchmarkValue": float(value)}

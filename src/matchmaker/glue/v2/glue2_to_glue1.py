@@ -22,7 +22,7 @@ from matchmaker.glue.clean.typed import Facts, typed, whole
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values
-from matchmaker.glue.schema import Attribute, attribute, attributes, convert
+from matchmaker.glue.schema import Attribute, attribute, attributes, benchmark_attributes, convert
 
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
@@ -53,9 +53,8 @@ _HOST = (
     "GlueHostNetworkAdapter",
     "GlueHostOperatingSystem",
 )
-_STATES = ("production", "queueing", "draining", "closed")
+STATES = ("production", "queueing", "draining", "closed")
 _LRMS = {"openpbs": "pbs", "pbspro": "pbs", "gridengine": "sge", "sungridengine": "sge"}
-_BENCHMARKS = {"specint2000": "GlueHostBenchmarkSI00", "specfp2000": "GlueHostBenchmarkSF00"}
 
 
 def marks(record: Record, name: str) -> tuple[str, ...]:
@@ -197,7 +196,7 @@ def _benchmarks(
         value = speed.values.get("GLUE2BenchmarkValue")
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             continue
-        if (name := _BENCHMARKS.get(kind)) is not None:
+        if (name := benchmark_attributes().get(kind)) is not None:
             if (score := whole(value)) is not None:
                 made[name] = score
         elif kind == "hepspec06":
@@ -306,8 +305,8 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
 
     A share that says that its state is not known has none by an endpoint in production.
     """
-    known = [s.lower() for s in (share, endpoint) if isinstance(s, str) and s.lower() in _STATES]
-    worst = max(known, key=_STATES.index, default=None)
+    known = [s.lower() for s in (share, endpoint) if isinstance(s, str) and s.lower() in STATES]
+    worst = max(known, key=STATES.index, default=None)
     if worst is None or (share is UNDEFINED and worst == "production"):
         return None if share is None and endpoint is None else UNDEFINED
     return worst.capitalize()
