@@ -7,7 +7,7 @@ call. The rest goes to the fast parser. None means that it does not take a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
 from sys import intern
@@ -175,17 +175,14 @@ def _plain(texts: list[str]) -> list[Any] | None:
     joined = ",\n".join(texts)
     try:
         values, end = _scan(f"[{joined}]", 0)
-        plain = are_plain(values) and end == len(joined) + 2 and len(values) == len(texts)
+        wide = [
+            each for each in values if each.__class__ is not str and not MIN_INT <= each <= MAX_INT
+        ]
     except (StopIteration, ValueError, TypeError, RecursionError):
         return None
     escaped = "\\" in joined and "\\" in joined.replace('\\"', "")
-    return values if plain and not escaped else None
-
-
-def are_plain(values: Iterable[Any]) -> bool:
-    """Whether values of JSON are those of ads. Raises TypeError for lists, objects and null."""
-    wide = [each for each in values if each.__class__ is not str and not MIN_INT <= each <= MAX_INT]
-    return not wide
+    whole = end == len(joined) + 2 and len(values) == len(texts)
+    return values if whole and not wide and not escaped else None
 
 
 def ad_in(text: str) -> ClassAd | None:
@@ -214,20 +211,23 @@ def _small_ad(inside: str) -> ClassAd | None:
     The separators become those of JSON, with marks that no such text has. If each key stands
     between two of them and none is left, each was a name, and what follows it one value.
     """
-    if "{" in inside or "(" in inside or not inside.isascii():
+    if "{" in inside or "(" in inside or "\\" in inside or not inside.isascii():
         return None
     text = inside.rstrip(SEPARATORS)
     marked = text.replace(";", ',"\x80').replace("=", '\x81":')
     try:
         content, end = _scan(f'{{"\x80{marked}}}', 0)
-        if not are_plain(content.values()) or "\\" in text or end != len(marked) + 4:
-            return None
+        held = {
+            _names[name] or _marked(name): value
+            for name, value in content.items()
+            if value.__class__ is str or MIN_INT <= value <= MAX_INT
+        }
     except (StopIteration, ValueError, TypeError, RecursionError):
         return None
-    held = {_names[name] or _marked(name): value for name, value in content.items()}
     # Each separator has become two characters longer.
-    left = len(marked) - len(text) - 4 * len(content) + 2
-    return None if left or "" in held else ClassAd.of(held)
+    whole = end == len(marked) + 4 and len(marked) - len(text) == 4 * len(content) - 2
+    plain = len(held) == len(content) and "" not in held
+    return ClassAd.of(held) if whole and plain else None
 
 
 def _marked(key: str) -> str:

@@ -14,22 +14,21 @@ from matchmaker.classad.nodes import METHODS, Expr, Literal
 class Deferred:
     """An expression whose text has been checked: its nodes are made when they are looked at."""
 
-    __slots__ = ("known", "text")
+    __slots__ = ("_node", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.known: Expr | None = None
-        """The expression, if it has been looked at."""
+        self._node: Expr | None = None
 
     @property
     def node(self) -> Expr:
         """The expression."""
-        if self.known is None:
-            self.known = METHODS["read"](self.text)
-        return self.known
+        if self._node is None:
+            self._node = METHODS["read"](self.text)
+        return self._node
 
     @property
     def held(self) -> Any:
         """What an ad holds for it: the value, if it is a constant."""
-        node = self.known or self.node
+        node = self.node
         return node.value if type(node) is Literal else node

@@ -68,9 +68,6 @@ def deferred(text: str) -> Expr | Deferred | None:
         known = Deferred(text) if common else parsed(text)
         if known is not None:
             _keep(text, known)
-    elif known.__class__ is Deferred:
-        # What was looked at once is looked at again: then each look would cost a little.
-        return known.known or known
     return known
 
 
