@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -270,3 +271,32 @@ def test_a_batch_system_that_is_not_there_is_unknown_and_not_failed(
     done = classad("reconcile", *here)
     assert done.status == 1
     assert "no answer" in done.out
+
+
+def test_a_service_outlives_a_ledger_that_is_locked(
+    submitted: Done, classad: Run, here: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = transfers.opened
+    tries = iter(["/none/jobs.db"])
+
+    def opened(_place: object) -> Any:
+        path = next(tries, here[1])
+        return good(transfers.Place(ledger=str(path), spool=None, no_spool=False))
+
+    monkeypatch.setattr(transfers, "opened", opened)
+    done = classad("reconcile", *here, "--every", 60, "--until-done")
+    assert done.status == 0
+    assert "cannot be opened" in done.err
+    assert "running -> done" in done.out
+
+
+def test_without_sqlalchemy_it_says_what_to_install(
+    classad: Run, here: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("database", "ledger", "tables"):
+        monkeypatch.delitem(sys.modules, f"matchmaker.delegation.{name}", raising=False)
+    done = classad("jobs", *here)
+    assert done.status == 2
+    assert "pip install 'classad-matchmaker[delegation]'" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -36,26 +37,39 @@ def command(
     if until_done and every is None:
         raise click.UsageError("--until-done needs --every SECONDS")
     while True:
-        reports = _look(place, lrms)
-        for system, report in reports:
+        reports = _look(place, lrms, goes_on=every is not None)
+        for system, report in reports or ():
             _print(system, report, as_json=as_json)
         if not reports and every is None:
             print("[]" if as_json else "no live jobs")
-        well = not any(report.silence or report.troubles for _, report in reports)
-        if every is None or (until_done and not any(r.live for _, r in reports)):
-            return 0 if well else 1
-        live = sum(report.live for _, report in reports)
+        live = sum(report.live for _, report in reports or ())
+        if every is None or (until_done and reports is not None and not live):
+            return 1 if any(r.silence or r.troubles for _, r in reports or ()) else 0
         with transfers.waiting(f"{count(live, 'live job')}; next look in {every:g} s"):
             time.sleep(every)
 
 
-def _look(place: transfers.Place, lrms: str | None) -> list[tuple[str, Report]]:
-    """One look at each batch system with live jobs. The ledger is opened anew for each round."""
-    with transfers.opened(place) as ledger:
-        systems = sorted({record.cluster for record in ledger.live(lrms)})
-        return [
-            (system, transfers.delegator(place, ledger, system).reconcile()) for system in systems
-        ]
+def _look(
+    place: transfers.Place, lrms: str | None, *, goes_on: bool
+) -> list[tuple[str, Report]] | None:
+    """One look at each batch system with live jobs; None where the ledger cannot be used now.
+
+    The ledger is opened anew for each round, so that one that was rebuilt does no harm.
+    """
+    from matchmaker.delegation import LedgerError
+
+    try:
+        with transfers.opened(place) as ledger:
+            systems = sorted({record.cluster for record in ledger.live(lrms)})
+            return [
+                (system, transfers.delegator(place, ledger, system).reconcile())
+                for system in systems
+            ]
+    except LedgerError as error:
+        if not goes_on:
+            raise
+        print(printable(f"classad: {error}"), file=sys.stderr)
+        return None
 
 
 def _print(system: str, report: Report, *, as_json: bool) -> None:

@@ -66,8 +66,8 @@ def _park(record: Record, deadlines: Deadlines) -> Effect:
 def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = DEFAULT) -> Step:
     """One move at most: the record after an observation, and what is due for it.
 
-    The effects may be carried out only by who wrote the record down, if it differs. The same
-    observation again changes nothing more.
+    The effects may be carried out only by who wrote the record down, if it differs. A terminal
+    record stays as it is.
 
     Args:
         record: the record as the ledger has it.

@@ -1,0 +1,276 @@
+"""The table of moves, row by row, and laws of `step` for all observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchmaker.delegation import states
+from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.duties import Act, Effect
+from matchmaker.delegation.moves import BY_OWNER, MOVES
+from matchmaker.delegation.observation import Phase, Sight, Silence
+from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.situation import Observation
+from matchmaker.delegation.states import NotPossibleError, acknowledged, begin, renewed, wish_end
+
+NOW = 10_000.0
+SILENT = Silence("no answer")
+NOTHING = Marks()
+
+
+def record(state: State, **known: Any) -> Record:
+    """A record that entered its state two minutes ago, with a lease of a day ahead."""
+    made = begin("k", NOW - 120, digest="d", lease=86_400.0, cluster="slurm").record
+    values = {"remote_id": "7", "deadline": made.lease_until, **known}
+    return attrs.evolve(made, state=state, **values)
+
+
+def sight(phase: Phase, number: int = 7, **more: Any) -> Sight:
+    return Sight(
+        f"mm-k-{more.pop('attempt', 1)}", str(number), more.pop("submitted", 50.0), phase, **more
+    )
+
+
+def seen(*queue: Sight, marks: Marks | Silence | None = NOTHING, accounting: Any = (),
+         reply: str | Silence | None = None) -> Observation:  # fmt: skip
+    return Observation(queue=queue, accounting=accounting, marks=marks, reply=reply)
+
+
+def step(before: Record, what: Observation, now: float = NOW) -> tuple[str, int, list[str]]:
+    made = states.step(before, what, now)
+    acts = [f"{e.act} {e.remote_id}".strip() for e in made.effects]
+    return str(made.record.state), made.record.attempt, acts
+
+
+GONE = NOW - 30
+PARKED, WAITING, RUNNING = Phase.PARKED, Phase.WAITING, Phase.RUNNING
+ENDED, CANCELLED = Phase.ENDED, Phase.CANCELLED
+S = State
+LATE = {"lease_until": NOW - 1}
+COMMIT, START = Marks(committed=True), Marks(committed=True, started=True)
+NEVER = Marks(committed=True, forbidden=True)
+
+ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
+    "an id is prepared":
+        (record(S.INTENT, remote_id=""), seen(reply="9"), ("prepared", 1, [])),
+    "any other reply is unknown":
+        (record(S.INTENT, remote_id=""), Observation(queue=SILENT, reply=SILENT),
+         ("unknown", 1, [])),
+    "no reply in time is unknown":
+        (record(S.INTENT, remote_id="", deadline=NOW - 1), seen(), ("unknown", 1, [])),
+    "an intent waits for its reply":
+        (record(S.INTENT, remote_id=""), seen(), ("intent", 1, [])),
+    "of several the lowest id stays":
+        (record(S.UNKNOWN, remote_id=""), seen(sight(PARKED, 10), sight(PARKED, 9)),
+         ("prepared", 1, ["cancel 10"])),
+    "an error is not absence":
+        (record(S.UNKNOWN, absent_since=GONE), Observation(queue=SILENT, marks=NOTHING),
+         ("unknown", 1, [])),
+    "accounting that is silent proves nothing":
+        (record(S.UNKNOWN, absent_since=GONE), seen(accounting=SILENT), ("unknown", 1, [])),
+    "records that cannot be read prove nothing":
+        (record(S.UNKNOWN, absent_since=GONE), seen(marks=SILENT), ("unknown", 1, [])),
+    "absent for a moment is not gone":
+        (record(S.UNKNOWN, absent_since=NOW - 29), seen(), ("unknown", 1, [])),
+    "proven absent is submitted again":
+        (record(S.UNKNOWN, absent_since=GONE), seen(), ("intent", 2, ["park"])),
+    "as often as it may be":
+        (record(S.UNKNOWN, absent_since=GONE, attempt=5), seen(), ("failed", 5, [])),
+    "not without a description":
+        (record(S.UNKNOWN, absent_since=GONE, digest=""), seen(), ("failed", 1, [])),
+    "a start on record is a commit that was forgotten":
+        (record(S.UNKNOWN, absent_since=GONE), seen(marks=START), ("committed", 1, [])),
+    "too soon to commit":
+        (record(S.PREPARED, since=NOW - 9), seen(sight(PARKED)), ("prepared", 1, [])),
+    "seen for long enough is committed, and then let go":
+        (record(S.PREPARED, since=NOW - 10), seen(sight(PARKED)),
+         ("committed", 1, ["commit", "release 7"])),
+    "two are not committed, one goes":
+        (record(S.PREPARED), seen(sight(PARKED), sight(PARKED, 8)), ("prepared", 1, ["cancel 8"])),
+    "nothing is committed unseen":
+        (record(S.PREPARED), Observation(queue=SILENT, marks=NOTHING), ("prepared", 1, [])),
+    "nothing is committed whose records cannot be read":
+        (record(S.PREPARED), seen(sight(PARKED), marks=SILENT), ("prepared", 1, [])),
+    "a hold that ends is not committed":
+        (record(S.PREPARED, hold_until=NOW + 60), seen(sight(PARKED)),
+         ("unknown", 1, ["cancel 7"])),
+    "what the batch system lost is unknown":
+        (record(S.PREPARED, absent_since=GONE), seen(), ("unknown", 1, [])),
+    "what began unasked can never start":
+        (record(S.PREPARED), seen(marks=Marks(forbidden=True)), ("intent", 2, ["park"])),
+    "a release that had no effect is repeated":
+        (record(S.COMMITTED), seen(sight(PARKED), marks=COMMIT), ("committed", 1, ["release 7"])),
+    "a commit that is not on record is repeated":
+        (record(S.COMMITTED), seen(sight(WAITING)), ("committed", 1, ["commit"])),
+    "a start is on record":
+        (record(S.COMMITTED), seen(sight(RUNNING), marks=START), ("running", 1, [])),
+    "gone before its start: no start any more":
+        (record(S.COMMITTED, absent_since=GONE), seen(marks=COMMIT), ("committed", 1, ["forbid"])),
+    "then submitted again":
+        (record(S.COMMITTED, absent_since=GONE), seen(marks=NEVER), ("intent", 2, ["park"])),
+    "absence is not completion":
+        (record(S.RUNNING, absent_since=GONE), seen(marks=START), ("running", 1, [])),
+    "lost once its lease ran out":
+        (record(S.RUNNING, absent_since=GONE, **LATE), seen(marks=START), ("lost", 1, [])),
+    "the record of the end: done":
+        (record(S.RUNNING), Observation(queue=SILENT, marks=attrs.evolve(START, exit=0)),
+         ("done", 1, [])),
+    "the record of the end: failed":
+        (record(S.COMMITTED), seen(marks=attrs.evolve(START, exit=3)), ("failed", 1, [])),
+    "the queue may say so where no records are kept":
+        (record(S.RUNNING), seen(sight(ENDED, exit=0), marks=None), ("done", 1, [])),
+    "an id that is used again is another job":
+        (record(S.RUNNING, remote_submitted=10.0), seen(sight(ENDED, exit=0), marks=None),
+         ("running", 1, [])),
+    "killed without a record of its end":
+        (record(S.RUNNING, absent_since=GONE), seen(sight(CANCELLED), marks=START),
+         ("failed", 1, ["stop"])),
+    "a lease that is over ends it":
+        (record(S.RUNNING, **LATE), seen(sight(RUNNING), marks=START),
+         ("cancelling", 1, ["stop", "cancel 7"])),
+    "a wish before the commit":
+        (record(S.PREPARED, cancel_wanted=True), seen(sight(PARKED)),
+         ("cancelling", 1, ["forbid", "cancel 7"])),
+    "forbidden is cancelled":
+        (record(S.CANCELLING, cancel_wanted=True), seen(marks=NEVER), ("cancelled", 1, [])),
+    "asked to end, and it ended well":
+        (record(S.CANCELLING), seen(marks=attrs.evolve(START, exit=0)), ("done", 1, [])),
+    "asked to end, and it was ended":
+        (record(S.CANCELLING), seen(marks=attrs.evolve(START, exit=143)), ("cancelled", 1, [])),
+    "a node that is cut off may still run it":
+        (record(S.CANCELLING, absent_since=GONE), seen(marks=START), ("cancelling", 1, ["stop"])),
+    "jobs of earlier attempts end":
+        (record(S.RUNNING, attempt=2),
+         seen(sight(RUNNING, 8, attempt=2), sight(PARKED), marks=START),
+         ("running", 2, ["cancel 7"])),
+    "what is left of a job that ended goes":
+        (record(S.DONE), seen(sight(PARKED), marks=None), ("done", 1, ["cancel 7"])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row(name: str) -> None:
+    before, what, after = ROWS[name]
+    assert step(before, what) == after
+
+
+def test_the_rows_reach_every_move() -> None:
+    reached = set()
+    for before, what, _ in ROWS.values():
+        reached.add((before.state, states.step(before, what, NOW).record.state))
+    named = {(source, move.target) for move in MOVES for source in move.sources}
+    alike = {S.INTENT, S.UNKNOWN, S.PREPARED, S.COMMITTED, S.RUNNING}
+    missing = {pair for pair in named - reached if pair[0] not in alike}
+    assert not missing
+
+
+def test_a_clock_that_went_back_does_not_wait_for_years() -> None:
+    ahead = record(S.PREPARED, since=NOW + 3600, hold_until=NOW + 4500, deadline=NOW + 4440)
+    made = states.step(ahead, seen(sight(PARKED)), NOW).record
+    assert made.since == NOW
+    assert made.deadline is not None
+    assert made.deadline <= NOW + 900
+    assert step(made, seen(sight(PARKED)), NOW + 10)[0] == "committed"
+
+
+def test_the_owner_may() -> None:
+    running = record(S.RUNNING)
+    assert renewed(running, NOW, 60).lease_until == NOW + 60
+    assert renewed(running, NOW).lease_until == NOW + 86_400
+    assert wish_end(running).cancel_wanted
+    done = record(S.DONE, deadline=None)
+    taken = acknowledged(done, NOW)
+    assert taken.state is S.ACKNOWLEDGED
+    assert acknowledged(taken, NOW + 5) == taken
+    cancelled = record(S.CANCELLED)
+    assert wish_end(cancelled) == cancelled
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: acknowledged(record(S.RUNNING), NOW),
+        lambda: renewed(record(S.DONE), NOW),
+        lambda: renewed(record(S.CANCELLING), NOW),
+        lambda: renewed(record(S.RUNNING, absent_since=GONE), NOW),
+        lambda: wish_end(record(S.DONE)),
+    ],
+)
+def test_the_owner_may_not(asked: Any) -> None:
+    with pytest.raises(NotPossibleError):
+        asked()
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+MOMENTS = st.sampled_from([NOW - 86_500, NOW - 1000, NOW - 31, NOW - 5, NOW, NOW + 50, NOW + 9e4])
+SIGHTS = st.builds(
+    Sight,
+    name=st.sampled_from(["mm-k-1", "mm-k-2", "mm-k-3", "mm-j-1", "other"]),
+    remote_id=st.sampled_from(["7", "8", "10", "x.y"]),
+    submitted=st.sampled_from([None, 50.0, 60.0]),
+    phase=st.sampled_from(Phase),
+    exit=st.sampled_from([None, 0, 3]),
+)
+LISTED = st.lists(SIGHTS, max_size=4).map(tuple)
+OBSERVATIONS = st.builds(
+    Observation,
+    queue=LISTED | st.just(SILENT),
+    accounting=LISTED | st.just(SILENT) | st.none(),
+    marks=st.builds(Marks, st.booleans(), st.booleans(), st.booleans(),
+                    st.sampled_from([None, 0, 3])) | st.just(SILENT) | st.none(),
+    reply=st.sampled_from([None, None, None, "7", SILENT]),
+)  # fmt: skip
+RECORDS = st.builds(
+    record, st.sampled_from(State), attempt=st.integers(1, 5), since=MOMENTS, hold_until=MOMENTS,
+    lease_until=MOMENTS, seen=st.none() | MOMENTS, absent_since=st.none() | MOMENTS,
+    cancel_wanted=st.booleans(), digest=st.sampled_from(["", "d"]),
+    remote_id=st.sampled_from(["", "7", "8"]),
+)  # fmt: skip
+TABLE = {*((s, m.target) for m in MOVES for s in m.sources), *BY_OWNER}
+
+
+@given(RECORDS, OBSERVATIONS)
+def test_whatever_is_seen_a_live_record_has_a_deadline_ahead(before: Record,
+                                                            what: Observation) -> None:  # fmt: skip
+    made = states.step(before, what, NOW)
+    after = made.record
+    if before.state.live:
+        assert not after.state.live or (after.deadline is not None and after.deadline > NOW)
+    assert after.state is before.state or (before.state, after.state) in TABLE
+    assert after.attempt - before.attempt == (
+        after.state is S.INTENT and before.state is not S.INTENT
+    )
+    parks = [effect for effect in made.effects if effect.act is Act.PARK]
+    assert bool(parks) == (after.attempt > before.attempt)
+    if not before.state.live:
+        kept = ("state", "attempt", "exit", "reason", "cancel_wanted")
+        assert [getattr(after, n) for n in kept] == [getattr(before, n) for n in kept]
+    assert all(
+        effect.name.startswith("mm-k-")
+        for effect in made.effects
+        if effect.act in {Act.CANCEL, Act.RELEASE}
+    ), "jobs of others are left alone"
+
+
+@given(RECORDS, OBSERVATIONS)
+def test_no_job_is_let_go_that_is_not_committed(before: Record, what: Observation) -> None:
+    made = states.step(before, what, NOW)
+    allowed = {Act.COMMIT, Act.RELEASE} & {effect.act for effect in made.effects}
+    assert not allowed or made.record.state is S.COMMITTED
+    if made.record.state is S.DONE and before.state is not S.DONE:
+        ends = [s for place in (what.queue, what.accounting) if isinstance(place, tuple)
+                for s in place if s.phase is ENDED and s.exit == 0]  # fmt: skip
+        assert ends or (isinstance(what.marks, Marks) and what.marks.exit == 0)
+
+
+def test_deadlines_are_data() -> None:
+    quick = Deadlines(settle=1, hold=100, margin=5)
+    made = states.step(record(S.PREPARED, since=NOW - 2), seen(sight(PARKED)), NOW, quick)
+    assert made.record.state is S.COMMITTED
+    assert made.effects[1] == Effect(Act.RELEASE, "7", "mm-k-1")
