@@ -63,6 +63,12 @@ def old_cases() -> Iterator[Case]:
         VIEW + far,
         VIEW[: VIEW.index(RULE)] + nameless + "\n" + "dn: o=a\n\n" + far,
     )
+    closed = QUEUE.replace(f"{RULE}: VO:atlas\n", "")
+    more = f"objectClass: GlueCE\n{RULE}: VO:atlas\n"
+    yield "two queues in one entry", closed, closed.rstrip("\n") + "\n" + more
+    named = closed.replace("ID: h:1/jm-pbs-q", "ID: h:1/jm-pbs-é")
+    again = QUEUE.replace("Mds-Vo-name=s", "Mds-Vo-name=t")
+    yield "a queue twice, once with two ids", closed, named + again
 
 
 def service(
@@ -128,6 +134,9 @@ GLUE2PolicyRule: VO:atlas
     yield "a policy twice, once in no service", narrow, narrow + policy
     lost = policy.replace("m,o=glue", "m,GLUE2ShareID=s,GLUE2ServiceIX=S,o=glue")
     yield "a policy twice, once in an unreadable place", narrow, narrow + lost
+    unnamed = "\n\n" + service("T", endpoint="ALL").replace("T,o=glue\n", "T,o=glue\n\n", 1)
+    broken = (narrow + unnamed).replace("ShareID=s,GLUE2ServiceID", "ShareID=s,GLUE2SeviceID")
+    yield "policies in no service, and a service without a name", narrow, broken
     shares = service(endpoint="ALL", share="VO:cms").rstrip("\n")
     second = shares[shares.index("dn: GLUE2ShareID") :]
     second = second.replace("ShareID=s", "ShareID=t").replace("ShareID: s", "ShareID: t")

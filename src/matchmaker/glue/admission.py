@@ -120,6 +120,9 @@ def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
         return ""  # lines of the entries around them, which are damaged and closed
     if entry.damaged or not entry.dn:
         return "a part of it cannot be read"
+    kinds = [name.lower() for name in entry.attributes.get("objectClass", ())]
+    if len(set(kinds)) < len(kinds):
+        return "it has one class twice, as two entries in one"
     ids = entry.attributes.get(named_by, ())
     for name in (named_by, *_PLACING):
         if len({text.strip() for text in entry.attributes.get(name, ())}) > 1:

@@ -120,6 +120,10 @@ def _computing_elements(
         owner = owner or rdns(record.entry.dn).get("gluecesebindgroupceuniqueid", "")
         binds.setdefault(owner.lower(), []).append(record)
     groups = {r.id.lower(): r for r in kinds["gluecesebindgroup"]}
+    # An entry whose name and attribute give two ids is damaged, and either may be right.
+    names = [(rdns(r.entry.dn).get("glueceuniqueid", r.id).lower(), r.id.lower()) for r in records]
+    doubtful = {name for name, ident in names if name != ident}
+    records = [closed(r, RULES) if r.id.lower() in doubtful else r for r in records]
     for record in records:
         key = record.id.lower()
         its = unique(views.pop(key, ()), report, merge=merge)

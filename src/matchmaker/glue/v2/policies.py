@@ -88,7 +88,10 @@ class Policies:
             open_: whether what has no policy is open to all.
         """
         services = frozenset(
-            r.id.lower() for n in ("computing", "storage") for r in kinds[f"glue2{n}service"]
+            r.id.lower()
+            for n in ("computing", "storage")
+            for r in kinds[f"glue2{n}service"]
+            if r.id
         )
         computing = {r.id.lower() for r in kinds["glue2computingservice"]}
         # In a service of computing it may be a share or an endpoint that lost its class.
