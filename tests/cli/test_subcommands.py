@@ -606,5 +606,6 @@ def test_without_queues_ces_says_that_there_are_none(classad: Run, tmp_path: Pat
     )
     done = classad("ces", "--ldif", tmp_path / "site")
     assert (done.status, done.err) == (
-        1, "classad: none of 0 queues is left: no source describes one\n",
+        1,
+        "classad: none of 0 queues is left: the source describes no queue; it has 1 GlueSite\n",
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import attrs
 import click
 from rich.console import RenderableType
 
@@ -147,25 +148,16 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         "total": explained.total,
         "matched": explained.matched,
         "refused_by_ads": explained.refused_by_ads,
-        "clauses": [
-            {"text": c.text, "via": list(c.via), "matched": c.matched,
-             "cumulative": c.cumulative, "near": c.near,
-             "false": c.false, "undefined": c.undefined, "error": c.error}
-            for c in explained.clauses
-        ],
+        "clauses": list(map(attrs.asdict, explained.clauses)),
         "error": explained.error,
         "notes": list(explained.notes),
-        "conflicts": [{"clauses": list(c.clauses), "ads": c.ads} for c in explained.conflicts],
+        "conflicts": list(map(attrs.asdict, explained.conflicts)),
         "suggestions": [
             {"text": str(s), "what": s.what, "before": s.before, "after": s.after,
              "gain": s.gain, "matched": s.matched}
             for s in explained.suggestions
         ],
-        "ad_clauses": [
-            {"text": c.text, "via": list(c.via), "held": c.held, "refused": c.refused,
-             "suitable": c.suitable, "lumped": c.lumped}
-            for c in explained.ad_clauses
-        ],
+        "ad_clauses": list(map(attrs.asdict, explained.ad_clauses)),
     }  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -48,10 +47,9 @@ def command(
     shown = Selection(found.ranked[:top], found.refused)
     error = found.error
     if as_json:
-        data = reports.selection_data(shown)
         chosen = found.chosen.name if found.chosen else None
-        matched, refused = len(found.ranked), data["refused"]
-        print_json(_data(chosen, data["ranked"], matched, len(ads), refused, error=error))
+        counts = {"matched": len(found.ranked), "total": len(ads), "error": error}
+        print_json({**reports.selection_data(shown), "chosen": chosen, **counts})
     else:
         page = _page(len(found.ranked), len(ads))
         page.selection(shown, "ad")
@@ -86,7 +84,9 @@ def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int
             {"name": name, "rank": plain(rank)}
             for name, rank in zip(best.keys[:top], best.ranks, strict=False)
         ]
-        print_json(_data(chosen, ranked, matched, len(pool), None, error=found.error))
+        counts = {"matched": matched, "total": len(pool), "error": found.error}
+        # Reasons of so many refusals are not sought.
+        print_json({"chosen": chosen, "ranked": ranked, "refused": None, **counts})
     else:
         page = _page(matched, len(pool))
         rows = [
@@ -98,23 +98,3 @@ def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int
         page.print()
     _warn(found.error)
     return 0 if matched else 1
-
-
-def _data(
-    chosen: str | None,
-    ranked: list[dict[str, Any]],
-    matched: int,
-    total: int,
-    refused: list[dict[str, Any]] | None,
-    *,
-    error: str | None,
-) -> dict[str, Any]:
-    """The data of --json. ``refused`` is None without reasons, ``error`` if all was evaluated."""
-    return {
-        "chosen": chosen,
-        "ranked": ranked,
-        "refused": refused,
-        "matched": matched,
-        "total": total,
-        "error": error,
-    }

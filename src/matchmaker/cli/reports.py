@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 from rich.console import RenderableType
 
-from matchmaker.batch import Certificate, Submission
+from matchmaker.batch import Submission
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.cli.output import facts, number, plain, printable, show, table
 from matchmaker.matching.pair import shorten, value_text
@@ -56,6 +57,7 @@ def reduction_data(reduction: Reduction) -> dict[str, Any]:
 
 def submission_data(submission: Submission) -> dict[str, Any]:
     """The flags, their verdict, and what they leave out."""
+    certificate = submission.certificate
     return {
         "lrms": submission.lrms,
         "command": submission.command,
@@ -67,18 +69,8 @@ def submission_data(submission: Submission) -> dict[str, Any]:
         "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
         "excluded": list(submission.excluded),
         "recheck": None if submission.recheck is None else str(submission.recheck),
-        "certificate": _certificate_data(submission.certificate),
+        "certificate": None if certificate is None else attrs.asdict(certificate),
     }
-
-
-def _certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
-    return None if certificate is None else {
-        "nodes": certificate.nodes,
-        "classes": certificate.classes,
-        "accepted": certificate.accepted,
-        "wrongly_included": list(certificate.wrongly_included),
-        "wrongly_excluded": list(certificate.wrongly_excluded),
-    }  # fmt: skip
 
 
 class Page:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, overload
 
@@ -50,10 +51,8 @@ class Pool:
         self._cache = Cache()
         self._folded = ascii_fold(key)
         self._store = Store(self._folded)
-        try:
+        with _distinct(key):
             self._store.extend((self._key_of(ad), ad) for ad in some_ads(ads))
-        except DuplicateKeyError as duplicate:
-            raise ValueError(_duplicates(key, duplicate.keys)) from None
 
     @classmethod
     def of_named(cls, ads: Iterable[tuple[str, ClassAd]], key: str = "Name") -> Pool:
@@ -65,10 +64,8 @@ class Pool:
         ['first']
         """
         pool = cls(key=key)
-        try:
+        with _distinct(key):
             pool._store.extend((name, an_ad(ad)) for name, ad in ads)
-        except DuplicateKeyError as duplicate:
-            raise ValueError(_duplicates(key, duplicate.keys)) from None
         return pool
 
     @classmethod
@@ -139,10 +136,8 @@ class Pool:
         if key is None:
             noted = dict(table.schema.metadata or {}).get(KEY, b"Name")
             key = noted.decode("utf-8", "replace")
-        try:
+        with _distinct(key):
             store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
-        except DuplicateKeyError as duplicate:
-            raise ValueError(_duplicates(key, duplicate.keys)) from None
         return cls._around(store, key)
 
     def to_arrow(self) -> Any:
@@ -303,6 +298,15 @@ class Pool:
         if key is not None:
             return explain_pair(key, job, self[key])
         return explain(self.snapshot(), job)
+
+
+@contextmanager
+def _distinct(key: str) -> Iterator[None]:
+    """Turns a DuplicateKeyError into a ValueError for people."""
+    try:
+        yield
+    except DuplicateKeyError as duplicate:
+        raise ValueError(_duplicates(key, duplicate.keys)) from None
 
 
 def _duplicates(key: str, again: Sequence[str]) -> str:
