@@ -63,9 +63,15 @@ def room(engine: tuple[GridEngine, contextlib.ExitStack], tmp_path: Path) -> Ite
     room = EngineRoom("sge", tmp_path, environment, words, real=real, engine=made, stack=stack)
     yield room
     room.unwrap()
-    with contextlib.suppress(RefusedError):
-        made.run(["qdel", "*"])
     room.add_up()
+
+    def emptied() -> bool:
+        with contextlib.suppress(RefusedError):
+            made.run(["qdel", "-f", "*"])
+        return room.queued() == []
+
+    # The next test has jobs of the same names: nothing of these may be left.
+    until(emptied, "that the queue is empty")
 
 
 def test_no_fault_at_all(room: EngineRoom) -> None:

@@ -252,15 +252,14 @@ def test_12_the_controller_forgets_everything(room: SlurmRoom) -> None:
     room.submit(d, "later")
     room.slurm.kill()
     room.slurm.start("-c")
-    parked, runs, later = room.follow(d, *room.keys)
-    assert (parked.state, room.starts("parked")) == (State.DONE, 1)
-    # The node ends jobs that the controller does not know: whether ours was quicker is chance.
-    assert runs.state in (State.DONE, State.FAILED, State.LOST)
-    assert room.starts("runs") == 1
-    # It may even end a new job that has the id of such a one; nobody submits that again.
-    ended = later.state is State.FAILED and "the batch system ended it" in later.reason
-    assert ended or later.state is State.DONE
-    assert room.starts("later") == (0 if ended else 1)
+    for record in room.follow(d, *room.keys):
+        # The node ends jobs that the controller does not know, even a new one that has the id of
+        # such a one. Whether ours was quicker is chance; what Slurm ended nobody submits again.
+        ended = record.state in (State.FAILED, State.LOST)
+        assert ended or record.state is State.DONE
+        assert record.reason or not ended
+        assert room.starts(record.key) == 1 or (ended and record.key != "runs")
+        assert room.starts(record.key) <= 1
 
 
 # --- squeue ---------------------------------------------------------------------------------------
