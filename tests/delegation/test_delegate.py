@@ -163,6 +163,21 @@ def test_what_cannot_be_is_refused(made: mm.delegation.Delegator, world: World,
     assert not world.calls
 
 
+def test_what_is_too_large_is_refused(made: mm.delegation.Delegator, world: World,
+                                      script: Path) -> None:  # fmt: skip
+    with pytest.raises(ValueError, match="is no file; name the job's script"):
+        made.submit(AD, "/dev/zero")
+    with pytest.raises(ValueError, match="ad has more than 1048576 characters"):
+        made.submit(mm.ClassAd({"a": "x" * (1 << 20)}), script)
+    with pytest.raises(ValueError, match="more than 120000 characters"):
+        made.submit(AD, script, ["x" * 1000] * 121)
+    with script.open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    with pytest.raises(ValueError, match="is larger than 16777216 bytes"):
+        made.submit(AD, script)
+    assert not world.calls
+
+
 def test_an_unknown_batch_system_is_refused(tmp_path: Path) -> None:
     ledger = mm.delegation.Ledger(tmp_path / "jobs.db")
     with pytest.raises(ValueError, match="nosuch"):

@@ -21,8 +21,9 @@ from matchmaker.batch.policy import encoded
 from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool, check_key
-from matchmaker.delegation.effects import TRIES, Means, carry_out, digest_of
+from matchmaker.delegation.effects import TRIES, Means, carry_out, digest_of, script_at
 from matchmaker.delegation.errors import KeyTakenError, NoJobError
+from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.reconcile import Report, rebuild, reconcile
 from matchmaker.delegation.record import Deadlines, Entry, Payload, Record, State
 
@@ -107,20 +108,24 @@ class Delegator:
         Raises:
             OSError: the script cannot be read.
             KeyTakenError: the key stands for another job.
-            ValueError: the key, the lease or a word is none, or the flags are for another system.
+            ValueError: the key, the lease or a word is none, something is too large, or the flags
+                are for another system.
             NoFlagsError: the policy is too long to travel with the job.
         """
         key = check_key(key if key is not None else self._new_key())
         if lease is not None and not 0 < lease < float("inf"):
             raise ValueError(f"a lease is a number of seconds above 0, not {lease!r}")
-        metadata = {"key": key, "owner": self._means.owner, "ad": dumps(job)}
+        text = dumps(job)
+        if len(text) > LIMITS.ad:
+            raise ValueError(f"the job's ad has more than {LIMITS.ad} characters")
+        metadata = {"key": key, "owner": self._means.owner, "ad": text}
         if policy is not None:
             metadata["policy"] = encoded(policy)
         path = Path(script).absolute()
         payload = Payload(
-            dumps(job), str(path), self._words(submission), tuple(metadata.items())
+            text, str(path), self._words(submission), tuple(metadata.items())
         )  # fmt: skip
-        digest = digest_of(payload, path.read_bytes(), self._means.system.name)
+        digest = digest_of(payload, script_at(path), self._means.system.name)
         made = states.begin(
             key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
             cluster=self._means.system.name, digest=digest,
@@ -216,6 +221,8 @@ class Delegator:
         for word in words:
             if not word.isprintable():
                 raise ValueError(f"no word for a command: {word[:80]!r}")
+        if sum(map(len, words)) > LIMITS.words:
+            raise ValueError(f"the words for the command have more than {LIMITS.words} characters")
         return words
 
     def _update(self, key: str, change: Callable[[Record], Record]) -> Record:

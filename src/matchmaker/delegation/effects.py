@@ -19,6 +19,7 @@ import attrs
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool
 from matchmaker.delegation.duties import Act, Effect
+from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Deadlines, Payload, Record, State
 from matchmaker.delegation.situation import Observation
@@ -108,9 +109,11 @@ def _park(means: Means, record: Record, effect: Effect) -> str | Silence:
         return Silence("the ledger does not describe the job")
     path = Path(payload.script)
     try:
-        same = digest_of(payload, path.read_bytes(), means.system.name) == record.digest
+        same = digest_of(payload, script_at(path), means.system.name) == record.digest
     except OSError as error:
         return Silence(f"{path}: {error.strerror or error}")
+    except ValueError as error:
+        return Silence(str(error))
     if not same:
         return Silence(f"{path} has changed since the job was handed over")
     script: Path | Silence = path
@@ -140,6 +143,17 @@ def _replied(means: Means, record: Record, reply: str | Silence) -> None:
         if moved == known or means.ledger.save([(known, moved)], means.owner)[0] is not None:
             return
         known = means.ledger.find(record.key)
+
+
+def script_at(path: Path) -> bytes:
+    """The content of a job's script. Raises OSError, and ValueError for no file or a large one."""
+    if not path.is_file() and path.exists():
+        raise ValueError(f"{path} is no file; name the job's script")
+    with path.open("rb") as file:
+        content = file.read(LIMITS.script + 1)
+    if len(content) > LIMITS.script:
+        raise ValueError(f"{path} is larger than {LIMITS.script} bytes: hand over a short script")
+    return content
 
 
 def digest_of(payload: Payload, script: bytes, system: str) -> str:

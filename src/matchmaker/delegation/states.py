@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from matchmaker.delegation.duties import WAITS, Act, Effect, cancels, due
+from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.moves import MOVES
 from matchmaker.delegation.record import LIVE, Deadlines, Record, State
 from matchmaker.delegation.situation import Observation, Situation, noticed
@@ -90,7 +91,11 @@ def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = D
             moved = attrs.evolve(
                 record, state=move.target, since=now, **{"reason": "", **move.changes(before)}
             )
-            moved = attrs.evolve(moved, deadline=_deadline(moved, now, deadlines))
+            moved = attrs.evolve(
+                moved,
+                deadline=_deadline(moved, now, deadlines),
+                reason=moved.reason[: LIMITS.reason],
+            )
             if move.target is _S.INTENT:
                 return Step(moved, (_park(moved, deadlines), *cancels(before.alive)))
             return Step(moved, due(Situation(moved, seen, now, deadlines)))
