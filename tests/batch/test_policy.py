@@ -177,7 +177,7 @@ def test_a_policy_is_read_back(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert of_queued(lrms, "7") is POLICY
-    with pytest.raises(NoPolicyError, match=f"{command} tells nothing of job 8: no such job"):
+    with pytest.raises(NoPolicyError, match=f"{command} shows no job 8: no such job"):
         of_queued(lrms, "8")
     (tmp_path / "answer").write_text("nothing of ours\n")
     with pytest.raises(NoPolicyError, match="job 7 carries no policy; classad flags --forward"):
