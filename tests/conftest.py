@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,3 +120,13 @@ def hide_pyarrow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         return real(name, *rest)
 
     return lambda: monkeypatch.setattr(builtins, "__import__", refuse)
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Local time is that of the module's ``ZONE``."""
+    monkeypatch.setenv("TZ", request.module.ZONE)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -10,8 +10,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pytest
 
 import matchmaker as mm
 from matchmaker.classad import locks
+from tests.busy import busy
 
 ROOT = Path(__file__).resolve().parents[1]
 # Far more than any of it takes, even on a busy machine: only a hang is longer.
@@ -68,32 +68,6 @@ def work(number: int, pool: mm.Pool) -> bool:
         and len(fresh.match(SOUND)) == 2
         and ad.eval(f"text{number}") == f"n{number}"
     )
-
-
-@contextmanager
-def busy(jobs: list[Callable[[], object]]) -> Iterator[None]:
-    """Runs each job in a thread, again and again."""
-    done = threading.Event()
-    wrong: list[BaseException] = []
-
-    def repeat(job: Callable[[], object]) -> None:
-        try:
-            while not done.is_set():
-                assert job() is not False
-        except BaseException as error:  # noqa: BLE001 - raised below
-            wrong.append(error)
-
-    threads = [threading.Thread(target=repeat, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-    if wrong:
-        raise wrong[0]
 
 
 def status_of_child(job: Callable[[], bool]) -> int:

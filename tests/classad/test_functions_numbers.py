@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,14 +12,10 @@ import pytest
 from matchmaker.classad.values import MAX_INT, MIN_INT
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value
 
+pytestmark = pytest.mark.usefixtures("zone")
 
-@pytest.fixture(autouse=True)
-def two_hours_ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "XYZ-2")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+# Two hours ahead of UTC.
+ZONE = "XYZ-2"
 
 
 @pytest.mark.parametrize(

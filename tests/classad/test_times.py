@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -12,14 +10,10 @@ from matchmaker import parse_expr
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.times import format_time, parse_absolute, parse_relative
 
+pytestmark = pytest.mark.usefixtures("zone")
 
-@pytest.fixture(autouse=True)
-def two_hours_ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "XYZ-2")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+# Two hours ahead of UTC.
+ZONE = "XYZ-2"
 
 
 @pytest.mark.parametrize(

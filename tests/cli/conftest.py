@@ -97,3 +97,11 @@ def site(examples: Path) -> list[object]:
     """The options that describe the example's queues, at the time of the founding talk."""
     return ["--ldif", examples / "site.ldif", "--ce", examples / "atlfarm006.ad",
             "--at", "2005-10-03T15:05:00Z"]  # fmt: skip
+
+
+@pytest.fixture
+def pool(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The module's ``POOL`` in a file."""
+    path = tmp_path / "pool.ad"
+    path.write_text(request.module.POOL)
+    return path

@@ -3,11 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Run
 
-QUEUES = """
+POOL = """
 [ CEid = "big"; FreeCPUs = 9 ]
 [ CEid = "small"; FreeCPUs = 3; Requirements = other.Size < 5 ]
 """
@@ -17,21 +15,14 @@ JOBS = """
 """
 
 
-@pytest.fixture
-def queues(tmp_path: Path) -> Path:
-    place = tmp_path / "queues.ad"
-    place.write_text(QUEUES)
-    return place
-
-
-def test_many_jobs_at_once(classad: Run, queues: Path) -> None:
-    done = classad("broker", "-", "--ce", queues, "--json", stdin=JOBS)
+def test_many_jobs_at_once(classad: Run, pool: Path) -> None:
+    done = classad("broker", "-", "--ce", pool, "--json", stdin=JOBS)
     assert (done.status, done.err) == (1, "")
     first, second = json.loads(done.out)
     assert first["chosen"] == "big"
     assert [one["name"] for one in first["ranked"]] == ["big", "small"]
     assert (second["job"], second["chosen"], second["ranked"]) == (2, None, [])
-    table = classad("broker", "-", "--ce", queues, "--one-way", stdin=JOBS)
+    table = classad("broker", "-", "--ce", pool, "--one-way", stdin=JOBS)
     assert table.status == 0
     assert [line.split() for line in table.out.splitlines()[1:]] == [
         ["1", "big", "9", "2"],
@@ -39,17 +30,17 @@ def test_many_jobs_at_once(classad: Run, queues: Path) -> None:
     ]
 
 
-def test_what_goes_with_one_job_alone(classad: Run, queues: Path) -> None:
-    done = classad("broker", "-", "--ce", queues, "--lrms", "slurm", stdin=JOBS)
+def test_what_goes_with_one_job_alone(classad: Run, pool: Path) -> None:
+    done = classad("broker", "-", "--ce", pool, "--lrms", "slurm", stdin=JOBS)
     assert done.status == 2
     assert "holds 2 jobs" in done.err
 
 
-def test_order(classad: Run, queues: Path) -> None:
+def test_order(classad: Run, pool: Path) -> None:
     job = JOBS.strip().split("\n")[0]
 
     def chosen(*words: object) -> str:
-        done = classad("broker", "-", "--ce", queues, "--json", *words, stdin=job)
+        done = classad("broker", "-", "--ce", pool, "--json", *words, stdin=job)
         name = json.loads(done.out)["queues"]["chosen"]
         assert isinstance(name, str)
         return name
@@ -59,4 +50,4 @@ def test_order(classad: Run, queues: Path) -> None:
     drawn = [chosen("--fuzzy", "0.0001", "--seed", seed) for seed in range(30)]
     assert drawn == [chosen("--fuzzy", "0.0001", "--seed", seed) for seed in range(30)]
     assert set(drawn) == {"big", "small"}
-    assert classad("broker", "-", "--ce", queues, "--fuzzy", "0", stdin=job).status == 2
+    assert classad("broker", "-", "--ce", pool, "--fuzzy", "0", stdin=job).status == 2

@@ -28,13 +28,6 @@ POOL = """
 """
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> Path:
-    path = tmp_path / "pool.ad"
-    path.write_text(POOL)
-    return path
-
-
 def test_the_page_for_people(classad: Run, pool: Path) -> None:
     done = classad("explain", "-", pool, stdin=JOB)
     assert (done.status, done.err) == (1, "")

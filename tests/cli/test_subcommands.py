@@ -135,13 +135,6 @@ POOL = (
 )
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> Path:
-    path = tmp_path / "pool.ad"
-    path.write_text(POOL)
-    return path
-
-
 def test_match_best_first_with_reasons(classad: Run, pool: Path) -> None:
     done = classad("match", "-", pool, stdin=JOB)
     assert (done.status, done.err) == (0, "")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_expr
+from tests.busy import busy
 
 pytestmark = pytest.mark.slow
 
@@ -38,35 +38,14 @@ def _often_switched() -> Iterator[None]:
 
 def run(pool: Pool, readers: list[Callable[[], None]], changes: int) -> None:
     """Runs the readers again and again while as many changes are made."""
-    wrong: list[BaseException] = []
-    done = threading.Event()
-    rounds = [0] * len(readers)
-
-    def read(place: int) -> None:
-        try:
-            while not done.is_set() or not rounds[place]:
-                readers[place]()
-                rounds[place] += 1
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            wrong.append(error)
-
-    threads = [threading.Thread(target=read, args=(place,)) for place in range(len(readers))]
-    for thread in threads:
-        thread.start()
     chance = random.Random(1)
-    try:
+    with busy(list(readers)):
         for number in range(changes):
             name = chance.randrange(SIZE + 200)
             if chance.random() < 0.2 and f"slot{name}" in pool:
                 pool.remove(f"slot{name}")
             else:
                 pool.update(slot(name, number % 400))
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-    if wrong:
-        raise wrong[0]
 
 
 def test_what_a_reader_sees_holds_together() -> None:
