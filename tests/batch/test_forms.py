@@ -418,6 +418,9 @@ def test_lines_of_htcondors_submit_file(tmp_path: Path) -> None:
         ("[flags]\nx = '--a={queue:hms}'", r"\[flags\] x: expected \{queue\}, which is no number"),
         ("[lines]\nx = 5", r"\[lines\] x: expected a line of ASCII"),
         ('[lines]\nx = "a\\nb"', r"\[lines\] x: expected a line of ASCII"),
+        ("[lines]\nx = 'echo {features}'", r"\[lines\] x: expected slots that are filled"),
+        (("[attributes.X]\nkind = 'eq'\nvalues = ['a', 'b']\nterm = '{x}'\njoin = '|'\n"
+          "[flags]\nx = '--x={x}'\n[lines]\nx = 'echo {x}'"), r"\[lines\] x: expected slots"),
         ("[lines]\nx = 'echo {nothing}'", r"\[lines\] x: expected slots that are filled"),
         ("[attributes.X]\nkind = 'eq'\nfeatures = { a = 'b' }\nflag = '--x={value}'",
          r"\[attributes.X\] flag: expected flag without features"),

@@ -165,6 +165,7 @@ WORD = encoded(POLICY)
         ("lsf", "bjobs", WORD),
         ("sge", "qstat", f"job_number: 7\ncontext:     classad_policy={WORD}"),
         ("htcondor", "condor_q", WORD),
+        ("flux", "flux", f'{{"attributes": {{"user": {{"classad_policy": "{WORD}"}}}}}}'),
     ],
 )  # fmt: skip
 def test_a_policy_is_read_back(

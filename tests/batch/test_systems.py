@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,10 @@ def told(
         # A complex that is false does not match hosts without it: false is never asked for.
         ("sge", COMPLEXES, f"!{OUT}", [], "necessary"),
         ("sge", COMPLEXES, f"{RAM} < 2000", [], "necessary"),
+        # Flux: any combination of properties, no sizes.
+        ("flux", FEATURES, f'!{OUT} && ({OS} == "SL" || member("A", {TAGS}))',
+         ["batch", "--requires=-outbound&(sl|a)"], "exact"),
+        ("flux", FEATURES, f"{OUT} && {RAM} > 9", ["batch", "--requires=outbound"], "necessary"),
         # HTCondor: the expression itself.
         ("htcondor", "", f"{RAM} > 2000 || {CPUS} != 3",
          ["-append", "requirements = TARGET.DetectedMemory > 2000 || TARGET.DetectedCpus != 3"],
@@ -138,6 +143,25 @@ def test_the_strongest_condition_that_a_system_can_be_told(  # noqa: PLR0917
     assert submission.verdict == verdict
     assert bool(submission.dropped) == (verdict != "exact")
     assert (submission.recheck is None) == (verdict == "exact")
+
+
+def test_kubernetes_is_given_one_list_of_terms_with_what_all_must_have(tmp_path: Path) -> None:
+    site = """
+    [attributes.GlueHostMainMemoryRAMSize]
+    kind = "range"
+    min = '{"key":"ram","operator":"Gt","values":["{value:below}"]}'
+    max = '{"key":"ram","operator":"Lt","values":["{value:above}"]}'
+    """
+    platform = "other.GlueHostArchitecturePlatformType"
+    requirement = f'({RAM} < 500 || {RAM} >= 2000) && {platform} != "x86_64"'
+    (line,) = told(requirement, "kubernetes", site, folder=tmp_path).directives
+    key, _, text = line.partition(": ")
+    arch = {"key": "kubernetes.io/arch", "operator": "NotIn", "values": ["amd64"]}
+    low = {"key": "ram", "operator": "Lt", "values": ["500"]}
+    high = {"key": "ram", "operator": "Gt", "values": ["1999"]}
+    terms = [{"matchExpressions": [low, arch]}, {"matchExpressions": [high, arch]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    assert (key, json.loads(text)) == ("affinity", {"nodeAffinity": required})
 
 
 def test_a_word_with_what_a_script_reader_breaks_up_is_quoted_in_lsf(tmp_path: Path) -> None:

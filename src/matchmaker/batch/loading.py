@@ -32,7 +32,7 @@ def known_lrms() -> tuple[str, ...]:
     """The batch systems that have a table: one for each file in ``systems``.
 
     >>> known_lrms()[:3]
-    ('blah', 'htcondor', 'lsf')
+    ('blah', 'flux', 'htcondor')
     """
     folder = files("matchmaker.batch").joinpath("systems")
     return tuple(
@@ -177,7 +177,9 @@ def _check(table: Mapping, file: Section) -> None:
         if kind in ("number", "time")
     }
     check_slots(file.section("flags"), table.flags, known, numbers)
-    check_slots(file.section("lines"), table.lines, known, numbers)
+    # What joins or negates names means something to a shell.
+    signs = {slot_of(r.term) for r in table.rules.values() if r.join or r.negate} | {FEATURES}
+    check_slots(file.section("lines"), table.lines, known - signs, numbers)
     for slot, name in filled.items():
         kind, _, entry = name.partition(".")
         if slot not in table.used and entry in file.section(kind).facts:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 
 from matchmaker import batch, broker, glue
 from matchmaker.batch.check import check
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.policy import carry, required_policy
-from matchmaker.batch.scripts import contradictions
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, printable
@@ -82,7 +79,7 @@ def command(
     if forwarded is not None:
         made = carry(made, forwarded, table)
     if script:
-        _warn(script, made, table)
+        submission.warn(script, made, table)
     if as_json:
         data = {
             "queue": chosen.name,
@@ -135,20 +132,6 @@ def _program(table: batch.Mapping) -> str:
     if program is None:
         raise click.UsageError(f"{command} is not installed here")
     return program
-
-
-def _warn(script: str, made: batch.Submission, table: batch.Mapping) -> None:
-    """Prints where a script contradicts its flags. A script that cannot be read is left alone."""
-    path = Path(script)
-    if not path.is_file():
-        return
-    try:
-        with path.open("rb") as file:
-            text = file.read(LIMITS.script).decode("utf-8", "replace")
-    except OSError:
-        return
-    for line in contradictions(text, made, table):
-        print(printable(f"classad: {script}: {line}"), file=sys.stderr)
 
 
 def _submit(

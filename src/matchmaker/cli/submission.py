@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from matchmaker.batch import Submitter
+from matchmaker.batch import Mapping, Submission, Submitter
+from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.scripts import contradictions
+from matchmaker.cli.output import printable
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -61,3 +66,17 @@ def submitter() -> Submitter:
         user = ""
     names = (name_of(number) for number in (os.getegid(), *os.getgroups()))
     return Submitter(user, tuple(dict.fromkeys(filter(None, names))))
+
+
+def warn(script: str, made: Submission, table: Mapping) -> None:
+    """Prints where a script contradicts its flags. A script that cannot be read is left alone."""
+    path = Path(script)
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            text = file.read(LIMITS.script).decode("utf-8", "replace")
+    except OSError:
+        return
+    for line in contradictions(text, made, table):
+        print(printable(f"classad: {script}: {line}"), file=sys.stderr)

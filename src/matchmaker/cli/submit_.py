@@ -60,17 +60,18 @@ def command(
         nodes=sources.ads(nodes_file) if nodes_file else None, mapping=table, want=batch.Fit(want),
         attributes=host_attributes, submitter=submission.submitter(),
     )  # fmt: skip
-    chosen, reduction, told = queues.routed(
+    chosen, reduction, made = queues.routed(
         job, known, queue, places.at, hosts,
         tie=None if seed is None else random.Random(seed),  # noqa: S311 - spreads jobs only
         rules=broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy),
     )  # fmt: skip
-    assert told is not None  # noqa: S101 - there is a mapping, so there are flags or an error
-    record = handing.over(job, told, script, place, wish)
+    assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
+    submission.warn(script, made, table)
+    record = handing.over(job, made, script, place, wish)
     page = reports.Page(f"queue {chosen.name}")
-    page.data = {"queue": chosen.name, "submission": reports.submission_data(told)}
+    page.data = {"queue": chosen.name, "submission": reports.submission_data(made)}
     page.reduction(reduction)
-    page.submission(told)
+    page.submission(made)
     done = handing.say(page, record)
     if as_json:
         print_json(page.data)
