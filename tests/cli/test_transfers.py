@@ -23,9 +23,11 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(length=500.0)
     made.now = time.time()
 
-    def delegator(_place: object, ledger: Any, system: str) -> Delegator:
+    def delegator(place: transfers.Place, ledger: Any, system: str) -> Delegator:
         made.name = system
-        return Delegator(ledger, made, made, owner="ana@ui", clock=lambda: made.now)
+        return Delegator(
+            ledger, made, made, owner="ana@ui", cluster=place.cluster, clock=lambda: made.now
+        )
 
     monkeypatch.setattr(transfers, "delegator", delegator)
     monkeypatch.setattr(time, "sleep", made.pass_time)
@@ -207,6 +209,19 @@ def test_a_silent_batch_system_is_named(submitted: Done, classad: Run, world: Wo
     done = classad("reconcile", *here)
     assert done.status == 1
     assert "slurm: no answer: the command failed" in done.out
+
+
+def test_clusters_are_told_apart(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    done = classad("submit", *job, *here, "--key", "k", "--cluster", "north", "--json")
+    assert json.loads(done.out)["transfer"]["cluster"] == "slurm@north"
+    assert classad("reconcile", *here).out == "no live jobs\n"
+    wrong = classad("cancel", "k", *here)
+    assert wrong.status == 2
+    assert "k is at slurm@north: give --cluster north" in wrong.err
+    assert "1 job" in classad("reconcile", *here, "--cluster", "north").out
+    assert classad("cancel", "k", *here, "--cluster", "north").status == 0
 
 
 def test_a_lost_ledger_is_rebuilt(submitted: Done, classad: Run, world: World, tmp_path: Path,

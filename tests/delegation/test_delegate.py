@@ -278,6 +278,25 @@ def test_jobs_of_other_ledgers_are_left_alone(made: mm.delegation.Delegator, wor
     assert world.calls["cancel"] == 0
 
 
+def test_two_clusters_of_a_kind_share_a_ledger(ledger: Any, script: Path) -> None:
+    """What one does not show is not absent from the other."""
+    here, there = World(length=50.0), World(length=50.0)
+    one, two = (
+        mm.delegation.Delegator(ledger, w, w, cluster=name, clock=lambda: here.now)
+        for w, name in ((here, "a"), (there, "b"))
+    )
+    job = one.submit(AD, script, key="k")
+    assert job.cluster == "faulty@a"
+    for _ in range(10):
+        there.pass_time(12)
+        assert two.reconcile().live == 0
+        looks(here, one, 1)
+    assert one.job("k").state is State.DONE
+    assert there.calls["park"] == 0
+    with pytest.raises(ValueError, match="a key has 1 to 64"):
+        mm.delegation.Delegator(ledger, here, here, cluster="a b")
+
+
 def test_the_form_for_asyncio(made: mm.delegation.Delegator, world: World, script: Path) -> None:
     form = mm.delegation.AsyncDelegator(made)
 

@@ -60,7 +60,12 @@ def _look(
 
     try:
         with transfers.opened(place) as ledger:
-            systems = sorted({record.cluster for record in ledger.live(lrms)})
+            clusters = {record.cluster for record in ledger.live()}
+            systems = sorted(
+                system
+                for system in {cluster.partition("@")[0] for cluster in clusters}
+                if lrms in {None, system} and place.name_of(system) in clusters
+            )
             return [
                 (system, transfers.delegator(place, ledger, system).reconcile())
                 for system in systems

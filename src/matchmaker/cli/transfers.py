@@ -31,11 +31,19 @@ EARLY: Final = frozenset({"intent", "unknown", "prepared"})
 
 @attrs.frozen(slots=True)
 class Place:
-    """Where the records are: the ledger's file or URL, the spool's directory, or none."""
+    """Where the records are: the ledger's file or URL, the spool's directory, or none.
+
+    ``cluster`` is which batch system of its kind is meant, where one ledger serves several.
+    """
 
     ledger: str | None
     spool: str | None
     no_spool: bool
+    cluster: str | None = None
+
+    def name_of(self, system: str) -> str:
+        """The name of a batch system in the ledger."""
+        return system if self.cluster is None else f"{system}@{self.cluster}"
 
 
 def options(command: Callable[..., int]) -> Callable[..., int]:
@@ -50,6 +58,10 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
         return command(place=place, **values)
 
     for option in (
+        click.option(
+            "--cluster", metavar="NAME", envvar="CLASSAD_CLUSTER",
+            help="Which batch system of its kind this is, where one ledger serves several.",
+        ),
         click.option(
             "--no-spool", is_flag=True,
             help="No directory is shared with the nodes: the batch system's word must do.",
@@ -98,17 +110,25 @@ def delegator(place: Place, ledger: Ledger, system: str) -> Delegator:
     from matchmaker.delegation import Delegator
 
     spool = None if place.no_spool else place.spool or ""
-    return Delegator(ledger, system, spool, parallel=4)
+    return Delegator(ledger, system, spool, cluster=place.cluster, parallel=4)
 
 
 def delegator_of(place: Place, ledger: Ledger, key: str) -> Delegator:
-    """Who handed a job over. Raises NoJobError for an unknown key."""
+    """Who handed a job over.
+
+    Raises NoJobError for an unknown key, and UsageError for a job of another cluster.
+    """
     from matchmaker.delegation import NoJobError
 
     found = ledger.find(key)
     if found is None:
         raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
-    return delegator(place, ledger, found.cluster)
+    system, _, cluster = found.cluster.partition("@")
+    if found.cluster != place.name_of(system):
+        raise click.UsageError(
+            f"{key} is at {found.cluster}: give --cluster {cluster or 'no name'}"
+        )
+    return delegator(place, ledger, system)
 
 
 def record_data(record: Record) -> dict[str, Any]:

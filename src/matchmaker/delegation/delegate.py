@@ -45,6 +45,7 @@ class Delegator:
         system: BatchSystem | str = "slurm",
         spool: Spool | str | Path | None = "",
         *,
+        cluster: str | None = None,
         deadlines: Deadlines = states.DEFAULT,
         owner: str | None = None,
         parallel: int = 1,
@@ -59,6 +60,8 @@ class Delegator:
             spool: the records of starts and ends, or their directory, which the nodes must share;
                 by default a directory beside a ledger of SQLite. None: there are no records, and
                 the batch system's word must do.
+            cluster: which of several batch systems of its kind this is, where one ledger serves
+                them all. What one does not show is not absent from the others.
             deadlines: how long each step may take.
             owner: who hands jobs over; by default the user at this machine.
             parallel: how many commands of the batch system may run at a time.
@@ -69,14 +72,17 @@ class Delegator:
             ValueError: the batch system is not known, or a spool must be named.
         """
         kept = _spool(spool, ledger)
+        asked = _system(system, fenced=kept is not None) if isinstance(system, str) else system
+        name = asked.name if cluster is None else f"{asked.name}@{check_key(cluster)}"
         self._means = Means(
             ledger,
-            _system(system, fenced=kept is not None) if isinstance(system, str) else system,
+            asked,
             kept,
             deadlines,
             owner if owner is not None else f"{_user()}@{socket.gethostname()}",
             parallel,
             clock,
+            name,
         )
         self._new_key = new_key if new_key is not None else _random_key
 
@@ -128,7 +134,7 @@ class Delegator:
         digest = digest_of(payload, script_at(path), self._means.system.name)
         made = states.begin(
             key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
-            cluster=self._means.system.name, digest=digest,
+            cluster=self._means.cluster, digest=digest,
         )  # fmt: skip
         written = self._means.ledger.add(made.record, payload, self._means.owner)
         if written is None:

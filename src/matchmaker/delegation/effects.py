@@ -45,6 +45,7 @@ class Means:
         owner: who acts, for the log.
         parallel: how many commands of the batch system may run at a time.
         clock: gives the time in seconds since 1970.
+        cluster: the name of the batch system in the ledger.
     """
 
     ledger: Ledger
@@ -54,6 +55,7 @@ class Means:
     owner: str
     parallel: int
     clock: Callable[[], float]
+    cluster: str
 
 
 def carry_out_all(

@@ -50,9 +50,9 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
     now = means.clock()
     # The records come before the look: what is submitted in between must not seem absent.
     if keys is None:
-        records = means.ledger.live(means.system.name)
+        records = means.ledger.live(means.cluster)
     else:
-        records = [r for r in means.ledger.records(keys) if r.cluster == means.system.name]
+        records = [r for r in means.ledger.records(keys) if r.cluster == means.cluster]
     queue = _by_key(means.system.look())
     accounting = _recalled(means, records, queue, now)
     marks = None
@@ -62,7 +62,7 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
     strangers = 0
     if keys is None and not isinstance(queue, Silence):
         others = _alive(queue) - {record.key for record in records}
-        ended = [r for r in means.ledger.records(others) if r.cluster == means.system.name]
+        ended = [r for r in means.ledger.records(others) if r.cluster == means.cluster]
         strangers = len(others) - len(ended)
         records += [record for record in ended if not record.state.live]
     steps = [
@@ -108,18 +108,19 @@ def rebuild(means: Means) -> Report:
     for sight in (sight for sights in queue.values() for sight in sights):
         key, attempt = key_of(sight.name) or ("", 0)
         latest[key] = max(attempt, latest.get(key, 0))
-    ended = {r.key for r in means.ledger.records(latest) if not r.state.live}
+    known = means.ledger.records(latest)
+    others = {r.key for r in known if not r.state.live or r.cluster != means.cluster}
     made = [
         attrs.evolve(
             states.begin(
-                key, now, means.deadlines, owner=means.owner, cluster=means.system.name
+                key, now, means.deadlines, owner=means.owner, cluster=means.cluster
             ).record,
             attempt=attempt,
             state=State.UNKNOWN,
             reason="rebuilt",
         )
         for key, attempt in sorted(latest.items())
-        if key not in ended
+        if key not in others
     ]
     means.ledger.rebuild(made, now, means.owner)
     return reconcile(means)
