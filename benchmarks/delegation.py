@@ -28,7 +28,7 @@ from tests.services.breakable import breakable, until
 from tests.services.slurm import SlurmNode, SlurmOracle, cluster
 
 WORDS = ("--output=/dev/null", "--mem=5M")
-IN_PARALLEL = 8
+IN_PARALLEL = 16
 
 
 def plain(oracle: SlurmOracle, script: Path, number: int) -> float:
@@ -125,5 +125,5 @@ def latency(waits: Sequence[float], rounds: int) -> None:
 
 if __name__ == "__main__":
     quick = "--quick" in sys.argv
-    throughput(20 if quick else 100, 1 if quick else 3)
+    throughput(20 if quick else 50, 1 if quick else 7)
     latency((1.0,) if quick else (1.0, 6.0, 10.0), 1 if quick else 3)

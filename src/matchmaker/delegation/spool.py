@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,6 +24,7 @@ import attrs
 from matchmaker.delegation.contact import PREFIX, Marks, check_key, key_of
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.start import render
+from matchmaker.delegation.together import Together
 
 _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096
@@ -66,8 +67,9 @@ class SharedSpool:
         def do() -> None:
             room = self._there(key, attempt)
             if not (room / "lease").exists():
-                for place in (room / "payload", room.parent, self.root):
-                    _sync(place)
+                _sync(room / "payload")
+                _sync(room.parent)
+                _FOLDERS(self.root)
                 _lease(room, seconds)
 
         return _quiet(do)
@@ -233,3 +235,13 @@ def _sync(place: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync_each(places: Sequence[Path]) -> list[None]:
+    for place in set(places):
+        _sync(place)
+    return [None] * len(places)
+
+
+_FOLDERS: Final[Together[Path, None]] = Together(_sync_each)
+"""Makes the names in a directory durable, once for all threads that wait for it."""
