@@ -82,6 +82,21 @@ def test_without_a_terminal_there_is_no_progress(classad_process: Run, large: Pa
     assert (done.status, done.out, done.err) == (0, '"a"\n', "")
 
 
+def test_waiting_for_a_job_shows_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    (tmp_path / "job.ad").write_text("[ Requirements = true ]")
+    (tmp_path / "ce.ad").write_text('[ CEid = "ce.example.org:short" ]')
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
+    status, out, shown = with_terminal([
+        "submit", str(tmp_path / "job.ad"), "--ce", str(tmp_path / "ce.ad"), "--lrms", "slurm",
+        "--script", str(tmp_path / "job.sh"), "--ledger", str(tmp_path / "jobs.db"),
+        "--key", "run-7", "--wait", "0.5",
+    ])  # fmt: skip
+    assert status == 0
+    assert "unknown" in out
+    assert "run-7 is unknown" in shown
+
+
 @pytest.fixture
 def nasty(tmp_path: Path) -> Path:
     """Ads whose every text would steer a terminal."""

@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from matchmaker.cli import transfers
-from matchmaker.delegation import Delegator
+from matchmaker.delegation import Delegator, Ledger
+from matchmaker.delegation.record import Payload
+from matchmaker.delegation.states import begin
 from tests.cli.conftest import Done, Run
 from tests.delegation.world import World
 
@@ -315,3 +318,15 @@ def test_without_sqlalchemy_it_says_what_to_install(
     done = classad("jobs", *here)
     assert done.status == 2
     assert "pip install 'classad-matchmaker[delegation]'" in done.err
+
+
+def test_hostile_text_does_not_steer_a_terminal(classad: Run, tmp_path: Path) -> None:
+    nasty = "\x1b[31m\x07\u202e[bold]x[/bold]\n"
+    ledger = Ledger(tmp_path / "jobs.db")
+    record = begin("k", time.time(), digest="d", cluster=nasty, owner=nasty).record
+    ledger.add(attrs.evolve(record, reason=nasty, remote_id=nasty), Payload("", "", ()), nasty)
+    ledger.close()
+    for words in (["jobs"], ["jobs", "k"], ["jobs", "--all"], ["jobs", "--json"], ["cancel", "k"]):
+        done = classad(*words, "--ledger", tmp_path / "jobs.db")
+        assert not set("\x1b\x07\u202e") & set(done.out + done.err)
+        assert "Traceback" not in done.err
