@@ -183,7 +183,7 @@ print(json.dumps({cache.name: cache.most for cache in caches()}))
 TABLES = {
     "classad/ad.py:_spelled": "bounded, as the guide says",
     "classad/registry.py:FUNCTIONS": "the functions of the language",
-    "classad/interning.py:_table": "weak: what nobody holds is not in it",
+    "classad/interning.py:_table": "weak: what nobody holds is dropped as it grows",
     "classad/cache.py:_caches": "weak",
     "classad/locks.py:_locks": "weak",
     "classad/locks.py:_taken": "threads that fork at this moment",
