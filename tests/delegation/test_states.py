@@ -113,6 +113,10 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.COMMITTED, absent_since=GONE), seen(marks=COMMIT), ("committed", 1, ["forbid"])),
     "then submitted again":
         (record(S.COMMITTED, absent_since=GONE), seen(marks=NEVER), ("intent", 2, ["park"])),
+    "ended by a person before its start: no start any more":
+        (record(S.COMMITTED), seen(sight(CANCELLED), marks=COMMIT), ("committed", 1, ["forbid"])),
+    "then failed, and not submitted again":
+        (record(S.COMMITTED), seen(sight(CANCELLED), marks=NEVER), ("failed", 1, [])),
     "absence is not completion":
         (record(S.RUNNING, absent_since=GONE), seen(marks=START), ("running", 1, [])),
     "lost once its lease ran out":
