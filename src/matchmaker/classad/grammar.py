@@ -201,7 +201,9 @@ def _expected(names: set[str]) -> tuple[str, ...]:
 
 
 def _hint(rest: str, before: str, names: set[str]) -> str:
-    around = f"{before[-_BEFORE:]}\0{rest}"
+    if _UNCLOSED.match(rest):
+        return "this string is not closed"
+    around = f"{before[-_NEAR:]}\0{rest[:_NEAR]}"
     if "SEMICOLON" in names and re.match(r"\w+\s*=(?![=?!])", rest):
         return "a ; is missing before it"
     for pattern, operand, hint in _HINTS:
@@ -218,8 +220,9 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
 
 _OPENED: Final = {"RPAR": "(", "RBRACE": "{", "RSQB": "["}
 _BRACKETS: Final = {")": "(", "}": "{", "]": "["}
-_BEFORE: Final = 40
-"""How many characters before an error a hint may depend on."""
+_UNCLOSED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+\Z', re.DOTALL)
+_NEAR: Final = 40
+"""How many characters before and after an error a hint may depend on."""
 
 
 def _hints(
@@ -232,7 +235,6 @@ def _hints(
 # What stands around the error, which is at \0; whether a value was expected there (None: either);
 # the hint.
 _HINTS: Final = _hints(
-    (r'\0"(?:[^"\\]++|\\.)*+\Z', None, "this string is not closed"),
     (r"\0'", None, "this quoted name is not closed, or is empty; text takes double quotes"),
     (r"\0/\*", None, "this comment is not closed"),
     (r"\0[\u2018-\u201f\u00ab\u00bb\u2039\u203a\uff02]", None, 'text takes plain quotes: "text"'),

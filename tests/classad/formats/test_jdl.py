@@ -73,6 +73,17 @@ def test_errors_have_their_place(text: str, line: int, column: int, hint: str) -
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[ # x\n" + "/*" * 20_000, '[ # x\n"' + '\\"' * 20_000, "a = " + "/*" * 20_000,
+     "a = {" + "b," * 20_000, 'a = "' + '\\"' * 20_000, "a = 1;\n" + "#" * 20_000],
+)  # fmt: skip
+def test_what_has_no_end_is_looked_at_once(text: str) -> None:
+    wrong: list[ParseError] = []
+    source = Trickle(text.encode())
+    assert len(list(read_ads(source, errors="report", report=wrong.append))) + len(wrong) > 0
+
+
 def test_lint_notes_it() -> None:
     [note] = lint(JOB)
     assert (note.code, note.severity, note.line, note.column) == ("CA005", "note", 2, 1)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_STRINGS: Final = r'"(?:[^"\\]|\\.)*+"' + r"|'(?:[^'\\]|\\.)*+'"
-_COMMENT: Final = re.compile(rf"{_STRINGS}|//[^\n]*|/\*.*?\*/|(\#[^\n]*)", re.DOTALL)
+# What has no end goes up to the end of the text, so that it is looked at once.
+_STRINGS: Final = r'"(?:[^"\\]|\\.)*+(?:"|\Z)' + r"|'(?:[^'\\]|\\.)*+(?:'|\Z)"
+_COMMENT: Final = re.compile(rf"{_STRINGS}|//[^\n]*|/\*.*?(?:\*/|\Z)|(\#[^\n]*)", re.DOTALL)
 
 _ASSIGNMENT: Final = r"(?:'[^'\n]+'|[A-Za-z_]\w*)\s*=(?![=?!])"
 _BEGIN: Final = re.compile(_ASSIGNMENT)
@@ -18,11 +19,12 @@ _MAYBE: Final = re.compile(r"(?:'[^'\n]*'?|[A-Za-z_]\w*)\s*=?\Z")
 # Names of the old format may hold almost anything, if there is space around the sign.
 _NEXT_LINE: Final = re.compile(rf"""[ \t\r]*(?:\n|\#|//|{_ASSIGNMENT}|[^\s='"]++[ \t]+=[ \t])""")
 _TOKEN: Final = re.compile(
-    r"""(?P<hides>"(?:[^"\\\n]|\\[^\n])*+"|'(?:[^'\\\n]|\\[^\n])*+'|\#[^\n]*|//[^\n]*|/\*.*?\*/)"""
+    r"""(?P<hides>"(?:[^"\\\n]|\\[^\n])*+"|'(?:[^'\\\n]|\\[^\n])*+'|\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))"""
     r"""|[\[{(]|[\]})]|[;\n"']""",
     re.DOTALL,
 )
-_FAR: Final = 1 << 16
+_FAR: Final = 1 << 14
+"""How many characters the first assignment may have."""
 
 
 def is_bare(text: str, begin: int) -> bool | None:

@@ -139,8 +139,13 @@ def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
     head = ""
     begin = 0
     bare: bool | None = None
+    wanted = 0
     for piece in pieces:
         head += piece
+        if len(head) < wanted:
+            continue
+        # Looked at again when there is half as much again: the time stays linear.
+        wanted = len(head) * 3 // 2
         begin = beginning(head)
         if not _UNDECIDED.match(head, begin) or len(head) > LIMITS.text:
             bare = is_bare(head, begin)
@@ -148,6 +153,7 @@ def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
                 break
     else:
         begin = beginning(head + "\n")
+        bare = is_bare(head, begin)
     for pattern, name in _SIGNS:
         if pattern.match(head, begin):
             return name, _again(head, pieces)
