@@ -9,7 +9,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from matchmaker.batch import known_lrms
+from matchmaker import parse_expr
+from matchmaker.batch import known_lrms, load_mapping
+from matchmaker.batch.policy import decoded, encoded
 from matchmaker.delegation.commands import Commands, entries
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.observation import Listing, Phase, Silence
@@ -271,6 +273,20 @@ def test_metadata_is_quoted_and_has_an_end(lrms: str) -> None:
     assert "classad1:AA-_" in text
     assert len(text) < control.metadata.room + 50
     assert "eCB5" not in text
+
+
+@pytest.mark.parametrize("lrms", SYSTEMS)
+def test_the_policy_is_read_back_from_where_it_is_carried(lrms: str) -> None:
+    """By the same name as flags carry it, which is what ``classad policy`` asks for."""
+    policy = parse_expr("other.GlueCEPolicyMaxCPUTime > 1000")
+    metadata = {"key": "k", "policy": encoded(policy)}
+    carried, _ = entries(metadata, [], load_control(lrms), {"name": "mm-k-1"})
+    assert decoded("\n".join(carried)) is policy
+    place = load_mapping(lrms).metadata.partition("{policy}")[0].rpartition(" ")[2]
+    if lrms == "htcondor":
+        assert '+ClassAdPolicy = "classad1:' in "\n".join(carried)
+    elif "=" in place and not place.startswith("--"):
+        assert f"{place}classad1:" in "\n".join(carried)
 
 
 def test_what_the_words_already_carry_stays() -> None:

@@ -121,7 +121,7 @@ def test_no_fault_at_all(room: PoolRoom) -> None:
     d = room.delegator()
     room.submit(d, "good")
     record = room.submit(d, "bad", "exit 3")
-    carried = room.pool.run("condor_q", record.remote_id, "-af", "JobBatchName", "ClassAd_key")
+    carried = room.pool.run("condor_q", record.remote_id, "-af", "JobBatchName", "ClassAdKey")
     assert carried.split() == ["mm-bad-1", "bad"]
     good, bad = room.follow(d, "good", "bad")
     assert (good.state, good.exit) == (State.DONE, 0)

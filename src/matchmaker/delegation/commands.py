@@ -242,7 +242,8 @@ def entries(
     room = carrier.room - sum(len(text) + len(carrier.join) for text in earlier)
     made: list[tuple[str, str]] = []
     for name, value in sorted(metadata.items(), key=lambda item: len(item[1])):
-        slots = {"name": name, "NAME": name.upper(), "value": _word(value)}
+        names = {"name": name, "Name": name.capitalize(), "NAME": name.upper()}
+        slots = {**names, "value": _word(value)}
         text = filled(carrier.entry or carrier.line, slots)
         room -= len(text) + len(carrier.join)
         if room < 0:

@@ -54,7 +54,7 @@ class Carrier:
 
     Attributes:
         argv: the option, with ``{entries}``; empty where each entry is a line.
-        entry: one entry, with ``{name}`` or ``{NAME}``, and ``{value}``.
+        entry: one entry, with ``{name}``, ``{Name}`` or ``{NAME}``, and ``{value}``.
         join: what stands between entries.
         line: one entry as a line of the submit description.
         room: how many characters there are for all entries.
