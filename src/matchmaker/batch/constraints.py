@@ -1,4 +1,4 @@
-"""Constraints: what is demanded of one attribute as plain bounds, and BLAH's variables for them."""
+"""Constraints: plain bounds on one attribute, and BLAH's variables for them."""
 
 from __future__ import annotations
 

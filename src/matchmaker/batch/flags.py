@@ -227,7 +227,7 @@ def _certified(plan: FlagPlan, want: Fit) -> FlagPlan:
 
 
 def _checked(plan: FlagPlan, want: Fit) -> FlagPlan:
-    """The plan with the requests that have no flag among what is dropped, if that is wanted."""
+    """The plan with requests without a flag among the dropped clauses. Checks the wanted fit."""
     lacking = plan.requested.lacking
     if lacking and want is Fit.SUFFICIENT:
         raise NoFlagsError(lacking[-1].reason)

@@ -42,8 +42,8 @@ class NoPolicyError(NoFlagsError):
 def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
     """What a job requires of a queue's policy: true of every queue that can satisfy the job.
 
-    Clauses that name nothing but the policy (by ``scope``) are taken as they are. Of others the
-    part that speaks of the policy is taken: for which policies there can be hosts at all.
+    Keeps clauses that name only attributes of the policy (by ``scope``). Other clauses are
+    projected on the policy: the policies for which hosts can exist at all.
 
     >>> from matchmaker import parse_ad
     >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
@@ -140,8 +140,8 @@ def within(name: str, domain: Domain) -> Expr:
 def encoded(policy: Expr, room: int = LIMITS.policy) -> str:
     """A policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
 
-    Raises NoFlagsError for one of more characters than there is ``room`` for, and for one that no
-    text can stand for, such as a text with the character 0.
+    Raises NoFlagsError if the word is longer than ``room``, or if the policy cannot be written as
+    text, such as a text with the character 0.
 
     >>> encoded(parse_expr("other.A > 5"))
     'classad1:b3RoZXIuQSA-IDU'
@@ -163,9 +163,9 @@ def encoded(policy: Expr, room: int = LIMITS.policy) -> str:
 
 
 def decoded(text: str) -> Expr | None:
-    """The policy in what a batch system says of a job; None where it carries none.
+    """The policy in a batch system's description of a job; None if the job carries no policy.
 
-    Raises ValueError for one that is no expression.
+    Raises ValueError if the word is no expression.
     """
     # qstat breaks long values across lines, with a tab before the rest; blanks begin another value.
     match = _MARK.search(re.sub(r"\r?\n\t", "", text))
@@ -182,7 +182,7 @@ def decoded(text: str) -> Expr | None:
 def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
     """A submission with the policy that the job requires in its metadata.
 
-    Raises NoFlagsError where the batch system's table names no place for it, or one too small.
+    Raises NoFlagsError if the batch system's table names no place for it, or too small a place.
     """
     if policy is TRUE:
         return submission
@@ -205,10 +205,10 @@ def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
 
 
 def of_queued(lrms: str, job: str) -> Expr:
-    """The policy that a queued job carries, asked of the batch system with its own command.
+    """The policy that a queued job carries, from the batch system's own command.
 
-    Raises NoPolicyError where the job carries none or is not there, ValueError for a batch system
-    or a name of a job that cannot be asked for.
+    Raises NoPolicyError if the job carries no policy or does not exist, and ValueError for an
+    unknown batch system, or a name that no job can have.
     """
     table = load_mapping(lrms)
     query = table.query

@@ -1,7 +1,7 @@
 """Runs a program without a shell, for a bounded time and output.
 
-A program that takes too long, prints too much, or is not waited for any more is ended, together
-with everything that it has started.
+A program that takes too long, prints too much, or is abandoned is ended, together with everything
+that it has started.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def run(
 
     Args:
         argv: the program and its words.
-        seconds: how long it may take in all.
-        most: how many bytes it may print, output and complaint together.
-        env: its environment, this process's if not given.
-        cwd: the folder that it runs in, the current one if not given.
+        seconds: the longest time that it may take.
+        most: the most bytes that it may print, standard output and error together.
+        env: its environment; by default that of this process.
+        cwd: its working folder; by default that of this process.
         given: its input, at most 64 KiB; none if not given.
 
     Raises:
-        NoProgramError: where it is not there.
-        ProgramError: where it cannot be started, takes too long or says too much.
+        NoProgramError: the program does not exist.
+        ProgramError: it cannot be started, takes too long or prints too much.
 
     >>> run(["printf", "%s", "$(id)"], seconds=10, most=100)
     Ended(status=0, output=b'$(id)', complaint=b'')

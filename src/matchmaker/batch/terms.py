@@ -83,7 +83,7 @@ class Term:
         return assigned(self.template), (self.template, self.number, self.names, self.negated)
 
     def admits(self, value: Value) -> bool | None:
-        """Whether a host whose attribute has a value has what is asked for; None if unknown."""
+        """Whether a host with a value of the attribute satisfies the term; None if unknown."""
         rule = self.rule
         if self.kind in _RELATIONS:
             if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -98,7 +98,7 @@ class Term:
 
     @property
     def meaning(self) -> Box:
-        """All hosts that have what is asked for, by the mapping; sometimes a box around them.
+        """The hosts that satisfy the term, by the mapping; sometimes a box around them.
 
         >>> Term(Rule("Ram", "min", "--mem={value}G", unit=Fraction(1024)), "min", 2).meaning
         Box(domains={'ram': Domain(numbers in [2048, inf])}, tags=frozenset(), others=())
