@@ -89,7 +89,6 @@ def _attribute(kind: str, short: str) -> str | None:
     return _attributes(ancestry(kind)).get(short.lower())
 
 
-@cache
 def _association(name: str) -> str | None:
     """The class whose ids an association or a field has by its name; None where it has no such."""
     stem = name[:-2].lower() if name[-2:].lower() == "id" else ""
