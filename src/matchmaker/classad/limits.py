@@ -74,7 +74,7 @@ _EXHAUSTED: Final = re.compile(r"(?:evaluation took more than \d+ steps|" + TOO_
 
 
 def too_many_steps(limit: int | None = None) -> str:
-    """The reason of an evaluation that is ERROR after so many steps."""
+    """The reason of an evaluation that is ERROR because it takes more than `limit` steps."""
     return f"evaluation took more than {limit if limit is not None else Budget.limit} steps"
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Ranks: TypeAlias = npt.NDArray[np.float64]
 
 FIRST, EACH = 256, 4
-"""How many of the best slots are put in order at first: this many, and so many for each job."""
+"""How many of the best slots are put in order at first: a number, and more for each job."""
 
 _NONE: Final = np.zeros(0, np.intp)
 

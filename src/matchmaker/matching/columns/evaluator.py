@@ -344,7 +344,7 @@ class Evaluator(Scalar):
     def follow(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         """The values of what the rows hold in a column; `absent` is the job's content instead.
 
-        None where the column holds so many expressions that each row is better taken by itself.
+        None if the column holds too many expressions: each row is better evaluated by itself.
         """
         size = self.view.size if rows is None else len(rows)
         if isinstance(column, Coded):

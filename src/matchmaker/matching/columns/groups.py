@@ -34,7 +34,7 @@ from matchmaker.matching.columns.vectors import (
 
 MOST_EXPRESSIONS: Final = 32
 SHARED: Final = 64
-"""More distinct expressions than that are grouped only where so many rows share each of them."""
+"""More distinct expressions than that are grouped only if 64 rows share each of them."""
 
 
 @attrs.frozen(slots=True)

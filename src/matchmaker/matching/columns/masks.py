@@ -38,8 +38,8 @@ MOST_NAMED: Final = 64
 """How many names are followed clause by clause for one job: each may stand twice in the next."""
 
 _SHARE: Final = 8
-"""A rank of more than one row in so many is found for all rows, to be kept. Requirements that fewer
-rows have are evaluated for these alone."""
+"""A rank wanted for more than one row in 8 is evaluated for all rows, and kept. Requirements that
+fewer rows have are evaluated for these rows alone."""
 
 
 class Masks:

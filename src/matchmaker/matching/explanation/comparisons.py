@@ -83,8 +83,8 @@ def comparisons(
 ) -> Iterator[Comparison]:
     """The comparisons in a clause, which stands in an attribute of the ad on its side.
 
-    What compares the truth of another comparison is left out. Raises OverworkError where there are
-    so many large ones that it takes too much.
+    Comparisons of the truth of another comparison are left out. Raises OverworkError if they take
+    too much.
     """
     if evaluator.reaches.of(clause, side).opaque:
         return
