@@ -325,7 +325,9 @@ def test_who_submits(tmp_path: Path) -> None:
     origin = Submitter("pilot01", ("pilots", "cms"))
     assert told(tmp_path, site, submitter=origin).argv == ("--comment=pilot01", "--account=hep")
     assert told(tmp_path, site).argv == ("--account=guests",)
-    # The job's own word is not asked.
+    # Another group is not refused; what the job says of itself does not count.
+    other = told(tmp_path, site, submitter=Submitter("pilot01", ("physics",)))
+    assert (other.argv[1:], other.verdict) == (("--account=guests",), Fit.EXACT)
     assert told(tmp_path, site, 'user = "root"; group = "bio"').argv == ("--account=guests",)
     made = told(tmp_path, site, submitter=Submitter("x;id", ("cms",)))
     assert made.argv == ("--account=hep",)

@@ -293,7 +293,9 @@ def _word(given: Iterable[str], request: Request) -> str | None:
             return known[ascii_fold(text)] or None
         if _is_allowed(text, request):
             return text
-    if not texts:
+    # An account asks for nothing: a mapping may have words for some of them alone.
+    of_account = request.origin in ("user", "group") and (request.values or request.pattern)
+    if not texts or of_account:
         return None
     text = texts[0] if len(texts[0]) <= request.most else texts[0][: request.most] + " ..."
     if request.values and not request.pattern:
