@@ -71,11 +71,10 @@ _assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 
 Texts with backslashes are read by each format in its own way.
 """
 
-_SHORT: Final = {bool: 5, int: 4, float: 4, str: 14}
-"""The most characters of a plain value that is kept."""
+_SHORT: Final = 6
+"""Longer plain values are not kept, nor longer assignments with an expression: few come again."""
 
 _LONG: Final = 100
-"""The most characters of an assignment with an expression that is kept."""
 
 
 def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
@@ -120,22 +119,21 @@ def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) 
         # Of an ad most of which is known, other plain values hardly come again.
         known_less = 2 * len(names) > len(assignments)
         for at in range(len(names)) if known_less else odd:
-            _learn(new[at], names[at], values[at])
+            if len(texts[at]) < _SHORT and len(new[at]) < _LONG:
+                _learn(new[at], names[at], values[at])
     deferred = any(type(values[at]) is Deferred for at in odd)
     return ClassAd.of(held, unusual or None, deferred=deferred)
 
 
 def _learn(assignment: str, name: str, value: Any) -> None:
     """Keeps an assignment that may well come again."""
-    plain = type(value) in _SHORT
-    longest = len(name) + 3 + _SHORT.get(type(value), 0) if plain else _LONG
-    if len(assignment) <= longest and type(value) is not Deferred and "\\" not in assignment:
-        size = (4 if plain else NODE // 4) * len(assignment)
-        _assignments.put(assignment, (name, value), size)
+    if type(value) is not Deferred and "\\" not in assignment:
+        each = 4 if isinstance(value, (int, float, str)) else NODE // 4
+        _assignments.put(assignment, (name, value), each * len(assignment))
 
 
 def _values(texts: list[str], odd: list[int], convert: Callable[[str], Any]) -> list[Any] | None:
-    """What an ad holds for texts, of which the `odd` look like no values; None as above."""
+    """What an ad holds for texts, of which the `odd` are no plain values: 0 takes their places."""
     expressions = []
     for at in odd:
         text = texts[at]

@@ -141,7 +141,9 @@ _END: Final = r"(?:[)\]},:;?]|\Z)"
 
 def _operations(*operands: str) -> str:
     """Operands, and operators between them, up to what ends an expression."""
-    unit = rf"[-+!~]{{0,2}}+(?:{'|'.join(operands)}|{_WORD}|{_PLAIN_NUMBER}|{_PLAIN_STRING})"
+    # What comes most often comes first.
+    plain = rf"{_WORD}(?!{_SPACE}\()|{_PLAIN_STRING}|{_PLAIN_NUMBER}"
+    unit = rf"[-+!~]{{0,2}}+(?:{'|'.join((plain, *operands))})"
     next_ = rf"{_OPERATOR}{_SPACE}(?!{_END})|(?={_END})"
     return rf"{_SPACE}(?:{unit}{_SPACE}(?:{next_}))++"
 
@@ -157,7 +159,7 @@ def _called(argument: str) -> str:
 @cache
 def _common() -> re.Pattern[str]:
     """Expressions by a pattern that takes nothing else: a part of what the grammar takes."""
-    plain = _operations("(?!)")
+    plain = _operations()
     chosen = rf"\?{plain}:{plain}"
     items = rf"\{{{_listed(plain)}\}}"
     value = _operations(items)
