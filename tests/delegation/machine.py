@@ -39,18 +39,17 @@ FAULTS: Final = (
     ("ledger", "fails"), ("ledger", "killed"), ("ledger", "killed after"),
 )  # fmt: skip
 
-SECONDS: Final = st.sampled_from([1.0, 6.0, 12.0, 35.0, 35.0, 120.0])
-
+SECONDS: Final = (1.0, 6.0, 12.0, 35.0, 35.0, 120.0)
 
 Ill = tuple[Sequence[tuple[str, str]], int | None, int, int]
 """Faults of the calls that follow, when the delegator is killed, and which other comes between."""
 
 
-def _ill(number: int) -> Ill:
-    """One of many ills; 0 is none. A number is drawn sooner than its parts."""
-    if not number:
-        return (), None, 0, 0
-    chance = Random(number)
+NO_ILL: Final[Ill] = ((), None, 0, 0)
+
+
+def _ill(chance: Random) -> Ill:
+    """One of many ills, or none."""
     return (
         chance.choices(FAULTS, k=chance.choice([0, 1, 1, 2, 3])),
         chance.choice([None, None, None, chance.randrange(13)]),
@@ -59,7 +58,8 @@ def _ill(number: int) -> Ill:
     )
 
 
-ILL: Final = st.integers(0, 100_000).map(_ill)
+CHANCES: Final = st.integers(0, 1 << 24).map(Random)
+"""A step draws one number, and its parts come from that: drawing takes most of the time."""
 
 TABLE: Final = {
     *((str(s), str(m.target)) for m in moves.MOVES for s in m.sources),
@@ -105,12 +105,11 @@ class Transfers(RuleBasedStateMachine):
 
     # --- what may happen ----------------------------------------------------------------------
 
-    @initialize(
-        status=st.sampled_from([0, 0, 3]), length=st.sampled_from([5.0, 100.0, 700.0]), ill=ILL
-    )
-    def begin(self, status: int, length: float, ill: Ill) -> None:
-        self.world.status, self.world.length = status, length
-        self.hand_over(0, True, ill)
+    @initialize(chance=CHANCES)
+    def begin(self, chance: Random) -> None:
+        self.world.status = chance.choice([0, 0, 3])
+        self.world.length = chance.choice([5.0, 100.0, 700.0])
+        self.hand_over(chance)
 
     def suffer(self, ill: Ill) -> None:
         """What goes wrong in the calls that follow."""
@@ -132,36 +131,41 @@ class Transfers(RuleBasedStateMachine):
         if wait:
             self.world.between = later
 
-    @rule(number=st.integers(0, 1), new=st.booleans(), ill=ILL)
-    def hand_over(self, number: int, new: bool, ill: Ill) -> None:
+    @rule(chance=CHANCES)
+    def hand_over(self, chance: Random) -> None:
         """Hands the next job over, or the last one again."""
-        self.asked += new and self.asked < len(KEYS)
-        key = KEYS[max(0, self.asked - 1)]
-        self.suffer(ill)
+        number = chance.randrange(2)
+        self.asked += (chance.random() < 0.5 or not self.asked) and self.asked < len(KEYS)
+        self.suffer(_ill(chance))
+        key = KEYS[self.asked - 1]
         self.tried(lambda: self.delegator(number).submit(AD, self.script, key=key))
         self.check()
 
-    @rule(number=st.integers(0, 1), seconds=SECONDS, looks=st.integers(1, 5), ill=ILL)
-    def look(self, number: int, seconds: float, looks: int, ill: Ill) -> None:
+    @rule(chance=CHANCES)
+    def look(self, chance: Random) -> None:
+        self.looks(chance, _ill(chance))
+
+    @rule(chance=CHANCES)
+    def look_undisturbed(self, chance: Random) -> None:
+        self.looks(chance, NO_ILL)
+
+    def looks(self, chance: Random, ill: Ill) -> None:
+        number, seconds = chance.randrange(2), chance.choice(SECONDS)
         self.suffer(ill)
-        for _ in range(looks):
+        for _ in range(chance.randint(1, 5)):
             self.world.pass_time(seconds)
             alone = self.world.between is None or self.clocks_agreed
             if self.tried(lambda: self.delegator(number).reconcile()) and alone:
                 self.check_deadlines(number)
             self.check()
 
-    @rule(number=st.integers(0, 1), seconds=SECONDS, looks=st.integers(1, 5))
-    def look_undisturbed(self, number: int, seconds: float, looks: int) -> None:
-        self.look(number, seconds, looks, ((), None, 0, 0))
-
     @rule(clean=st.booleans())
     def batch_system_crashes(self, clean: bool) -> None:
         self.world.crash(clean=clean)
 
-    @rule(what=st.sampled_from(["node", "accounting", "clock", "time"]), number=st.integers(0, 1),
-          skew=st.sampled_from([-3600.0, -60.0, 60.0, 3600.0]))  # fmt: skip
-    def happens(self, what: str, number: int, skew: float) -> None:
+    @rule(chance=CHANCES)
+    def happens(self, chance: Random) -> None:
+        what = chance.choice(["node", "accounting", "clock", "time"])
         if what == "node":
             self.nodes_lost = True
             self.world.lose_node()
@@ -169,17 +173,19 @@ class Transfers(RuleBasedStateMachine):
             self.world.accounting_delay = 90.0 - self.world.accounting_delay
         elif what == "clock":
             self.clocks_agreed = False
-            self.skews[number] = skew
+            self.skews[chance.randrange(2)] = chance.choice([-3600.0, -60.0, 60.0, 3600.0])
         else:
             self.world.pass_time(1000.0)
 
-    @rule(what=st.sampled_from(["cancel", "cancel", "renew", "acknowledge"]),
-          number=st.integers(0, 1), back=st.integers(0, 2), ill=ILL)  # fmt: skip
-    def owner(self, what: str, number: int, back: int, ill: Ill) -> None:
-        key = KEYS[max(0, self.asked - 1 - back)]
+    @rule(chance=CHANCES)
+    def owner(self, chance: Random) -> None:
+        key = KEYS[max(0, self.asked - 1 - chance.randrange(3))]
         if key in self.ledger.rows:
-            self.suffer(ill)
-            act = getattr(self.delegator(number), what)
+            self.suffer(_ill(chance))
+            act = getattr(
+                self.delegator(chance.randrange(2)),
+                chance.choice(["cancel", "cancel", "renew", "acknowledge"]),
+            )
             self.tried(lambda: act(key))
             self.check()
 
