@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from matchmaker import ParseError, parse_ad, parse_expr
+from matchmaker import Expr, ParseError, parse_ad, parse_expr
 from matchmaker.classad.limits import LIMITS
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
 
@@ -236,3 +236,13 @@ def test_white_space_in_times_is_no_riddle() -> None:
     assert_gives(f'relTime("1d{" " * 20_000}2h")', timedelta(days=1, hours=2))
     assert_gives(f'absTime("2004-01-01{" " * 20_000}00:00Z") == absTime("2004-01-01T00:00Z")', True)
     assert_gives(f'relTime("{" " * 20_000}soon")', ERROR)
+
+
+def test_an_expression_that_begins_like_a_number_is_read_when_it_is_looked_at() -> None:
+    for number in range(3):
+        ad = parse_ad(
+            f'[ Name = "p{number}"; Partitionable = true; Cpus = {number};'
+            f" Memory = 5{number}00 - Cpus * 1000; Disk = Cpus * 1{number} ]"
+        )
+        assert isinstance(ad.content["memory"], Expr)
+        assert ad.eval("Memory") == 5000 + 100 * number - 1000 * number

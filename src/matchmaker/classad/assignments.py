@@ -121,7 +121,7 @@ def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) 
         for at in range(len(names)) if known_less else odd:
             if len(texts[at]) < _SHORT and len(new[at]) < _LONG:
                 _learn(new[at], names[at], values[at])
-    deferred = any(type(values[at]) is Deferred for at in odd)
+    deferred = Deferred in map(type, values)
     return ClassAd.of(held, unusual or None, deferred=deferred)
 
 
