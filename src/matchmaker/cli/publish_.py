@@ -26,6 +26,8 @@ from matchmaker.glue.snapshot import joined
 @click.option("--endpoint", metavar="HOST:PORT/INTERFACE",
               help="Where jobs are submitted to a batch system's queues.")  # fmt: skip
 @click.option("--site", metavar="NAME", help="The site of queues that do not name theirs.")
+@click.option("--site-file", metavar="FILE",
+              help="What the site says of itself: place, contacts, … (TOML).")  # fmt: skip
 @click.option("--vo", "vos", multiple=True, metavar="VO",
               help="A VO or /vo/group/Role=role that queues without rules admit.")  # fmt: skip
 @click.option("--local", "local", multiple=True, metavar="VO=NAME",
@@ -49,6 +51,7 @@ def command(
     mapping: str | None,
     endpoint: str | None,
     site: str | None,
+    site_file: str | None,
     vos: tuple[str, ...],
     local: tuple[str, ...],
     places: queues.Sources,
@@ -118,6 +121,7 @@ def command(
         left_out = bool(found.issues)
         told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
     _warn(told)
+    told = _with_site_file(told, site_file)
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
@@ -134,6 +138,21 @@ def _warn(records: glue.GlueRecords) -> None:
     many = f"{len(names)} queues admit" if len(names) > 1 else "1 queue admits"
     said = f"{many} nobody, as no rule of access says whom ({shown}); name a VO with --vo"
     print(printable(f"classad: warning: {said}"), file=sys.stderr)
+
+
+def _with_site_file(records: glue.GlueRecords, path: str | None) -> glue.GlueRecords:
+    """Adds what a site file says to the one site of the records."""
+    if path is None:
+        return records
+    from matchmaker.glue.publish.site_file import site_values, with_site
+
+    if len(records.sites) != 1:
+        raise click.UsageError(f"--site-file is about one site; published are {len(records.sites)}")
+    with sources.opened(path) as file:
+        try:
+            return with_site(records, site_values(file.read(1 << 20).decode("utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
 
 @attrs.frozen(slots=True)

@@ -39,18 +39,17 @@ def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> 
         yield from policy(writer, below, ident, rules)
 
 
-def policy(writer: Writer, dn: str, share: str, rules: list[str]) -> Iterator[Entry]:
-    """The entry of a share's rules of access, where it has any."""
+def policy(
+    writer: Writer, dn: str, of: str, rules: list[str], kind: str = "Mapping"
+) -> Iterator[Entry]:
+    """The entry of the rules of access of a share, or of an endpoint, where it has any."""
     if rules:
-        ident = f"{share}_policy"
-        more = [
-            ("GLUE2PolicyID", ident),
-            ("GLUE2MappingPolicyShareForeignKey", share),
-        ]
+        ident = f"{of}_policy"
+        what = {"Mapping": "Share", "Access": "Endpoint"}[kind]
+        more = [("GLUE2PolicyID", ident), (f"GLUE2{kind}Policy{what}ForeignKey", of)]
         values = {"GLUE2PolicyRule": [*rules]}
-        yield writer.entry(
-            f"{rdn('GLUE2PolicyID', ident)},{dn}", "GLUE2MappingPolicy", values, more
-        )
+        below = f"{rdn('GLUE2PolicyID', ident)},{dn}"
+        yield writer.entry(below, f"GLUE2{kind}Policy", values, more)
 
 
 def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -> Iterator[Entry]:

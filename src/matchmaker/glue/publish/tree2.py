@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import RULES
+from matchmaker.glue.access import RULES, denies
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import rdn
@@ -28,6 +28,7 @@ from matchmaker.glue.publish.glue1_to_glue2 import (
     renamed,
     state,
 )
+from matchmaker.glue.publish.site2 import site_entries
 from matchmaker.glue.publish.storage2 import close, policy, storage
 from matchmaker.glue.publish.values import NOWHERE, homes_of_storage, key, publishable, whole
 from matchmaker.glue.publish.writer import Pairs, Writer
@@ -35,7 +36,6 @@ from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
     GlueRecords,
-    Site,
     SubCluster,
     Values,
     split_id,
@@ -46,6 +46,16 @@ from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW
 
 BASE: Final = "GLUE2GroupID=grid,o=glue"
 _ENDPOINT: Final = "GLUE2ComputingEndpoint"
+_SERVICE: Final = "org.ogf.glue.ComputingService"
+INTERFACES: Final[Mapping[str, tuple[str, str]]] = {
+    "cream": ("org.glite.ce.CREAM", "org.glite.ce.CREAM"),
+    "arex": ("org.nordugrid.arex", "org.nordugrid.arex"),
+    "arcrest": ("org.nordugrid.arex", "org.nordugrid.arcrest"),
+    "gridftpjob": ("org.nordugrid.arex", "org.nordugrid.gridftpjob"),
+    "htcondorce": ("org.opensciencegrid.htcondorce", "org.opensciencegrid.htcondorce"),
+}
+"""The service's type and the interface's name, in the vocabularies of GLUE 2.0, by the word that an
+id of GLUE 1.3 has for them."""
 
 
 def entries20(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterator[Entry]:
@@ -79,7 +89,7 @@ def _all(snapshot: GlueRecords, writer: Writer, base: str) -> Iterator[Entry]:
         above = base
         if site_id:
             above = f"{rdn('GLUE2DomainID', site_id)},{base}"
-            yield _site(writer, above, site_id, sites.get(key(site_id)))
+            yield from site_entries(writer, above, site_id, sites.get(key(site_id)))
         homes[key(site_id)] = f"GLUE2GroupID={NOWHERE},{above}"
         yield _group(homes[key(site_id)], NOWHERE)
 
@@ -112,14 +122,6 @@ def _host(ce: ComputingElement) -> str:
 
 def _group(dn: str, name: str) -> Entry:
     return Entry(dn, Attributes([("objectClass", "GLUE2Group"), ("GLUE2GroupID", name)]))
-
-
-def _site(writer: Writer, dn: str, site_id: str, site: Site | None) -> Entry:
-    known = site.values if site is not None else {}
-    values = renamed(known, "GLUE2Domain", "GLUE2AdminDomain")
-    if "GlueSiteName" in known:
-        values["GLUE2EntityName"] = known["GlueSiteName"]
-    return writer.entry(dn, "GLUE2AdminDomain", values, [("GLUE2DomainID", site_id)])
 
 
 def _of_site(site_id: str) -> Pairs:
@@ -160,7 +162,13 @@ def _service(
     cluster, ident = of
     service = _told(queues, "GLUE2ComputingService")
     place = _Place(home, _or(service.get("GLUE2ServiceID"), ident), cluster.id)
-    values = {"GLUE2ServiceType": "org.ogf.glue.ComputingService", **service}
+    words = {_interface(ce) for ce in queues}
+    types = {INTERFACES[word][0] for word in words if word in INTERFACES}
+    values = {
+        "GLUE2ServiceType": types.pop() if len(types) == len(words) == 1 else _SERVICE,
+        "GLUE2ServiceCapability": ["executionmanagement.jobexecution"],
+        **service,
+    }
     more = [("GLUE2ServiceID", place.service_id), *_of_site(cluster.site_id)]
     yield writer.entry(place.service, "GLUE2ComputingService", values, more)
     yield _manager(writer, cluster, queues, place)
@@ -169,6 +177,7 @@ def _service(
     states = _states(queues, place)
     for ce in queues:
         yield from _queue(writer, ce, place, states)
+    yield from _access_policies(writer, queues, place)
     for ce in queues:
         yield from close(writer, ce, place.service_id, place.service)
 
@@ -180,6 +189,7 @@ def _manager(
     more = [
         ("GLUE2ManagerID", place.manager_id),
         ("GLUE2ManagerServiceForeignKey", place.service_id),
+        ("GLUE2ComputingManagerComputingServiceForeignKey", place.service_id),
     ]
     other: Values = {}
     if not values:
@@ -192,6 +202,11 @@ def _manager(
         other = left(cluster.values, values, "GlueCluster")
         if lrms := next((t for ce in queues if (t := _lrms(ce))), ""):
             values["GLUE2ManagerProductName"] = lrms
+        for kind in ("Physical", "Logical"):
+            counts = [s.values.get(f"GlueSubCluster{kind}CPUs") for s in cluster.subclusters]
+            known = [count for count in counts if isinstance(count, int)]
+            if counts and len(known) == len(counts):
+                values.setdefault(f"GLUE2ComputingManagerTotal{kind}CPUs", sum(known))
     return writer.entry(place.manager, "GLUE2ComputingManager", values, more, other)
 
 
@@ -210,6 +225,7 @@ def _hosts(writer: Writer, sub: SubCluster, place: _Place) -> Iterator[Entry]:
     more: list[tuple[str, str]] = [
         ("GLUE2ResourceID", sub.id),
         ("GLUE2ResourceManagerForeignKey", place.manager_id),
+        ("GLUE2ExecutionEnvironmentComputingManagerForeignKey", place.manager_id),
     ]
     other: Values = {}
     if not values:
@@ -287,8 +303,7 @@ def _queue(
 
 def _endpoint(ce: ComputingElement, place: _Place) -> dict[str, Value]:
     """The endpoint that a queue's id begins with: ``host:port/interface``."""
-    host, _, rest = ce.id.partition("/")
-    interface = rest.partition("-")[0]
+    host, interface = ce.id.partition("/")[0], _interface(ce)
     listed = [*texts(ce.values.get("GlueCEInfoContactString")), f"https://{host}/{interface}"]
     found: dict[str, Value] = {
         "GLUE2EndpointID": f"{host or place.service_id}_{interface or 'jobs'}"
@@ -296,8 +311,35 @@ def _endpoint(ce: ComputingElement, place: _Place) -> dict[str, Value]:
     if (url := next((text for text in listed if _is_at(text, host)), None)) is not None:
         found["GLUE2EndpointURL"] = url
     if interface:
-        found["GLUE2EndpointInterfaceName"] = interface
+        name = INTERFACES[interface][1] if interface in INTERFACES else interface
+        found["GLUE2EndpointInterfaceName"] = found["GLUE2EndpointImplementationName"] = name
+        found["GLUE2EndpointCapability"] = ["executionmanagement.jobexecution"]
     return found
+
+
+def _interface(ce: ComputingElement) -> str:
+    """The word for the interface in a queue's id: ``cream`` in ``host:port/cream-pbs-long``."""
+    return ce.id.partition("/")[2].partition("-")[0]
+
+
+def _access_policies(
+    writer: Writer, queues: Sequence[ComputingElement], place: _Place
+) -> Iterator[Entry]:
+    """The policy of each endpoint: it admits all whom a share at it admits, which decides itself.
+
+    Shares without a rule admit nobody, also where their endpoint has a policy, as others of their
+    service have one. Where none has, the endpoint has none either.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for ce in queues:
+        for _, values in _levels(ce):
+            own = nested(values, _ENDPOINT) or _endpoint(ce, place)
+            rules = found.setdefault(_or(own.get("GLUE2EndpointID"), ce.id), {})
+            rules |= {r: None for r in texts(values.get(RULES, ["ALL"])) if not denies(r)}
+    for ident, admitting in found.items():
+        if admitting:
+            dn = f"{rdn('GLUE2EndpointID', ident)},{place.service}"
+            yield from policy(writer, dn, ident, list(admitting), "Access")
 
 
 def _is_at(url: str, address: str) -> bool:

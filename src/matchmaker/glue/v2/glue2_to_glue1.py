@@ -139,11 +139,28 @@ def told(record: Record, prefixes: tuple[str, ...]) -> Facts:
     return made
 
 
-def site(domain: Record, places: Sequence[Record]) -> Facts:
+CONTACTS: Final[Mapping[str, str]] = {
+    "general": "GlueSiteEmailContact",
+    "usersupport": "GlueSiteUserSupportContact",
+    "sysadmin": "GlueSiteSysAdminContact",
+    "security": "GlueSiteSecurityContact",
+}
+"""The contacts of a site by type."""
+
+
+def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = ()) -> Facts:
     """The values of a GlueSite."""
     made = renamed(domain.values, "GlueSite")
     for place in places[:1]:
-        made.take(renamed(place.values, "GlueSite"))
+        known = renamed(place.values, "GlueSite")
+        made.take(known)
+        for degree in ("GlueSiteLatitude", "GlueSiteLongitude"):  # texts in GLUE 1.3
+            if isinstance(degrees := known.get(degree), (int, float)):
+                made[degree] = f"{degrees:.15g}"
+    for contact in contacts:
+        ours = CONTACTS.get(contact.text("GLUE2ContactType").lower(), "")
+        if ours and (address := contact.text("GLUE2ContactDetail")):
+            made.setdefault(ours, address)
     made["GlueSiteUniqueID"] = domain.id
     if (name := domain.values.get("GLUE2EntityName")) is not None:
         made["GlueSiteName"] = name

@@ -232,8 +232,11 @@ class _Linker:
     def _domains(self) -> Iterator[tuple[Record, Facts]]:
         names = ("GLUE2LocationDomainForeignKey",)
         places = grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
+        names = ("GLUE2ContactDomainForeignKey",)
+        contacts = grouped(self.kinds["glue2contact"], names, "GLUE2DomainID")
         for domain in self.kinds["glue2admindomain"]:
-            yield domain, translate.site(domain, places.get(domain.id.lower(), []))
+            key = domain.id.lower()
+            yield domain, translate.site(domain, places.get(key, []), contacts.get(key, []))
 
     def _site_of(self, service: Record, sites: Mapping[str, Site]) -> str:
         found = keys_of(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
