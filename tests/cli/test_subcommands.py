@@ -410,7 +410,31 @@ def test_publish_warns_of_queues_that_admit_nobody(
     [warning] = done.err.splitlines()
     assert "admit nobody" in warning
     assert "--vo" in warning
+    assert "PolicyRule" not in done.out
     assert classad("publish", *TORQUE, *OFFER).err == ""
+
+
+def test_publish_takes_what_a_site_says_of_itself(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(examples.parent)
+    path = tmp_path / "site.toml"
+    path.write_text('location = "Milano, Italy"\nsecurity = "s@s.org"\n', encoding="utf-8")
+    done = classad("publish", *TORQUE, *OFFER, "--site-file", path)
+    assert (done.status, done.err) == (0, "")
+    for line in (
+        "GlueSiteLocation: Milano, Italy",
+        "GlueSiteSecurityContact: mailto:s@s.org",
+        "GLUE2LocationCountry: Italy",
+        "GLUE2ContactType: security",
+    ):
+        assert f"\n{line}\n" in done.out
+    path.write_text("latitude = 100\n", encoding="utf-8")
+    refused = classad("publish", *TORQUE, *OFFER, "--site-file", path)
+    assert refused.status == 2
+    assert "site.toml: latitude is a number of degrees" in refused.err
+    several = classad("publish", "--ldif", examples / "site.ldif", "--site-file", path)
+    assert (several.status, "published are 4" in several.err) == (2, True)
 
 
 def test_publish_says_what_it_needs(

@@ -39,8 +39,8 @@ def place(
             makes ``CEid``, as the gLite broker reads it.
         site: the name of the site.
         vos: whom the queues admit: virtual organisations, VOMS groups and roles, which begin with a
-            slash, or whole rules. Without any the ads have no rule: they are
-            open, and GLUE 2.0 publishes that; GLUE 1.3 has no word for it.
+            slash, or whole rules. Without any the ads have no rule, and what is published of them
+            admits nobody.
         local: the local names that their jobs run as; a queue that the batch system keeps for some
             admits as in `admit`, and nobody without ``vos``.
 

@@ -335,7 +335,7 @@ def _access_policies(
         for _, values in _levels(ce):
             own = nested(values, _ENDPOINT) or _endpoint(ce, place)
             rules = found.setdefault(_or(own.get("GLUE2EndpointID"), ce.id), {})
-            rules |= {r: None for r in texts(values.get(RULES, ["ALL"])) if not denies(r)}
+            rules |= {r: None for r in texts(values.get(RULES)) if not denies(r)}
     for ident, admitting in found.items():
         if admitting:
             dn = f"{rdn('GLUE2EndpointID', ident)},{place.service}"
@@ -379,5 +379,4 @@ def _share(
     yield writer.entry(dn, "GLUE2ComputingShare", shown, more, other)
     if RULES in values:
         writer.access(dn, values[RULES])
-    # An ad without rules is open.
-    yield from policy(writer, dn, ident, texts(values.get(RULES, ["ALL"])))
+    yield from policy(writer, dn, ident, texts(values.get(RULES)))
