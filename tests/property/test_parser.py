@@ -20,6 +20,7 @@ from hypothesis.extra.lark import from_lark
 from matchmaker import ClassAd, Expr, ParseError, parse_ad
 from matchmaker.classad import parser
 from matchmaker.classad.assignments import ad_in
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.formats.old import _read_lines, read
 from matchmaker.classad.grammar import lark
 from matchmaker.classad.nodes import AdExpr
@@ -104,6 +105,7 @@ def test_the_fast_parser_is_the_grammar(text: str) -> None:
         read = ClassAd.from_expression(wanted)
         assert ad == read or (ad is None and left)
         assert ad is None or list(ad) == list(read)
+        assert ad is None or Deferred not in map(type, ad_in(text).content.values())  # type: ignore[union-attr]
     else:
         assert ad is None
 
@@ -155,6 +157,11 @@ def test_the_grammar_is_not_needed(text: str, monkeypatch: pytest.MonkeyPatch) -
     node = parse_expr(text)
     if isinstance(node, AdExpr):
         assert parse_ad(text) == ClassAd.from_expression(node)
+
+
+def test_expressions_that_begin_like_values_are_read_when_the_content_is() -> None:
+    ad = parse_ad("[ Memory = 5000 - Cpus * 1000 ]")
+    assert list(ad.content.values()) == [ad["Memory"]]
 
 
 def test_a_caller_deep_in_the_stack_reads_the_same() -> None:

@@ -157,7 +157,7 @@ def _mostly_plain(texts: list[str], convert: Callable[[str], Any]) -> list[Any] 
         return values
     if len(texts) == 1:
         value = convert(texts[0])
-        return None if value is None else [value]
+        return None if value is None else [value.held if type(value) is Deferred else value]
     half = len(texts) // 2
     first = _mostly_plain(texts[:half], convert)
     rest = None if first is None else _mostly_plain(texts[half:], convert)
