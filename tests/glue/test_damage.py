@@ -134,6 +134,11 @@ GLUE2PolicyRule: VO:atlas
     yield "a policy twice, once in no service", narrow, narrow + policy
     lost = policy.replace("m,o=glue", "m,GLUE2ShareID=s,GLUE2ServiceIX=S,o=glue")
     yield "a policy twice, once in an unreadable place", narrow, narrow + lost
+    share = narrow[narrow.index("dn: GLUE2ShareID") : narrow.index("dn: GLUE2PolicyID=m")]
+    again = share.replace("GLUE2ServiceID=S,", "").rstrip("\n")
+    again += "\nGLUE2ShareServiceForeignKey: S\n\n"
+    bound = narrow.replace("Queue: q\n", "Queue: q\nGLUE2ShareEndpointForeignKey: x\n", 1)
+    yield "a share twice, once unbound and in no service", bound, bound + again
     unnamed = "\n\n" + service("T", endpoint="ALL").replace("T,o=glue\n", "T,o=glue\n\n", 1)
     broken = (narrow + unnamed).replace("ShareID=s,GLUE2ServiceID", "ShareID=s,GLUE2SeviceID")
     yield "policies in no service, and a service without a name", narrow, broken

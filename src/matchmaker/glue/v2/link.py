@@ -44,7 +44,7 @@ from matchmaker.glue.records import (
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 from matchmaker.glue.v2.pairs import Pair, queues_of, takes_jobs
-from matchmaker.glue.v2.policies import Policies
+from matchmaker.glue.v2.policies import SERVICES, Policies
 from matchmaker.glue.v2.storage import Close, storage_elements
 
 IDS: Final[Mapping[str, str]] = {
@@ -105,13 +105,18 @@ def link(
 
     def distinct(kind: str) -> list[Record]:
         if kind in HOLDERS:
-            return unique(kinds[kind], report, home, lambda a, b: agreeing(a, b, kind, report))
+            return unique(kinds[kind], report, _service, lambda a, b: agreeing(a, b, kind, report))
         return unique(kinds[kind], report, home)
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
     some, each = LINKS
     most = some + each * sum(map(len, known.values()))
     return _Linker(known, policies, report, rules, Allowance(most, "links", report)).all()
+
+
+def _service(record: Record) -> str:
+    """The first service that a share or an endpoint is of, by its keys or its name."""
+    return next(iter(keys_of(record, SERVICES, "GLUE2ServiceID")), "")
 
 
 def _short(name: str) -> str:
