@@ -5,8 +5,9 @@ What SQLite needs to be durable and to have one writer at a time is set here.
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -60,34 +61,23 @@ def _set_up_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-_SAY: Final[tuple[tuple[str, Callable[[float], str]], ...]] = (
-    ("locked", lambda wait: f"another program has been writing to it for {wait:g} s; try again"),
-    (
-        "readonly",
-        lambda _: "it cannot be written: change the permissions of the file and its folder",
-    ),
-    (
-        "read-only",
-        lambda _: "it cannot be written: change the permissions of the file and its folder",
-    ),
-    ("full", lambda _: "the disk is full; nothing was done: make room and try again"),
-    (
-        "unable to open",
-        lambda _: "it cannot be opened or made: check the folder and its permissions",
-    ),
-    ("disk i/o", lambda _: "the disk reports an error; nothing was done"),
-    ("not a database", lambda _: _DAMAGED),
-    ("malformed", lambda _: _DAMAGED),
-    ("no such", lambda _: _DAMAGED),
-)
 _DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"
+_SAY: Final = {
+    "locked": "another program has been writing to it for {wait:g} s; try again",
+    "read-?only": "it cannot be written: change the permissions of the file and its folder",
+    "full": "the disk is full; nothing was done: make room and try again",
+    "unable to open": "it cannot be opened or made: check the folder and its permissions",
+    "disk i/o": "the disk reports an error; nothing was done",
+    "not a database|malformed|no such": _DAMAGED,
+}
+"""What errors of SQLite mean, by patterns in their text; the first that is found counts."""
 
 
 def _sqlite_words(error: sqlite3.Error, wait: float) -> str:
     said = str(error)
-    for word, words in _SAY:
-        if word in said.lower():
-            return words(wait)
+    for pattern, words in _SAY.items():
+        if re.search(pattern, said, re.IGNORECASE):
+            return words.format(wait=wait)
     return said
 
 
