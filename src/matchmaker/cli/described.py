@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,26 +30,16 @@ from matchmaker.glue import UNLIMITED
 from matchmaker.glue.publish.local_access import admits_nobody
 from matchmaker.matching.pair import value_text
 
-NODE_COLUMNS = (
-    "Name",
-    "NodeState",
-    "Available",
-    "FreeCpus",
-    "Cpus",
-    "FreeMemory",
-    "Memory",
-    "GPUs",
-)
-QUEUE_COLUMNS = (
-    "Name", "GlueCEStateStatus", "GlueCEStateFreeCPUs", "GlueCEInfoTotalCPUs",
-    "GlueCEStateRunningJobs", "GlueCEStateWaitingJobs", "GlueCEPolicyMaxWallClockTime",
-)  # fmt: skip
-_SHOWN = {
-    "NodeState": "state", "FreeCpus": "free cpus", "FreeMemory": "free MB", "Memory": "MB",
-    "GlueCEStateStatus": "status", "GlueCEStateFreeCPUs": "free cpus",
+NODE_COLUMNS = {
+    "Name": "name", "NodeState": "state", "Available": "available", "FreeCpus": "free cpus",
+    "Cpus": "cpus", "FreeMemory": "free MB", "Memory": "MB", "GPUs": "gpus",
+}  # fmt: skip
+QUEUE_COLUMNS = {
+    "Name": "name", "GlueCEStateStatus": "status", "GlueCEStateFreeCPUs": "free cpus",
     "GlueCEInfoTotalCPUs": "cpus", "GlueCEStateRunningJobs": "running",
     "GlueCEStateWaitingJobs": "waiting", "GlueCEPolicyMaxWallClockTime": "wall minutes",
 }  # fmt: skip
+"""Main attributes, and the headings of their columns."""
 
 
 def description(lrms: str, saved: tuple[str, ...], mapping: str | None = None) -> Description:
@@ -87,13 +77,12 @@ def report_closed(queues: Iterable[ClassAd]) -> None:
     """Reports queues that the batch system keeps for others than the VOs, on standard error."""
     for ad in queues:
         if admits_nobody(ad):
-            name, lists = (
-                printable(str(ad.eval("Name"))),
-                printable(value_text(ad.eval("LocalAccess"))),
-            )
+            name, lists = str(ad.eval("Name")), value_text(ad.eval("LocalAccess"))
             print(
-                f"classad: {name} admits nobody: the batch system admits {lists}; say with"
-                " --vo and --local VO=NAME which VOs run under these names",
+                printable(
+                    f"classad: {name} admits nobody: the batch system admits {lists}; say with"
+                    " --vo and --local VO=NAME which VOs run under these names"
+                ),
                 file=sys.stderr,
             )
 
@@ -108,7 +97,9 @@ def _text(path: str) -> str:
         return file.read().decode("utf-8-sig", "replace")
 
 
-def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_json: bool) -> None:
+def print_ads(
+    ads: tuple[ClassAd, ...], noun: str, columns: Mapping[str, str], as_json: bool
+) -> None:
     """Prints the main attributes of the ads as a table, or all attributes as JSON."""
     if as_json:
         print_json([{name: plain(ad.eval(name)) for name in ad} for ad in ads])
@@ -117,8 +108,7 @@ def print_ads(ads: tuple[ClassAd, ...], noun: str, columns: tuple[str, ...], as_
     if not ads:
         return
     rows = [[_cell(ad, name) for name in columns] for ad in ads]
-    heads = [_SHOWN.get(name, name.lower()) for name in columns]
-    show(table(heads, rows, right=range(3, len(columns)), whole=(0,)))
+    show(table(tuple(columns.values()), rows, right=range(3, len(columns)), whole=(0,)))
 
 
 def _cell(ad: ClassAd, name: str) -> object:

@@ -117,7 +117,6 @@ def _list(
     every: float | None,
     as_json: bool,
 ) -> int:
-
     if every is not None:
         described.watch(look, every, output, as_json=as_json)
     ads = look()
@@ -155,13 +154,7 @@ def _choose(
     data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if places.any:
-        chosen, reduction, _ = queues.routed(
-            job,
-            queues.read(places),
-            queue,
-            places.at,
-            hosts,
-        )
+        chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at, hosts)
         requirements = reduction.residual
         data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)
