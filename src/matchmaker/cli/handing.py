@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,14 +31,11 @@ class Wish:
 def options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds ``--key``, ``--lease`` and ``--wait``; the command gets them as ``wish``."""
 
+    @wraps(command)
     def gathered(**values: Any) -> int:
         wish = Wish(*(values.pop(field.name) for field in attrs.fields(Wish)))
         return command(wish=wish, **values)
 
-    gathered.__doc__ = command.__doc__
-    gathered.__name__ = command.__name__
-    if hasattr(command, "__click_params__"):
-        gathered.__click_params__ = command.__click_params__  # type: ignore[attr-defined]
     above = click.FloatRange(min=0, min_open=True, max=10**9)
     for option in (
         click.option("--wait", metavar="SECONDS", type=click.FloatRange(min=0, max=10**6),
