@@ -15,6 +15,7 @@ import attrs
 
 from matchmaker.delegation.contact import Marks, key_of
 from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Answer, Listing, Phase, Sight, Silence
 from matchmaker.delegation.record import Entry, Payload, Record
 
@@ -372,6 +373,8 @@ class MemoryLedger:
 
     def find(self, key: str) -> Record | None:
         return self.rows.get(key)
+
+    get = Ledger.get
 
     def records(self, keys: Collection[str]) -> list[Record]:
         return [self.rows[key] for key in sorted(keys) if key in self.rows]

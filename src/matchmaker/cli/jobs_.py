@@ -69,11 +69,9 @@ def _list(records: list[Record], *, stuck: bool, as_json: bool) -> int:
 
 
 def _history(ledger: Ledger, key: str, *, as_json: bool) -> int:
-    from matchmaker.delegation import NoJobError, stuck
+    from matchmaker.delegation import stuck
 
-    record = ledger.find(key)
-    if record is None:
-        raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
+    record = ledger.get(key)
     entries, now = ledger.history(key), time.time()
     if as_json:
         print_json({

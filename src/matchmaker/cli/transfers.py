@@ -118,11 +118,7 @@ def delegator_of(place: Place, ledger: Ledger, key: str) -> Delegator:
 
     Raises NoJobError for an unknown key, and UsageError for a job of another cluster.
     """
-    from matchmaker.delegation import NoJobError
-
-    found = ledger.find(key)
-    if found is None:
-        raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
+    found = ledger.get(key)
     system, _, cluster = found.cluster.partition("@")
     if found.cluster != place.name_of(system):
         raise click.UsageError(

@@ -22,7 +22,7 @@ from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool, check_key
 from matchmaker.delegation.effects import TRIES, Means, carry_out, digest_of, script_at
-from matchmaker.delegation.errors import KeyTakenError, NoJobError
+from matchmaker.delegation.errors import KeyTakenError
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.reconcile import Report, rebuild, reconcile
 from matchmaker.delegation.record import Deadlines, Entry, Payload, Record, State
@@ -150,10 +150,7 @@ class Delegator:
 
     def job(self, key: str) -> Record:
         """The record of a job. Raises NoJobError for an unknown key."""
-        found = self._means.ledger.find(key)
-        if found is None:
-            raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
-        return found
+        return self._means.ledger.get(key)
 
     def history(self, key: str) -> list[Entry]:
         """The transitions of a job, the first one first. Raises NoJobError for an unknown key."""

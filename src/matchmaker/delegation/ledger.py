@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError, explained
-from matchmaker.delegation.errors import DamagedError, LedgerError
+from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
 from matchmaker.delegation.record import Entry, Payload, Record
 from matchmaker.delegation.tables import facts, jobs, log, transfers
 from matchmaker.delegation.together import Together
@@ -90,6 +90,13 @@ class Ledger:
     def find(self, key: str) -> Record | None:
         """The record of a key, or None."""
         return next(iter(self.records([key])), None)
+
+    def get(self, key: str) -> Record:
+        """The record of a key. Raises NoJobError for an unknown one."""
+        found = self.find(key)
+        if found is None:
+            raise NoJobError(f"no job has the key {key[:80]!r}; classad jobs lists them")
+        return found
 
     def records(self, keys: Collection[str]) -> list[Record]:
         """The records of those keys that there are."""
