@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.cells import cell_len
@@ -120,6 +121,16 @@ def print_trace(whole: Trace) -> None:
         label = Text(printable(part.line()), style="dim" if part.value is None else "")
         trees[depth] = trees[depth - 1].add(label) if depth else Tree(label)
     console().print(trees[0])
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal what is waited for; the function that it gives changes the words."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda words: None
+        return
+    with Console(stderr=True).status(Text(what)) as status:
+        yield lambda words: status.update(Text(words))
 
 
 def plain(value: Value) -> Any:

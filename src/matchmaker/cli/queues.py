@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd
-from matchmaker.cli.output import printable
+from matchmaker.cli.output import printable, waiting
 from matchmaker.cli.sources import ads, opened
 
 if TYPE_CHECKING:
@@ -66,29 +65,16 @@ def _read_ldap(places: Sources, url: str) -> Glue:
     from matchmaker.glue import read_ldap
     from matchmaker.glue.readers.ldap import ENVIRONMENT
 
-    with _counting(f"reading {url}") as count:
+    with waiting(f"reading {url}") as say:
         return read_ldap(
             None if url == ENVIRONMENT else url,
             timeout=places.timeout,
             start_tls=places.start_tls,
             ca_file=places.ca_file,
             at=places.at,
-            progress=count,
+            progress=lambda entries: say(f"reading {url}, entries so far: {entries}"),
             open_without_rules=places.open_without_rules,
         )
-
-
-@contextmanager
-def _counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows progress on a terminal, with the number of entries so far."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda entries: None
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status(Text(what)) as status:
-        yield lambda entries: status.update(Text(f"{what}, entries so far: {entries}"))
 
 
 def options(command: Callable[..., int]) -> Callable[..., int]:

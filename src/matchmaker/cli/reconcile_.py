@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from matchmaker.cli import transfers
-from matchmaker.cli.output import count, print_json, printable
+from matchmaker.cli.output import count, print_json, printable, waiting
 
 if TYPE_CHECKING:
     from matchmaker.delegation import Report
@@ -45,7 +45,7 @@ def command(
         live = sum(report.live for _, report in reports or ())
         if every is None or (until_done and reports is not None and not live):
             return 1 if any(r.silence or r.troubles for _, r in reports or ()) else 0
-        with transfers.waiting(f"{count(live, 'live job')}; next look in {every:g} s"):
+        with waiting(f"{count(live, 'live job')}; next look in {every:g} s"):
             time.sleep(every)
 
 

@@ -6,7 +6,6 @@ What a job went through is decided by the library; here it becomes a table, JSON
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from matchmaker.cli.output import table
+from matchmaker.cli.output import table, waiting
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -179,19 +178,6 @@ def span(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal what is waited for; the function that it gives changes the words."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda words: None
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status(Text(what)) as status:
-        yield lambda words: status.update(Text(words))
 
 
 def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
