@@ -229,6 +229,11 @@ def json_cases() -> Iterator[Case]:
         own.replace('{"ComputingEndpointID": "e"}', '"e"'),
         whole,
     )
+    endpoint = '{"ID": "e", "AccessPolicy": {"ID": "p", "Rule": "VO:cms"}}'
+    share = '{"ID": "s", "MappingPolicy": {"ID": "m", "Rule": ["VO:cms", "VO:atlas"]}}'
+    inner = f'"ComputingEndpoint": {endpoint}, "ComputingShare": {share}'
+    whole = f'{{"ComputingService": {{"ID": "S", {inner}}}}}'
+    yield case("an endpoint whose fields are gone", endpoint, '{"x": ""}', whole)
 
 
 XML = """<ComputingService><ID>S</ID>

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.glue.access import like_a_rule
-from matchmaker.glue.admission import HOLDERS
+from matchmaker.glue.admission import APART, HOLDERS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.linking import rdn
@@ -357,7 +357,10 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
     known = list(objects)
     for number, made in enumerate(known, 1):
         named = {name.lower(): text for name, text in reversed(made.fields)}
-        made.ident = named.get("id") or named.get("localid") or f"{made.kind}-{number}"
+        known_by = named.get("id") or named.get("localid")
+        made.ident = known_by or f"{made.kind}-{number}"
+        # An endpoint or a share that lost its id may have lost its policies with it.
+        made.damaged |= not known_by and made.kind.lower() in APART
     idents = {made.ident.lower() for made in known}
     keys = _keys(known, room)
     for made in known:
