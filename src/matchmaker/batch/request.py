@@ -26,22 +26,15 @@ from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 
-# The job's attribute, the resource, and how many of its base units one of the attribute's is.
+# The resource, its name in messages, the job's attribute, that of hosts, and how many base units
+# of the resource one of either attribute is.
 _ATTRIBUTES: Final = (
-    ("RequestMemory", "memory", Fraction(1)),
-    ("RequestCpus", "cpus", Fraction(1)),
-    ("RequestDisk", "disk", Fraction(1, 1024)),
-    ("RequestGPUs", "gpus", Fraction(1)),
-    ("MaxWallTime", "wall", Fraction(60)),
+    ("memory", "memory", "RequestMemory", "GlueHostMainMemoryRAMSize", Fraction(1)),
+    ("cpus", "processors", "RequestCpus", "GlueHostArchitectureSMPSize", Fraction(1)),
+    ("disk", "disk", "RequestDisk", "Disk", Fraction(1, 1024)),
+    ("gpus", "GPUs", "RequestGPUs", "GPUs", Fraction(1)),
+    ("wall", "wall time", "MaxWallTime", "", Fraction(60)),
 )
-
-# The attribute of a host that says how much of a resource it has, and its unit in base units.
-_OF_HOSTS: Final = {
-    "memory": ("GlueHostMainMemoryRAMSize", Fraction(1)),
-    "cpus": ("GlueHostArchitectureSMPSize", Fraction(1)),
-    "disk": ("Disk", Fraction(1, 1024)),
-    "gpus": ("GPUs", Fraction(1)),
-}
 
 
 def _amount(_: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -73,7 +66,7 @@ class Resources:
         Undefined requests nothing. Raises ValueError for any other value that is not a size.
         """
         found: dict[str, int] = {}
-        for attribute, resource, unit in _ATTRIBUTES:
+        for resource, _, attribute, _, unit in _ATTRIBUTES:
             if attribute not in job:
                 continue
             value = job.eval(attribute)
@@ -173,20 +166,20 @@ def requested(
     """
     items: list[Item] = []
     lacking: list[Dropped] = []
-    for attribute, name, _ in _ATTRIBUTES:
+    for name, words, attribute, of_hosts, unit in _ATTRIBUTES:
         amount: int = getattr(asked, name)
         if not amount:
             continue
         request = table.requests.get(name)
         if request is None:
-            reason = f"{table.lrms} has no flag for {_WORDS[name]}"
-            clause = _need(name, Fraction(amount)) or Attr(None, attribute, False)
+            reason = f"{table.lrms} has no flag for {words}"
+            clause = _need(of_hosts, amount / unit) or Attr(None, attribute, False)
             lacking.append(Dropped(clause, reason))
             continue
         # Without a request for slots there is one slot, whose share is everything.
         slots = max(1, asked.cpus) if request.per_cpu and "cpus" in table.requests else 1
         number = _counted(-(-amount // slots), request, attribute, table)
-        need = _need(name, number * request.unit * slots)
+        need = _need(of_hosts, number * request.unit * slots / unit)
         clause = need or Attr(None, attribute, False)
         items.append(Item(request.flag, number, clause, need))
     origin = submitter or Submitter()
@@ -228,7 +221,7 @@ def request_names(table: Mapping) -> list[str]:
     >>> request_names(load_mapping("sge"))
     ['RequestMemory', 'MaxWallTime']
     """
-    resources = [attribute for attribute, name, _ in _ATTRIBUTES if name in table.requests]
+    resources = [attribute for name, _, attribute, *_ in _ATTRIBUTES if name in table.requests]
     others = [
         name
         for name, request in table.requests.items()
@@ -321,20 +314,14 @@ def _is_allowed(text: str, request: Request) -> bool:
     return not request.pattern or found is not None
 
 
-def _need(resource: str, amount: Fraction) -> Expr | None:
+def _need(attribute: str, amount: Fraction) -> Expr | None:
     """The condition that a host has an amount, or does not say; None without such an attribute."""
-    if resource not in _OF_HOSTS:
+    if not attribute:
         return None
-    attribute, unit = _OF_HOSTS[resource]
     subject = Attr(Attr(None, "other", False), attribute, False)
-    least = Literal(min(math.ceil(amount / unit), MAX_INT))
+    least = Literal(min(math.ceil(amount), MAX_INT))
     return Binary("||", Call("isUndefined", (subject,)), Binary(">=", subject, least))
 
 
 def _is_need(clause: Expr) -> bool:
     return not isinstance(clause, Attr)
-
-
-_WORDS: Final = {
-    "memory": "memory", "cpus": "processors", "disk": "disk", "gpus": "GPUs", "wall": "wall time"
-}  # fmt: skip
