@@ -47,21 +47,17 @@ def form(text: str, beside: Iterable[str] = ()) -> Form:
     return Form(text, frozenset(slots(text)) | frozenset(beside))
 
 
-def chosen(
-    several: MappingType[str, tuple[Form, ...]], filled: Collection[str]
-) -> list[tuple[str, Form]]:
+def chosen(several: MappingType[str, tuple[Form, ...]], filled: Collection[str]) -> list[Form]:
     """For each name the first form whose slots are all filled, if there is one.
 
     >>> gpu = (form("--gres=gpu:{type}:{gpus}"), form("--gres=gpu:{gpus}"))
-    >>> [each.text for _, each in chosen({"gpu": gpu}, {"gpus"})]
+    >>> [each.text for each in chosen({"gpu": gpu}, {"gpus"})]
     ['--gres=gpu:{gpus}']
     """
-    found = []
-    for name, forms in several.items():
-        first = next((each for each in forms if each.needs <= set(filled)), None)
-        if first is not None:
-            found.append((name, first))
-    return found
+    have = set(filled)
+    firsts = (next((each for each in forms if each.needs <= have), None)
+              for forms in several.values())  # fmt: skip
+    return [first for first in firsts if first is not None]
 
 
 def flag_forms(section: Section, style: str) -> dict[str, tuple[Form, ...]]:

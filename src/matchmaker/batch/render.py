@@ -78,8 +78,7 @@ def expressed(
     has_terms = any(not template.startswith("-") for template, _ in found.words)
     features = {FEATURES} if has_terms or not all(term.is_option for term in named) else set()
     names = {*found.slots, *features}
-    flags = [each for _, each in chosen(table.flags, names)]
-    lines = [each for _, each in chosen(table.lines, names)]
+    flags, lines = chosen(table.flags, names), chosen(table.lines, names)
     carried = frozenset[str]().union(*(each.carries for each in flags))
     shown = carried.union(*(each.carries for each in lines))
     needed = frozenset[str]().union(*(each.needs for each in (*flags, *lines)))
@@ -139,7 +138,7 @@ def written(
     if len(together) > LIMITS.word:
         raise TooManyError("what is asked for is too long for one word of a command")
     slots = {**found.slots, **({FEATURES: together} if together else {})}
-    forms = [each for _, each in chosen(table.flags, slots)]
+    forms = chosen(table.flags, slots)
     if together and not any(FEATURES in each.carries for each in forms):
         raise MappingError(f"{table.lrms}: {unwritten(FEATURES)}, and nodes are left out by name")
     flags += [tuple(fill(word, slots) for word in each.text.split(" ")) for each in forms]
@@ -147,7 +146,7 @@ def written(
         flags.append(tuple(
             word.replace("{hosts}", table.host_join.join(hosts)) for word in by_name.split(" ")
         ))  # fmt: skip
-    lines = [fill(each.text, slots) for _, each in chosen(table.lines, slots)]
+    lines = [fill(each.text, slots) for each in chosen(table.lines, slots)]
     return Written(flags, lines)
 
 
