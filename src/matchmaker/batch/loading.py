@@ -316,38 +316,30 @@ def _terms(file: Section, name: str, default: Syntax) -> Syntax:
     )
 
 
-def _text(file: Section, name: str, default: str) -> str:
-    return file.text(name, default)
-
-
-def _words(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    return file.words(name, default)
-
-
 _READERS: Final[MappingType[str, _Read]] = {
     "submit": _submit,
     "directive": _directive,
     "exclude": _hosts,
     "include": _hosts,
     "metadata": _metadata,
-    "room": lambda file, name, default: file.most(name, default),
+    "room": Section.most,
     "host_join": _choice(",", "|", " ", "+", '","'),
     "style": _choice(*STYLES),
     "requirements": _requirements,
-    "quotes": _text,
+    "quotes": Section.text,
     "others": _choice("", "same"),
     "shell": _shell,
-    "signs": _text,
+    "signs": Section.text,
     "term": _term,
     "negate": lambda file, name, default: negate_of(file, default),
-    "no_names": _words,
-    "no_hosts": _words,
+    "no_names": Section.words,
+    "no_hosts": Section.words,
     "domains": _choice(True, False),
     "terms": _terms,
     "ignore": _ignore,
-    "published": _words,
-    "query": _words,
-    "job_name": _text,
+    "published": Section.words,
+    "query": Section.words,
+    "job_name": Section.text,
     "letters": _letters,
 }
 """The entries of a file beside ``lrms``, ``features`` and its tables, in the order of messages."""
