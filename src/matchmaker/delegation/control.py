@@ -114,26 +114,12 @@ def load_control(lrms: str) -> Control:
     if lrms not in known_lrms() or not place.is_file():
         known = sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".toml"))
         raise ValueError(f"jobs cannot be handed over to {lrms!r}; known are {', '.join(known)}")
-    table = tomllib.loads(place.read_text("utf-8"))
-    return Control(
-        lrms=table["lrms"],
-        reader=READERS[table["reader"]],
-        park=tuple(table["park"]),
-        look=_call(table["look"]),
-        release=_call(table["release"]),
-        cancel=_call(table["cancel"]),
-        metadata=Carrier(**_tuples(table["metadata"])),
-        recall=_call(table["recall"]) if "recall" in table else None,
-        hold=tuple(table.get("hold", ())),
-        description=table.get("description", ""),
-        since=table.get("since", ""),
-        environment=table.get("with", {}),
-        without=tuple(table.get("without", ())),
-    )
-
-
-def _call(table: Mapping[str, Any]) -> Call:
-    return Call(**_tuples(table))
+    table = _tuples(tomllib.loads(place.read_text("utf-8")))
+    table["reader"] = READERS[table["reader"]]
+    table["metadata"] = Carrier(**_tuples(table["metadata"]))
+    for name in {"look", "recall", "release", "cancel"} & table.keys():
+        table[name] = Call(**_tuples(table[name]))
+    return Control(**table)
 
 
 def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
