@@ -28,7 +28,6 @@ from tests.delegation.world import Killed, MemoryLedger, World
 AD: Final = parse_ad("[ a = 1 ]")
 DEADLINES: Final = Deadlines(lease=2000.0)
 KEYS: Final = ("a", "b", "c", "d", "e", "f")
-TERMINAL: Final = {State.DONE, State.FAILED, State.LOST, State.CANCELLED, State.ACKNOWLEDGED}
 
 FAULTS: Final = (
     ("park", "nothing"), ("park", "lost"), ("park", "late"), ("park", "twice"), ("park", "killed"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -406,8 +405,3 @@ def _check_protocols(world: World) -> None:
     system: BatchSystem = world
     spool: Spool = world
     del system, spool
-
-
-def ledger_of(memory: MemoryLedger) -> Any:
-    """The memory's ledger where a real one is asked for."""
-    return memory
