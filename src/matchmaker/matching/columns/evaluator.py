@@ -8,7 +8,7 @@ row for the rest. The scalar form is applied to ads of just the columns that are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -307,17 +307,26 @@ class Evaluator(Scalar):
         if len(kinds) == 1 and kinds[0] <= TRUE:
             return self._part(then if kinds[0] else otherwise, side, rows)
         kinds = np.broadcast_to(kinds, (size,))
-        parts: list[tuple[Rows, Vector]] = []
-        for kind, outcome in (
-            (TRUE, then), (FALSE, otherwise),
-            (UNDEFINED_KIND, Same(UNDEFINED)), (ERROR_KIND, Same(ERROR)),
-        ):  # fmt: skip
-            places = np.flatnonzero(kinds == kind)
+        outcomes: tuple[tuple[int, Any], ...] = (
+            (TRUE, then), (FALSE, otherwise), (UNDEFINED_KIND, UNDEFINED), (ERROR_KIND, ERROR),
+        )  # fmt: skip
+        groups = ((np.flatnonzero(kinds == kind), held, side) for kind, held in outcomes)
+        return self._grouped(groups, [], rows, size)
+
+    def _grouped(
+        self,
+        groups: Iterable[tuple[Rows, Any, Side]],
+        parts: list[tuple[Rows, Vector]],
+        rows: Rows | None,
+        size: int,
+    ) -> Vector:
+        """The values of contents, each at some places among the rows, and of the parts so far."""
+        for places, content, side in groups:
             if not len(places):
                 continue
             whole = len(places) == size
             chosen = rows if whole else places if rows is None else rows[places]
-            vector = self._part(outcome, side, chosen) if isinstance(outcome, Expr) else outcome
+            vector = self._held(content, side, chosen)
             if whole:
                 return vector
             parts.append((places, vector))
@@ -356,20 +365,12 @@ class Evaluator(Scalar):
             return self._loose(column, absent, rows)
         if not isinstance(found, Groups):
             return found
-        parts: list[tuple[Rows, Vector]] = [(found.plain, found.values)] if len(found.plain) else []
-        for places, content in found.groups:
-            if not len(places):
-                continue
-            whole = len(places) == size
-            chosen = rows if whole else places if rows is None else rows[places]
-            if content is MISSING:
-                vector = self._held(absent, Side.JOB, chosen)
-            else:
-                vector = self._held(content, Side.ROW, chosen)
-            if whole:
-                return vector
-            parts.append((places, vector))
-        return merged(parts, size)
+        groups = (
+            (places, absent, Side.JOB) if content is MISSING else (places, content, Side.ROW)
+            for places, content in found.groups
+        )
+        parts = [(found.plain, found.values)] if len(found.plain) else []
+        return self._grouped(groups, parts, rows, size)
 
     def _loose(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         found = column.contents(range(self.view.size) if rows is None else rows.tolist())
