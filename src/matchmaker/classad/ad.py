@@ -120,11 +120,8 @@ class ClassAd(Ad[Expr]):
     @classmethod
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
         """The ad that ``[…]`` denotes; ``parent`` is the ad in which it is written, if any."""
-        ad = cls.of_assignments(
-            [
-                (name, expression.value if type(expression) is Literal else expression)
-                for name, expression in zip(node.names, node.expressions, strict=True)
-            ]
+        ad = cls.of_values(
+            node.names, [each.value if type(each) is Literal else each for each in node.expressions]
         )
         ad.parent = parent
         return ad
@@ -174,10 +171,8 @@ class ClassAd(Ad[Expr]):
 
     def copy(self) -> ClassAd:
         """Another ad with the same attributes."""
-        twin = ClassAd()
-        twin.held = self.held.copy()
-        twin._deferred = self._deferred
-        twin._names = self._names.copy() if self._names is not None else None
+        names = self._names.copy() if self._names else None
+        twin = ClassAd.of(self.held.copy(), names, deferred=self._deferred)
         twin.parent = self.parent
         return twin
 
@@ -203,7 +198,9 @@ class ClassAd(Ad[Expr]):
         folded = ascii_fold(name)
         if folded not in self.held:
             folded = intern(folded)
-            self._spell(folded, name)
+            if is_unusual(folded, name):
+                self._names = self._names or {}
+                self._names[folded] = name
         self.held[folded] = held
 
     def __delitem__(self, name: str) -> None:
@@ -211,12 +208,6 @@ class ClassAd(Ad[Expr]):
         del self.held[folded]
         if self._names is not None:
             self._names.pop(folded, None)
-
-    def _spell(self, folded: str, name: str) -> None:
-        """Notes the spelling of a new attribute."""
-        if is_unusual(folded, name):
-            self._names = self._names or {}
-            self._names[folded] = name
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and ascii_fold(name) in self.held

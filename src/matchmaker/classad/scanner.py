@@ -1,7 +1,7 @@
 """Text to tokens: the lexical part of the fast parser, by compiled patterns.
 
 What the patterns mean is defined by the terminals of ``classad.lark``; text that they do not cover
-ends in an empty token, and the grammar decides. How tokens make a tree is in ``parser``.
+ends in an empty token, and the grammar decides. How tokens make a tree is in ``climbing``.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
         assert isinstance(node, AdExpr)
         ad.parent = ClassAd.from_expression(node, around)
         around.content[ascii_fold(context)] = ad.parent
-        around._spell(ascii_fold(name), name)
+        around[name] = UNDEFINED
         around.content[ascii_fold(name)] = ad
     return left, right
 
