@@ -13,7 +13,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.render import refusal
 from matchmaker.batch.request import request_names
 from matchmaker.cli import submission
-from matchmaker.cli.output import printable
+from matchmaker.cli.output import warn
 
 
 @click.command("blah-local-submit-attributes")
@@ -78,7 +78,7 @@ def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
     lost = [f"{dropped.clause}: {dropped.reason}" for dropped in made.dropped]
     lost += [f"{name}: no flag for it, or no value that can be read" for name in demanded.foreign]
     for line in lost:
-        print(f"classad: not carried: {printable(line)}", file=sys.stderr)
+        warn(f"not carried: {line}")
     for variable, name in demanded.respelled:
-        print(f"classad: {printable(variable)} is {name} of the mapping", file=sys.stderr)
+        warn(f"{variable} is {name} of the mapping")
     return None if strict and lost else (*made.directives, *made.lines)

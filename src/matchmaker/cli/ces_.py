@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -12,7 +11,7 @@ import click
 from matchmaker import ClassAd
 from matchmaker.broker import Queues
 from matchmaker.cli import queues
-from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table
+from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
 from matchmaker.glue.access import RULES, admits
 from matchmaker.glue.clean.typed import doubts
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
@@ -126,7 +125,7 @@ def command(
         said = f"none of {count(len(known.all), 'queue')} is left: "
         nothing = [i.message for _, i in known.issues if i.rule == "link.no-queue"]
         said += ", ".join(kept or nothing) or "no source describes one"
-        print(printable(f"classad: {said}"), file=sys.stderr)
+        warn(said)
     else:
         shown = [[name, *map(value_text, values)] for name, values in rows]
         # Only lists may be folded over several lines.

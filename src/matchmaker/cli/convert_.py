@@ -13,7 +13,7 @@ import click
 from matchmaker import ClassAd, ParseError, Pool, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
 from matchmaker.cli import pools, sources
-from matchmaker.cli.output import printable
+from matchmaker.cli.output import warn
 
 POOLS: Final = ("pool", "parquet")
 """The formats that hold all ads as one pool."""
@@ -58,7 +58,7 @@ def command(
     def note(error: ParseError) -> None:
         nonlocal left_out
         left_out += 1
-        print(f"classad: {printable(error.summary())}", file=sys.stderr)
+        warn(error.summary())
 
     if to in POOLS and output == "-":
         raise click.UsageError(f"--to {to} is no text: say where to with --output OUT")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ from matchmaker.batch.description import spoken
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import sources
-from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 from matchmaker.glue import UNLIMITED
 from matchmaker.glue.publish.local_access import admits_nobody
 from matchmaker.matching.pair import value_text
@@ -53,12 +52,12 @@ def description(lrms: str, saved: tuple[str, ...], mapping: str | None = None) -
     else:
         found = describe(lrms)
     for issue in found.issues:
-        print(f"classad: {printable(issue)}", file=sys.stderr)
+        warn(issue)
     if table is not None:
         nodes, findings = with_attributes(found.nodes, table)
         found = attrs.evolve(found, nodes=tuple(nodes))
         for finding in findings:
-            print(printable(f"classad: {finding.attribute}: {finding.message}"), file=sys.stderr)
+            warn(f"{finding.attribute}: {finding.message}")
     return found
 
 
@@ -78,12 +77,9 @@ def report_closed(queues: Iterable[ClassAd]) -> None:
     for ad in queues:
         if admits_nobody(ad):
             name, lists = str(ad.eval("Name")), value_text(ad.eval("LocalAccess"))
-            print(
-                printable(
-                    f"classad: {name} admits nobody: the batch system admits {lists}; say with"
-                    " --vo and --local VO=NAME which VOs run under these names"
-                ),
-                file=sys.stderr,
+            warn(
+                f"{name} admits nobody: the batch system admits {lists}; say with --vo and --local"
+                " VO=NAME which VOs run under these names"
             )
 
 
@@ -134,7 +130,7 @@ def watch(
         try:
             now = look()
         except DescriptionError as error:
-            print(f"classad: {printable(str(error))}", file=sys.stderr, flush=True)
+            warn(str(error))
         else:
             found = list(changes(before, now))
             if output is not None and (found or not before):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from matchmaker import ClassAd, Pool, nodes
 from matchmaker.cli import pools, reports, sources
-from matchmaker.cli.output import number, plain, print_json, printable, table
+from matchmaker.cli.output import number, plain, print_json, table, warn
 from matchmaker.matching.selection import Selection, select
 
 MANY = 1000
@@ -61,8 +59,7 @@ def command(
 def _warn(error: str | None) -> None:
     """Warns on standard error that the pool, not the job, may cause refusals."""
     if error is not None:
-        said = f"not all could be evaluated: {error}"
-        print(f"classad: {printable(said)}", file=sys.stderr)
+        warn(f"not all could be evaluated: {error}")
 
 
 def _page(matched: int, total: int) -> reports.Page:

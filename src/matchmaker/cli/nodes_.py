@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import click
 from matchmaker import ClassAd, Expr, batch, broker, glue, nodes, write_ads
 from matchmaker.batch.description import formats
 from matchmaker.cli import described, queues, reports, sources, submission
-from matchmaker.cli.output import count, print_json, show, table
+from matchmaker.cli.output import count, print_json, show, table, warn
 
 
 @click.command()
@@ -125,8 +124,7 @@ def _list(
     if of_queues:
         described.report_closed(ads)
     if not ads:
-        said = described.nothing(lrms, "queues" if of_queues else "worker nodes")
-        print(f"classad: {said}", file=sys.stderr)
+        warn(described.nothing(lrms, "queues" if of_queues else "worker nodes"))
     columns = described.QUEUE_COLUMNS if of_queues else described.NODE_COLUMNS
     described.print_ads(ads, "queue" if of_queues else "worker node", columns, as_json)
     return 0 if ads else 1

@@ -93,6 +93,11 @@ def complaint(error: Exception) -> str:
     return str(error)
 
 
+def warn(text: str) -> None:
+    """Prints a line for people on standard error."""
+    print(f"classad: {printable(text)}", file=sys.stderr, flush=True)
+
+
 def count(number: int, noun: str) -> str:
     """A number with its noun: ``1 queue``, ``2 queues``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

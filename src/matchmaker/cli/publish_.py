@@ -12,7 +12,7 @@ from matchmaker import ClassAd, glue
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
-from matchmaker.cli.output import printable
+from matchmaker.cli.output import warn
 from matchmaker.glue.access import denies
 from matchmaker.glue.admission import all_rules
 from matchmaker.glue.snapshot import joined
@@ -105,7 +105,7 @@ def command(
     if places.any:
         known = queues.read(places)
         if not known.whole:
-            print("classad: nothing is published: the sources are not whole", file=sys.stderr)
+            warn("nothing is published: the sources are not whole")
             return 1
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
         told = known.records
@@ -116,7 +116,7 @@ def command(
     if lrms is not None:
         found = described.description(lrms, saved, mapping)
         if not found.queues:
-            print(f"classad: nothing is published: {described.nothing(lrms)}", file=sys.stderr)
+            warn(f"nothing is published: {described.nothing(lrms)}")
             return 1
         left_out = bool(found.issues)
         told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
@@ -125,7 +125,7 @@ def command(
     file = output if output and output != "-" else sys.stdout
     issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
     for issue in issues:
-        print(printable(f"classad: {issue}"), file=sys.stderr)
+        warn(str(issue))
     return 1 if issues or left_out else 0
 
 
@@ -136,8 +136,7 @@ def _warn(records: glue.GlueRecords) -> None:
         return
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     many = f"{len(names)} queues admit" if len(names) > 1 else "1 queue admits"
-    said = f"{many} nobody, as no rule of access says whom ({shown}); name a VO with --vo"
-    print(printable(f"classad: warning: {said}"), file=sys.stderr)
+    warn(f"warning: {many} nobody, as no rule of access says whom ({shown}); name a VO with --vo")
 
 
 def _with_site_file(records: glue.GlueRecords, path: str | None) -> glue.GlueRecords:

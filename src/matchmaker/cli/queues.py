@@ -5,7 +5,6 @@ The library that reads and merges them is imported when it is needed.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import wraps
@@ -15,7 +14,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd
-from matchmaker.cli.output import printable, waiting
+from matchmaker.cli.output import waiting, warn
 from matchmaker.cli.sources import ads, opened
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ def read(places: Sources) -> Queues:
     found = broker.merged(_described(places), open_without_rules=places.open_without_rules)
     for source, issue in found.issues:
         if issue.partial:
-            print(printable(f"classad: {source}: {issue}"), file=sys.stderr)
+            warn(f"{source}: {issue}")
     return found
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 
 from matchmaker.cli import transfers
-from matchmaker.cli.output import count, print_json, printable, waiting
+from matchmaker.cli.output import count, print_json, printable, waiting, warn
 
 if TYPE_CHECKING:
     from matchmaker.delegation import Report
@@ -73,7 +72,7 @@ def _look(
     except LedgerError as error:
         if not goes_on:
             raise
-        print(printable(f"classad: {error}"), file=sys.stderr)
+        warn(str(error))
         return None
 
 

@@ -18,7 +18,7 @@ import click
 from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new
-from matchmaker.cli.output import printable
+from matchmaker.cli.output import warn
 
 EXPRESSIONS: Final = "expressions"
 """The key in a context for the columns of Parquet files that hold expressions."""
@@ -85,7 +85,7 @@ def remark(path: str, file: IO[bytes]) -> None:
     """Says on standard error that a file is a job description which others may not read."""
     found = new.remark(_beginning(file).decode("utf-8-sig", "replace"))
     if found:
-        print(f"classad: {printable(path)}: {found}", file=sys.stderr)
+        warn(f"{path}: {found}")
 
 
 def check_expressions() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +12,7 @@ import click
 from matchmaker.batch import Mapping, Submission, Submitter
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.scripts import contradictions
-from matchmaker.cli.output import printable
+from matchmaker.cli import output
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -79,4 +78,4 @@ def warn(script: str, made: Submission, table: Mapping) -> None:
     except OSError:
         return
     for line in contradictions(text, made, table):
-        print(printable(f"classad: {script}: {line}"), file=sys.stderr)
+        output.warn(f"{script}: {line}")
