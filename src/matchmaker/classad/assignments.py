@@ -48,7 +48,11 @@ def value_of(text: str) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """The same by the grammar where it must be. Raises ParseError."""
+    """The same by the grammar where it must be, and never deferred. Raises ParseError.
+
+    >>> parse_value("a + 1"), parse_value("true")
+    (Expr('a + 1'), True)
+    """
     node = parse_expr(text)
     return node.value if type(node) is Literal else node
 

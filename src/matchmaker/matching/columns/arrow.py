@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.assignments import parse_value
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, UNDEFINED
@@ -33,7 +34,7 @@ from matchmaker.matching.columns.arrow_types import (
     readable,
     whole,
 )
-from matchmaker.matching.columns.cells import content_of, content_of_cell
+from matchmaker.matching.columns.cells import content_of_cell
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.keys import key_from, unsaid
@@ -96,7 +97,7 @@ def parts_of(
         folded = ascii_fold(field.name)
         mark = dict(field.metadata or {}).get(b"classad")
         if mark == MARK[b"classad"] or folded in parsed:
-            read: Reader | None = content_of
+            read: Reader | None = parse_value
         else:
             read = content_of_cell if mark == CELLS[b"classad"] else None
         try:

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from matchmaker.classad.ad import literal
+from matchmaker.classad.assignments import parse_value
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import Expr, Literal
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT
@@ -46,16 +47,6 @@ def _reads_back(node: Expr, text: str) -> bool:
         return False
 
 
-def content_of(text: str) -> Any:
-    """The content of a text. Raises ParseError.
-
-    >>> content_of("a + 1"), content_of("true")
-    (Expr('a + 1'), True)
-    """
-    node = parse_expr(text)
-    return node.value if isinstance(node, Literal) else node
-
-
 def cell_of(content: Any) -> str:
     """A content as JSON: a string, number or truth, else an object with the expression's text.
 
@@ -82,7 +73,7 @@ def content_of_cell(text: str) -> Any:
     except (ValueError, RecursionError):
         cell = None
     if type(cell) is dict and len(cell) == 1 and type(cell.get("expr")) is str:
-        return content_of(cell["expr"])
+        return parse_value(cell["expr"])
     if type(cell) in (str, bool, float) or (type(cell) is int and MIN_INT <= cell <= MAX_INT):
         return cell
     raise ValueError(f"{text[:60]!r} is no content")
