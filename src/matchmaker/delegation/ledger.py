@@ -7,7 +7,6 @@ holds only if nobody else wrote it since it was read (its revision) and the ledg
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import attrs
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
+from matchmaker.classad.locks import Lock
 from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError, explained
 from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
@@ -50,7 +50,7 @@ class Ledger:
         """
         self.place = str(place)
         self._wait = wait
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._adds = Together(self._add_all)
         self._saves = Together(self._save_all)
         self._engine = database.engine(self.place, wait)

@@ -7,11 +7,12 @@ to come: alone, each is served at once.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 import attrs
+
+from matchmaker.classad.locks import Lock
 
 _Asked = TypeVar("_Asked")
 _Found = TypeVar("_Found")
@@ -42,8 +43,8 @@ class Together(Generic[_Asked, _Found]):
 
     def __init__(self, work: Callable[[Sequence[_Asked]], Sequence[_Found]]) -> None:
         self._work = work
-        self._coming = threading.Lock()
-        self._serving = threading.Lock()
+        self._coming = Lock()
+        self._serving = Lock()
         self._queue: list[_Waiting[_Asked, _Found]] = []
 
     def __call__(self, asked: _Asked) -> _Found:
