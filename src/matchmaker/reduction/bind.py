@@ -225,9 +225,7 @@ class Binder:
             if node.folded == CLOCK:
                 return self._now(node)
             if node.folded in WORDS:
-                raise ReductionError(
-                    f"the whole ad {unparse(node)} cannot be compared or passed on"
-                )
+                raise _whole_ad(node)
         return self._in(node, named)
 
     def _now(self, node: Attr) -> Expr:
