@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -82,26 +81,26 @@ def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> str:
         if effect.act is Act.PARK:
             _replied(means, record, _park(means, record, effect))
         elif not (effect.act is Act.RELEASE and Act.COMMIT in failed):
-            trouble = _doing(means, record, effect)()
+            trouble = _done(means, record, effect)
             if trouble is not None:
                 failed[effect.act] = trouble.reason
     return "; ".join(f"{act}: {reason}" for act, reason in failed.items())
 
 
-def _doing(means: Means, record: Record, effect: Effect) -> Callable[[], Silence | None]:
+def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
     match effect.act, means.spool:
         case Act.RELEASE, _:
-            return partial(means.system.release, effect.remote_id, effect.name)
+            return means.system.release(effect.remote_id, effect.name)
         case Act.CANCEL, _:
-            return partial(means.system.cancel, effect.remote_id, effect.name)
+            return means.system.cancel(effect.remote_id, effect.name)
         case Act.COMMIT, kept if kept is not None:
-            return partial(kept.commit, record.key, record.attempt, effect.seconds)
+            return kept.commit(record.key, record.attempt, effect.seconds)
         case Act.FORBID, kept if kept is not None:
-            return partial(kept.forbid, record.key, record.attempt)
+            return kept.forbid(record.key, record.attempt)
         case Act.STOP, kept if kept is not None:
-            return partial(kept.renew, record.key, record.attempt, 0.0)
+            return kept.renew(record.key, record.attempt, 0.0)
         case _:
-            return lambda: None
+            return None
 
 
 def _park(means: Means, record: Record, effect: Effect) -> str | Silence:
