@@ -79,22 +79,11 @@ def command(
     if check:
         found = _findings(known, places)
         if as_json:
-            print_json(
-                [
-                    {
-                        "source": source,
-                        "level": i.level,
-                        "rule": i.rule,
-                        "line": i.line,
-                        "dn": i.dn,
-                        "attribute": i.attribute,
-                        "raw": i.raw,
-                        "count": i.count,
-                        "text": str(i),
-                    }
-                    for source, i in found
-                ]
-            )
+            facts = ("level", "rule", "line", "dn", "attribute", "raw", "count")
+            print_json([
+                {"source": source, **{name: getattr(i, name) for name in facts}, "text": str(i)}
+                for source, i in found
+            ])  # fmt: skip
         else:
             for source, issue in found:
                 print(printable(f"{issue.level} {source}: {issue}"))
