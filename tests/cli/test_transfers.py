@@ -122,7 +122,7 @@ def test_without_waiting_reconcile_goes_on(
     classad: Run, world: World, here: list[object], job: list[object]
 ) -> None:
     done = classad("submit", *job, *here, "--key", "k", "--wait", 0)
-    assert "classad reconcile lets it start" in done.out
+    assert "classad reconcile finds out where it is, and lets it start" in done.out
     world.pass_time(12)
     done = classad("reconcile", *here)
     assert done.status == 0

@@ -75,5 +75,5 @@ def say(page: reports.Page, record: Record) -> bool:
     if record.remote_id:
         page.say("id", record.remote_id)
     if record.state in transfers.EARLY:
-        page.say("next", "classad reconcile lets it start")
+        page.say("next", "classad reconcile finds out where it is, and lets it start")
     return not ended

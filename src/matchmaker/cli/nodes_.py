@@ -63,7 +63,7 @@ def command(
     name, or whose name given with --local, is among them.
 
     With JOB and descriptions of queues, JOB's requirements are first reduced against its queue;
-    without them, they are held against the nodes as they stand. Nodes that take no jobs at the
+    without them, they are compared with the nodes unreduced. Nodes that take no jobs at the
     moment are left out.
     """
     if mapping is not None and lrms is None:

@@ -48,7 +48,7 @@ def command(
     want: str,
     as_json: bool,
 ) -> int:
-    """Choose a queue for JOB, and hand it over: written down, submitted, let go, each once.
+    """Choose a queue for JOB, and hand it over: record, submit and release it, each once.
 
     It is submitted so that it cannot start, and let go once the batch system surely has it. The
     same --key with the same job submits nothing again.

@@ -63,7 +63,7 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option(
             "--no-spool", is_flag=True,
-            help="No directory is shared with the nodes: the batch system's word must do.",
+            help="No directory is shared with the nodes: rely on the batch system's answers alone.",
         ),
         click.option(
             "--spool", metavar="DIR", envvar="CLASSAD_SPOOL",
