@@ -225,7 +225,7 @@ MOVES: Final = (
          "the record of its commit exists, but the ledger does not say so", _has_leave,
          lambda s: {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}),
     Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.INTENT,
-         "it cannot start: it disappeared, or began without a commit; tried again, as the next attempt",
+         "it cannot start: it is gone, or began without a commit; tried again as the next attempt",
          lambda s: s.marks.forbidden and _may_try_again(s), _again),
     Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.FAILED,
          "it can never start, and was submitted as often as it may be",
