@@ -88,6 +88,19 @@ limit = ["--time-min={Limit:hms}", "--time-min=24:00:00"]
 account = 'export ACCOUNT={Account}'
 """
 
+# A slot that is written only beside another one, which may itself be written nowhere.
+BESIDE: Final = """
+[attributes.Far]
+kind = "min"
+flag = "{far}"
+[attributes.Load]
+kind = "min"
+flag = "{load}"
+"""
+_FAR: Final = 'far = [{ with = "load", flag = "--far={far}" }]\n'
+_LOAD: Final = 'load = [{ with = "far", flag = "--load={load}" }]\n'
+FAR: Final = (_FAR, f"{_FAR}{_LOAD}", f'far = "--far={{far}}"\n{_LOAD}')
+
 
 # --- making ---------------------------------------------------------------------------------------
 
@@ -136,7 +149,10 @@ class Maker:
             parts.append(f'[attributes.{SI00}]\nkind = "bucket"\n{own}buckets = {{ {runs} }}\n')
         if lrms == "slurm" and pick.random() < 0.6:
             gres = ", ".join(map(toml, pick.choice(GRES)))
-            parts.append(f"{FORMS}[flags]\ngpu = [{gres}]\n{OTHER_FORMS}")
+            more, forms = "", ""
+            if pick.random() < 0.6:
+                more, forms = BESIDE, pick.choice(FAR)
+            parts.append(f"{more}{FORMS}[flags]\n{forms}gpu = [{gres}]\n{OTHER_FORMS}")
         if lrms == "kubernetes":
             parts.append(
                 f'[attributes.{RAM}]\nkind = "range"\n'
@@ -157,7 +173,9 @@ class Maker:
         chance = self.chance
         relation = chance.choice(("<", "<=", ">", ">=", "==", "!=", ">", ">="))
         bound = chance.choice((str(chance.randint(-1, 9)), "2.5", "4.0"))
-        match chance.randrange(14):
+        match chance.randrange(16):
+            case 14 | 15:
+                return f"other.{chance.choice(('Far', 'Load'))} >= {chance.randint(1, 9)}"
             case 12:
                 return f"other.GPUs {relation} {bound}"
             case 13:
@@ -200,6 +218,8 @@ class Maker:
         if chance.random() < 0.2:
             texts = chance.sample(SYSTEM_NAMES, 3)
             return tuple(f"other.{OS} != {quoted(text)}" for text in texts)
+        if chance.random() < 0.1:
+            return tuple(f"other.{name} >= {chance.randint(1, 9)}" for name in ("Far", "Load"))
         return tuple(self.tree(chance.randrange(3)) for _ in range(chance.randint(1, 4)))
 
     def job(self) -> tuple[tuple[str, str], ...]:
@@ -431,6 +451,9 @@ def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
                 return False
         elif option == "--exclude":
             if str(node.eval("Name")) in value.split(","):
+                return False
+        elif option in ("--far", "--load"):
+            if number(node, option[2:].title()) < int(value):
                 return False
         elif option == "--gres":
             *types, many = value.removeprefix("gpu:").split(":")

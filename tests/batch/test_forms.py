@@ -9,6 +9,7 @@ import pytest
 from matchmaker import ClassAd, batch, parse_ad, reduce
 from matchmaker.batch import Fit, MappingError, NoFlagsError, Submission, load_mapping
 from matchmaker.batch.request import Submitter
+from matchmaker.classad.clauses import conjuncts
 
 GPU = """
 [attributes.GPUs]
@@ -79,6 +80,54 @@ def test_a_slot_without_a_complete_form_is_dropped_and_checked_again(tmp_path: P
     assert str(made.recheck) == "other.GPUs >= 2 && (isUndefined(other.GPUs) || other.GPUs >= 2)"
     with pytest.raises(NoFlagsError):
         told(tmp_path, site, "Requirements = other.GPUs >= 2", want=Fit.SUFFICIENT)
+
+
+BESIDE = """
+[attributes.A]
+kind = "min"
+flag = "{a}"
+[attributes.B]
+kind = "min"
+flag = "{b}"
+[requests]
+gpus = { flag = "{g}" }
+cpus = { flag = "{c}" }
+[flags]
+b = [{ with = "a", flag = "--bb={b}" }]
+c = [{ with = "g", flag = "--cpus-per-task={c}" }]
+"""
+
+
+@pytest.mark.parametrize(
+    "job",
+    ["Requirements = other.A >= 3 && other.B >= 5", "RequestGPUs = 1; RequestCpus = 6"],
+)
+def test_what_only_stands_with_a_dropped_slot_is_dropped_too(tmp_path: Path, job: str) -> None:
+    made = told(tmp_path, BESIDE, job)
+    assert (made.argv, len(made.dropped)) == ((), 2)
+    assert made.recheck is not None
+    assert set(conjuncts(made.recheck)) == {each.clause for each in made.dropped}
+    assert set(conjuncts(made.condition)) == {each.clause for each in made.dropped}
+    with pytest.raises(NoFlagsError):
+        told(tmp_path, BESIDE, job, want=Fit.SUFFICIENT)
+
+
+def test_nodes_by_name_are_a_term_that_other_forms_are_chosen_for(tmp_path: Path) -> None:
+    site = """
+    exclude = "!({hosts})"
+    [requests]
+    cpus = { flag = "{c}" }
+    [flags]
+    c = [{ with = "features", flag = "--named" }, "--cpus-per-task={c}"]
+    """
+    nodes = parse_nodes('[ Name = "n1"; B = 5 ]', '[ Name = "n2"; B = 1 ]')
+    job = "RequestCpus = 6; Requirements = other.B > 2"
+    made = told(tmp_path, site, job, inventory=nodes)
+    assert sorted(made.argv) == ["--constraint=!(n2)", "--named"]
+    assert made.verdict is Fit.NECESSARY
+    assert reasons(made) == ["no form of [flags] has the slot {c} in this case"]
+    made = told(tmp_path, site, job, inventory=nodes[:1])
+    assert (made.argv, made.verdict) == (("--cpus-per-task=6",), Fit.EXACT)
 
 
 def test_an_inventory_judges_what_the_chosen_form_carries(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -66,40 +66,54 @@ def _filled(groups: Iterable[Group], requested: Requested) -> _Filled:
 
 
 def expressed(
-    groups: Iterable[Group], requested: Requested, table: Mapping
+    groups: Iterable[Group], requested: Requested, table: Mapping, *, by_name: bool = False
 ) -> tuple[list[Group], Requested]:
     """The groups and requests that flags carry: those in a slot need a form that writes it.
 
-    Requests that no flag carries are among the lacking ones.
+    What is dropped fills no slot, so that other forms are chosen: this goes on until the chosen
+    forms carry all that is left. Requests that no flag carries are among the lacking ones.
+    ``by_name``: nodes are named beside the terms.
     """
-    groups = list(groups)
+    left, items, lost = list(groups), requested.items, list(requested.lacking)
+    while True:
+        is_carried, has_flag = _carriers(left, Requested(items), table, by_name=by_name)
+        said = [group for group in left if is_carried(group)]
+        kept = tuple(item for item in items if has_flag(item))
+        lost += [
+            Dropped(item.clause, unwritten(_slot(item.template, table)))
+            for item in items
+            if item not in kept
+        ]
+        if len(said) == len(left) and len(kept) == len(items):
+            return said, Requested(kept, tuple(lost))
+        left, items = said, kept
+
+
+def _carriers(
+    groups: list[Group], requested: Requested, table: Mapping, *, by_name: bool
+) -> tuple[Callable[[Group], bool], Callable[[Item], bool]]:
+    """Whether the forms that are chosen for groups and requests carry one of either."""
     found = _filled(groups, requested)
     named = [term for group in found.terms for terms in group for term in terms]
+    by_term = by_name and not (table.exclude or table.include).startswith("-")
     has_terms = any(not template.startswith("-") for template, _ in found.words)
-    features = {FEATURES} if has_terms or not all(term.is_option for term in named) else set()
+    has_terms = has_terms or by_term or not all(term.is_option for term in named)
+    features = {FEATURES} if has_terms and table.style == "flags" else set()
     names = {*found.slots, *features}
     flags, lines = chosen(table.flags, names), chosen(table.lines, names)
     carried = frozenset[str]().union(*(each.carries for each in flags))
     shown = carried.union(*(each.carries for each in lines))
     needed = frozenset[str]().union(*(each.needs for each in (*flags, *lines)))
 
+    def is_carried(group: Group) -> bool:
+        return {_slot(term.template, table) for terms in group for term in terms} <= {"", *carried}
+
     def has_flag(item: Item) -> bool:
         slot = _slot(item.template, table)
         among = needed if item.bare else shown if isinstance(item.value, str) else carried
         return not slot or slot in among
 
-    lost = [
-        Dropped(item.clause, unwritten(_slot(item.template, table)))
-        for item in requested.items
-        if not has_flag(item)
-    ]
-    kept = tuple(item for item in requested.items if has_flag(item))
-    said = [
-        group
-        for group in groups
-        if {_slot(term.template, table) for terms in group for term in terms} <= {"", *carried}
-    ]
-    return said, Requested(kept, (*requested.lacking, *lost))
+    return is_carried, has_flag
 
 
 def _slot(template: str, table: Mapping) -> str:

@@ -34,10 +34,10 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     if not by_name:
         groups = _narrowed(groups, nodes, plan)
     groups, requested = expressed(groups, plan.requested, table)
-    admitted = {
-        id(node): admits(groups, node.value) if requested.has_room(node.ad) else False
-        for node in nodes.classes
-    }
+
+    def admitted(node: NodeClass) -> bool | None:
+        return admits(groups, node.value) if requested.has_room(node.ad) else False
+
     names: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     if nodes.refused and by_name:
@@ -46,14 +46,15 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
         )
         if table.exclude and _is_long(words):
             # Only the nodes that nothing else keeps out.
-            left = [node for node in nodes.refused if admitted[id(node)] is not False]
+            left = [node for node in nodes.refused if admitted(node) is not False]
             names, words = _plain_names(nodes, left, table)
         if _is_long(words):
             names = words = ()
+    # Nodes by name may be a term, and fill a slot that other forms are chosen for.
+    groups, requested = expressed(groups, requested, table, by_name=bool(names))
     listed = set(names)
     certificate = nodes.certificate(
-        lambda node: admitted[id(node)],
-        lambda name: not names or (name in listed) != bool(table.exclude),
+        admitted, lambda name: not names or (name in listed) != bool(table.exclude)
     )
     return attrs.evolve(
         plan,
