@@ -13,7 +13,7 @@ from matchmaker import glue
 from matchmaker.batch.description import DescriptionError, read_description
 from matchmaker.classad import UNDEFINED, ClassAd
 from tests.batch.description.shapes import SHAPES
-from tests.batch.description.test_description import facts
+from tests.batch.description.test_description import by_name, facts
 
 RULES = "GlueCEAccessControlBaseRule"
 ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
@@ -193,7 +193,7 @@ def test_unlimited_is_the_number_of_glue() -> None:
     ("line", "lists"),
     [
         ("AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL", None),
-                (f"AllocNodes=login1 AllowGroups=ALL {ALL_QOS}", None),
+        (f"RootOnly=NO AllocNodes=login1 AllowGroups=ALL {ALL_QOS}", None),
         ("AllowGroups=cms,ops AllowAccounts=ALL AllowQos=ALL", {"AllowedGroups": ["cms", "ops"]}),
         ("AllowGroups=domain users AllowAccounts=ALL AllowQos=ALL",
          {"AllowedGroups": ["domain users"]}),
@@ -259,6 +259,48 @@ def test_access_that_cannot_be_read_admits_nobody_and_says_so(line: str, said: s
 def test_a_list_that_is_missing_from_a_whole_answer_admits_nobody(text: str) -> None:
     said = "lines: partition p admits nobody: a list of groups, accounts or QOS is missing"
     assert queue(text, said).eval(RULES) == ["DENY:ALL"]
+
+
+@pytest.mark.parametrize(
+    ("output", "version", "old", "new", "lost"),
+    [
+        ("partitions in JSON", "0.0.44", '"deny": "evil"', '"dny": "evil"', "DeniedAccounts"),
+        ("partitions in JSON", "0.0.44", '"deny": "evil"', '"deny": null', "DeniedAccounts"),
+        ("partitions in JSON", "0.0.44", '"deny": "evil"', '"deny": {}', "DeniedAccounts"),
+        ("partitions in JSON", "0.0.44", '"qos": {"allowed": "", "deny"',
+         '"qos": {"allowed": "", "dny"', "DeniedQos"),
+        ("partitions in JSON", "0.0.44", '"qos": {"allowed"', '"qos": {"alowed"', "AllowedQos"),
+        ("partitions in JSON", "0.0.38", "denied_accounts", "dnied_accounts", "DeniedAccounts"),
+        ("partitions in JSON", "0.0.38", '"flags"', '"flag"', "flags"),
+        ("scontrol show partition", "25.11", "RootOnly", "RotOnly", "RootOnly"),
+    ],
+)  # fmt: skip
+def test_a_fact_on_access_that_is_missing_beside_others_admits_nobody(
+    output: str, version: str, old: str, new: str, lost: str
+) -> None:
+    text = shape(output, version)
+    assert old in text
+    found = read_description("slurm", [("x", text.replace(old, new))])
+    ad = by_name(found.queues)["short"]
+    assert ad.eval("LocalAccess") == [ClassAd({"AllowedUsers": []})]
+    assert f"x: partition short admits nobody: {lost} is missing" in found.issues
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Comment=x AllowGroups=cms State=UP", "Allow or Deny=x AllowGroups=cms State=UP"),
+        ("Reason=RootOnly=YES State=UP", "Allow or Deny=RootOnly=YES State=UP"),
+    ],
+)
+def test_a_comment_in_a_partition_may_have_taken_in_its_lists(line: str, said: str) -> None:
+    ad = queue(line, f"lines: partition p admits nobody: {said} cannot be read")
+    assert ad.eval("LocalAccess") == [ClassAd({"AllowedUsers": []})]
+
+
+def test_a_partition_that_may_be_for_root_alone_is() -> None:
+    line = f"AllowGroups=ALL {ALL_QOS} RootOnly=NO RootOnly=YES"
+    assert queue(line).eval("LocalAccess") == [ClassAd({"AllowedUsers": ["root"]})]
 
 
 @pytest.mark.parametrize("version", ["14.03", "25.11"])

@@ -108,6 +108,9 @@ _WHO: Final = re.compile(r"(?:^|\.)(?:allow|deny|denied)", re.IGNORECASE)
 _NOT_WHO: Final = frozenset({"allowed_allocation_nodes", "nodes.allowed_allocation"})
 _WHOLE: Final = frozenset({"AllocNodes", "Hidden", *_NOT_WHO})
 """Facts that Slurm prints beside a list of each kind, groups, accounts and QOS."""
+_ROOT: Final = {"RootOnly": frozenset({"AllocNodes", "Hidden", "ReqResv", "DisableRootJobs"}),
+                "flags": frozenset({"allowed_allocation_nodes"})}  # fmt: skip
+"""Where Slurm says that a partition is for root alone, and facts that it prints beside it."""
 
 _TAKES_JOBS: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED"})
 _HARMLESS: Final = frozenset(
@@ -261,17 +264,28 @@ def _access(facts: Facts, text: Text) -> Access:
         names = names_in(value) if kind and value != "ALL" else None
         lists[kind] = names or ()
         wrong = wrong if names else f"{name}={value[:80]} cannot be read"
-    said = {
-        _ACCESS[name].removeprefix(ALLOWED).removeprefix(DENIED) for name in facts.keys() & _ACCESS
-    }
-    if len(said) < 3 and facts.keys() & _WHOLE:
-        wrong = wrong or "a list of groups, accounts or QOS is missing"
+    wrong = wrong or _missing(facts)
     if wrong:
         text.note(f"partition {_name(facts)} admits nobody: {wrong}")
         return NOBODY
     if facts.get("RootOnly", "NO") != "NO" or "root_only" in words(facts.get("flags")):
         lists["AllowedUsers"] = ("root",)
     return (lists,) if lists else EVERYBODY
+
+
+def _missing(facts: Facts) -> str:
+    """What of access is not there, though what Slurm prints beside it is; empty if nothing is."""
+    names = facts.keys() & _ACCESS
+    said = {_ACCESS[name] for name in names}
+    kinds = {name.removeprefix(ALLOWED).removeprefix(DENIED) for name in said}
+    if len(kinds) < 3 and facts.keys() & _WHOLE:
+        return "a list of groups, accounts or QOS is missing"
+    # A line has one list of a kind. JSON has both, but none of denied groups.
+    twofold = () if any(map(_of_line, names)) else sorted(kinds - {"Groups"})
+    pairs = [each + kind for kind in twofold for each in (ALLOWED, DENIED)]
+    lost = [each for each in pairs if each not in said]
+    lost += [name for name, beside in _ROOT.items() if name not in facts and facts.keys() & beside]
+    return f"{lost[0]} is missing" if lost else ""
 
 
 def _of_line(name: str) -> bool:

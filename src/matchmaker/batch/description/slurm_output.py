@@ -18,6 +18,9 @@ _PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
 _LAST: Final = ("Reason", "Comment", "Extra", "OS")
 """What may hold anything, ``a=b`` too; ``OS`` ends before ``RealMemory``."""
 
+_LISTED: Final = ("Allow", "Deny", "RootOnly")
+"""How the names of facts on access begin."""
+
 LOST: Final = "Allow or Deny"
 """The name of what may have been lists of access, and cannot be read."""
 
@@ -50,6 +53,9 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
     for line, facts in _entries(text.content):
         kind = next((kind for name, kind in _HEADS.items() if name in facts), None)
         if kind is not None:
+            if kind == "partition":
+                # Slurm prints no comments there. One may have taken in the lists after it.
+                facts.update((LOST, facts[name]) for name in _LAST if name in facts)
             yield kind, facts
         elif facts or line.strip() not in _NOTHING:
             text.skip(line, f"a node, a partition, or a job as {JOB} has it")
@@ -83,6 +89,6 @@ def _pairs(line: str) -> dict[str, str]:
                 index += 1
         end = marks[index].start() if index < len(marks) else len(line)
         value = line[mark.end() : end].strip()
-        if found.setdefault(mark[1], value) != value and mark[1].startswith(("Allow", "Deny")):
+        if found.setdefault(mark[1], value) != value and mark[1].startswith(_LISTED):
             found[mark[1]] += f"={value}"  # neither of two lists is to be believed
     return found
