@@ -148,19 +148,75 @@ def test_lists_of_users_and_groups(facts_: dict[str, str], access: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts_", "kind"),
+    ("facts_", "wrong"),
     [
-        ({"acl_user_enable": "True"}, "users"),
-        ({"acl_user_enable": "True", "acl_users": ""}, "users"),
-        ({"acl_user_enable": "Tru", "acl_users": "ada"}, "users"),
-        ({"acl_user_enable": "True", "acl_users": {"x": "ada"}}, "users"),
-        ({"acl_group_enable": "True", "acl_groups": "cms,\ufffd"}, "groups"),
+        ({"acl_user_enable": "True"}, "acl_users cannot be read"),
+        ({"acl_user_enable": "True", "acl_users": ""}, "acl_users cannot be read"),
+        ({"acl_user_enable": "Tru", "acl_users": "ada"}, "acl_users cannot be read"),
+        ({"acl_users": {"x": "ada"}}, "acl_users.x is not known"),
+        ({"acl_group_enable": "True", "acl_groups": "cms,\ufffd"}, "acl_groups cannot be read"),
     ],
 )
-def test_lists_that_cannot_be_read_admit_nobody(facts_: dict[str, Any], kind: str) -> None:
-    said = f"queues: queue q admits nobody: acl_{kind} cannot be read"
+def test_lists_that_cannot_be_read_admit_nobody(facts_: dict[str, Any], wrong: str) -> None:
+    said = f"queues: queue q admits nobody: {wrong}"
     ad = by_name(pbs({"n": {"ncpus": 1}}, {"q": facts_}, said).queues)["q"]
     assert facts(ad, "LocalAccess", RULES) == [NOBODY, ["DENY:ALL"]]
+
+
+TWO_QUEUES = """\
+Queue: a
+    queue_type = Execution
+    acl_user_enable = True
+    acl_users = ada
+    enabled = True
+
+Queue: b
+    queue_type = Execution
+    acl_user_enable = False
+    enabled = True
+"""
+ROUTE_AND_END = """\
+Queue: a
+    queue_type = Route
+    route_destinations = end
+    enabled = True
+
+Queue: end
+    queue_type = Execution
+    from_route_only = True
+    acl_user_enable = True
+    acl_users = ada
+    enabled = True
+"""
+
+
+@pytest.mark.parametrize("lrms", ["pbspro", "torque"])
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (TWO_QUEUES, "Queue: b", "Qeue: b"),
+        (TWO_QUEUES, "Queue: b", " Queue: b"),
+        (TWO_QUEUES, "Queue: b", ""),
+        (TWO_QUEUES, "acl_user_enable = True", "acl_user_enable  True"),
+        (TWO_QUEUES, "acl_user_enable = True\n    acl_users", "acl_user_enabl = 1\n    acl_uses"),
+        (TWO_QUEUES, "acl_user_enable = True\n    acl_users", "cl_user_enable = 1\n    cl_users"),
+        (ROUTE_AND_END, "queue_type = Route", "queue_typ = Route"),
+        (ROUTE_AND_END, "queue_type = Route", "queue_type = Soute"),
+        (ROUTE_AND_END, "queue_type = Route", "queue_type ="),
+        (ROUTE_AND_END, "queue_type = Route", "queue_type = Execution"),
+        (ROUTE_AND_END, "queue_type = Route", "queue_type  Route"),
+        (ROUTE_AND_END, "route_destinations", "route_destination"),
+        (ROUTE_AND_END, "queue_type = Route\n    route_destinations",
+         "queue_type = Soute\n    route_destination"),
+    ],
+)  # fmt: skip
+def test_a_damaged_queue_admits_nobody(lrms: str, text: str, old: str, new: str) -> None:
+    whole = read_description(lrms, [("x", text)])
+    assert by_name(whole.queues)["a"].eval("LocalAccess") == [ClassAd({"AllowedUsers": ["ada"]})]
+    assert whole.issues == ()
+    found = read_description(lrms, [("x", text.replace(old, new, 1))])
+    assert by_name(found.queues)["a"].eval("LocalAccess") == NOBODY
+    assert any("queue a admits nobody: " in issue for issue in found.issues)
 
 
 def test_whom_a_routing_queue_admits() -> None:
@@ -320,6 +376,27 @@ def test_lists_of_a_cluster_queue(line: str, access: object) -> None:
     assert bool(found.issues) is (access == NOBODY)
 
 
+LISTS = "user_lists {}\nxuser_lists NONE\nsubordinate_list NONE\nprojects NONE\nxprojects NONE\n"
+CLUSTER_QUEUES = f"qname a\n{LISTS.format('cms')}\nqname b\n{LISTS.format('NONE')}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("qname b", "qame b"),
+        ("qname b", ""),
+        ("xprojects NONE\n\n", "xprojects NONE\nuser_lists NONE\n\n"),
+        ("qname a\n", "qname a\nuser_lists NONE\n"),
+    ],
+)
+def test_a_cluster_queue_with_two_of_a_list_admits_nobody(old: str, new: str) -> None:
+    found = read_description("sge", [("qconf", CLUSTER_QUEUES.replace(old, new))])
+    assert found.queues[0].eval("LocalAccess") == NOBODY
+    assert "qconf: queue a admits nobody: user_lists '(there twice)' cannot be read" in (
+        found.issues
+    )
+
+
 # --- LSF ------------------------------------------------------------------------------------------
 
 
@@ -393,15 +470,40 @@ def test_many_ways_through_groups_are_followed_once() -> None:
         ("cms/ ada", [ClassAd({"AllowedUsers": ["cms", "ada"]})]),
         ("all ~eve", [ClassAd({"DeniedUsers": ["eve"]})]),
         ("(null)", NOBODY),
+        ("all ~ eve", NOBODY),
+        ("all ~~eve", NOBODY),
+        ("all ~all", NOBODY),
+        ("", NOBODY),
+        (None, NOBODY),
+        ({}, NOBODY),
+        ({"x": "ada"}, NOBODY),
     ],
 )
-def test_users_of_a_queue(users: str, access: object) -> None:
+def test_users_of_a_queue(users: object, access: object) -> None:
     record = {"QUEUE_NAME": "q", "USERS": users}
     text = json.dumps({"COMMAND": "bqueues", "RECORDS": [record]})
     found = read_description("lsf", [("bqueues", text)])
     assert found.queues[0].eval("LocalAccess") == access
     assert bool(found.issues) is (access == NOBODY)
     assert facts(found.queues[0], "GlueCEStateStatus") == [UNDEFINED]
+
+
+@pytest.mark.parametrize(
+    ("records", "access"),
+    [
+        ([{}], UNDEFINED),
+        ([{"SUSP": "0", "USUSP": "0"}], UNDEFINED),
+        ([{"USRS": "ada"}], NOBODY),
+        ([{"USER": "ada"}], NOBODY),
+        ([{"QQQQ": "ada"}, {"USERS": "all"}], NOBODY),
+    ],
+)
+def test_users_that_are_lost_admit_nobody(records: list[dict[str, str]], access: object) -> None:
+    named = [{"QUEUE_NAME": f"q{number}", **one} for number, one in enumerate(records)]
+    text = json.dumps({"COMMAND": "bqueues", "RECORDS": named})
+    found = read_description("lsf", [("bqueues", text)])
+    assert found.queues[0].eval("LocalAccess") == access
+    assert bool(found.issues) is (access == NOBODY)
 
 
 # --- HTCondor -------------------------------------------------------------------------------------

@@ -225,7 +225,10 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
         if name == "qname":
             facts = found.setdefault(value.strip(), {})
         if facts is not None and name:
-            facts[name] = " ".join(value.split())
+            value = " ".join(value.split())
+            if facts.setdefault(name, value) != value:
+                # It may be of another queue: neither's lists can be read then.
+                facts.update(dict.fromkeys(_LISTS, "(there twice)"))
         elif name:
             text.skip(line, "qname NAME")
     return found

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from difflib import get_close_matches
+from typing import Any, Final
 
 import attrs
 
@@ -75,9 +76,11 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             known = ", ".join(by_command)
             raise text.wrong(f'"COMMAND" should be one of {known}, not {command!r}')
         records = [
-            {name.lower(): value for name, value in flat(record).items()}
+            {name.lower(): value for name, value in {**_null_users(record), **flat(record)}.items()}
             for record in listed(text, data, "RECORDS")
         ]
+        if command == "bqueues":
+            records = _with_users(records)
         by_command[command] += records
         of_queues += [text] * len(records) if command == "bqueues" else []
     hosts: dict[str, dict[str, str]] = {}
@@ -99,6 +102,24 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     return nodes, [
         _queue(facts, behind.get(facts.get("queue_name", ""), ()), _access(facts, text))
         for facts, text in queues
+    ]
+
+
+def _null_users(record: Mapping[str, Any]) -> dict[str, str]:
+    """Users that are null, or an object, as an empty text."""
+    return {name: "" for name in record if name.lower() == "users"}
+
+
+def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Adds empty users to a queue that lost its own: another has some, or a name is like theirs.
+
+    >>> _with_users([{"usrs": "ada"}]), _with_users([{"ususp": "0"}])
+    ([{'users': '', 'usrs': 'ada'}], [{'ususp': '0'}])
+    """
+    column = any("users" in record for record in records)
+    return [
+        {"users": "", **record} if column or get_close_matches("users", record, 1, 0.7) else record
+        for record in records
     ]
 
 
@@ -178,7 +199,7 @@ def _access(facts: Facts, text: Text) -> Access:
     names = [name.removesuffix("/") for name in names_in(users) or ()]
     denied = tuple(name[1:] for name in names if name.startswith("~"))
     allowed = tuple(name for name in names if not name.startswith("~"))
-    if not names:
+    if not names or any(name in ("", "all") or "~" in name for name in denied):
         text.note(f"queue {facts.get('queue_name')} admits nobody: its users cannot be read")
         return NOBODY
     lists = {"AllowedUsers": allowed} if "all" not in allowed else {}

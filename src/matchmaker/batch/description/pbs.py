@@ -55,6 +55,14 @@ _CHUNK: Final = "default_chunk."
 _AMOUNT: Final = re.compile(r"\d+(?:\.\d+)?[kmgtp]?[bw]?|[\d:]+", re.IGNORECASE)
 _TRUE: Final = frozenset({"true", "t", "y", "yes", "1"})
 _FALSE: Final = frozenset({"false", "f", "n", "no", "0"})
+_ROUTE: Final = frozenset({"route", "r"})
+_EXECUTION: Final = frozenset({"execution", "e"})
+_ACL: Final = re.compile(r"acl|[^.]*(?:users|groups|enable)$", re.IGNORECASE)
+_ACLS: Final = frozenset(
+    {"acl_user_enable", "acl_users", "acl_user_hosts", "acl_group_enable", "acl_groups",
+     "acl_group_hosts", "acl_group_sloppy", "acl_host_enable", "acl_hosts", "acl_logic_or"}
+)  # fmt: skip
+"""The facts on access of PBS and Torque. What is like one and is none may have been one."""
 _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 
 
@@ -88,13 +96,14 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
     """The nodes of an output in text, by name; its queues join ``queues``."""
     nodes: dict[str, dict[str, str]] = {}
-    for head, facts in blocks(text):
-        if head.startswith(HEAD):
-            queues.add(head[len(HEAD) :].strip(), facts, text)
-        elif "state" in facts:
-            nodes[head] = facts
+    for block in blocks(text):
+        if block.head.startswith(HEAD):
+            name = block.head[len(HEAD) :].strip()
+            queues.add(name, block.facts, text, next(iter(block.damage), ""))
+        elif "state" in block.facts:
+            nodes[block.head] = block.facts
         else:
-            text.skip(head, "a node with its state")
+            text.skip(block.head, "a node with its state")
     return nodes
 
 
@@ -152,11 +161,13 @@ class Queues:
     access: dict[str, Access] = attrs.Factory(dict)
     texts: dict[str, Text] = attrs.Factory(dict)
 
-    def add(self, name: str, facts: Facts, text: Text) -> None:
-        """Adds a queue of an output."""
+    def add(self, name: str, facts: Facts, text: Text, damage: str = "") -> None:
+        """Adds a queue of an output, with a line of it that cannot be read, if there is one."""
         self.facts[name] = facts
+        wrong = f"{damage[:80]!r} is of another queue or cannot be read" if damage else ""
         # A queue that is listed twice admits whom both lists admit.
-        self.access[name] = both(self.access.get(name, EVERYBODY), _access(name, facts, text))
+        known = self.access.get(name, EVERYBODY)
+        self.access[name] = both(known, _access(name, facts, text, wrong))
         self.texts[name] = text
 
     def described(
@@ -240,17 +251,21 @@ class Queues:
         return None if None in others else max((each or 0 for each in others), default=None)
 
 
-def _access(name: str, facts: Facts, text: Text) -> Access:
-    """Whom a queue admits, by its lists of users and groups; one that is empty names nobody."""
+def _access(name: str, facts: Facts, text: Text, wrong: str = "") -> Access:
+    """Whom a queue admits, by its lists of users and groups; one that is empty names nobody.
+
+    Nobody where something is ``wrong``, or a fact on access is.
+    """
     alternatives: list[Lists] = []
+    wrong = wrong or _damage(facts)
     for kind, own in (("Users", "user"), ("Groups", "group")):
         # A list counts unless it is said not to.
         enabled = facts.get(f"acl_{own}_enable", "True" if f"acl_{own}s" in facts else "False")
-        if enabled.lower() in _FALSE:
+        if enabled.lower() in _FALSE and not wrong:
             continue
         names = names_in(facts.get(f"acl_{own}s", ""))
-        if not _is_true(enabled) or names is None:
-            text.note(f"queue {name} admits nobody: acl_{own}s cannot be read")
+        if wrong or not _is_true(enabled) or names is None:
+            text.note(f"queue {name} admits nobody: {wrong or f'acl_{own}s cannot be read'}")
             return NOBODY
         # `-eve@host` is denied wherever she comes from; of whom is admitted, the place counts.
         denied = tuple(each[1:].partition("@")[0] for each in names if each.startswith("-"))
@@ -272,7 +287,18 @@ def _is_inner(queue: Facts) -> bool:
 
 
 def _routes(queue: Facts) -> bool:
-    return queue.get("queue_type", "Execution")[:1] in "Rr"
+    return queue.get("queue_type", "").lower() in _ROUTE or "route_destinations" in queue
+
+
+def _damage(facts: Facts) -> str:
+    """What keeps a queue's access from being known; empty if nothing does."""
+    kind = facts.get("queue_type")
+    if kind is None and _routes(facts):
+        return "it has route_destinations, but no queue_type"
+    if kind is not None and kind.lower() not in (_ROUTE if _routes(facts) else _EXECUTION):
+        return f"queue_type {kind[:80]!r} cannot be right"
+    unknown = next((each for each in facts if _ACL.match(each) and each not in _ACLS), "")
+    return f"{unknown[:80]} is not known" if unknown else ""
 
 
 def _counts(queue: Facts) -> dict[str, int | None]:

@@ -61,26 +61,41 @@ class Text:
         return DescriptionError(f"{self.source}: {why}")
 
 
-def blocks(text: Text) -> list[tuple[str, dict[str, str]]]:
+@attrs.frozen(slots=True)
+class Block:
+    """The facts below a head, and the lines that may be of another block or of a lost fact."""
+
+    head: str
+    facts: dict[str, str] = attrs.Factory(dict)
+    damage: list[str] = attrs.Factory(list)
+
+
+def blocks(text: Text) -> list[Block]:
     r"""Blocks of ``name = value`` below a head, as PBS and Torque print nodes and queues.
 
-    A tab begins a line that continues a value. A line that is neither is left out and noted.
+    A tab begins a line that continues a value. A line that is neither is left out and noted. It
+    damages its block, as does a name that comes again: the first one counts.
 
-    >>> blocks(Text("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2", "x"))
-    [('Queue: q', {'a': '1,2'}), ('n1', {'b': '2'})]
+    >>> blocks(Text("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2\n  b = 3", "x"))
+    [Block(head='Queue: q', facts={'a': '1,2'}, damage=[]),
+     Block(head='n1', facts={'b': '2'}, damage=['b = 3'])]
     """
-    found: list[tuple[str, dict[str, str]]] = []
+    found: list[Block] = []
     name = ""
     for line in text.content.split("\n"):
         if _HEAD.fullmatch(line):
-            found.append((line.strip(), {}))
+            found.append(Block(line.strip()))
             name = ""
         elif line.startswith("\t") and name:
-            found[-1][1][name] += line.strip()
+            found[-1].facts[name] += line.strip()
         elif " = " in line and found:
             name, _, value = (part.strip() for part in line.partition(" = "))
-            found[-1][1][name] = value
+            if name in found[-1].facts:
+                found[-1].damage.append(line.strip())
+            found[-1].facts.setdefault(name, value)
         elif line.strip():
+            if found:
+                found[-1].damage.append(line.strip())
             text.skip(line, "NAME = VALUE, or the name of a node or queue")
     return found
 
