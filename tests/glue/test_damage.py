@@ -63,6 +63,14 @@ def old_cases() -> Iterator[Case]:
         VIEW + far,
         VIEW[: VIEW.index(RULE)] + nameless + "\n" + "dn: o=a\n\n" + far,
     )
+    keyed = VIEW.rstrip("\n") + "\nGlueChunkKey: GlueCEUniqueID=h:1/jm-pbs-q\n\n"
+    other = keyed.replace("h:1/", "i:1/").replace("=v,", "=w,").replace(": v\n", ": w\n")
+    lost = keyed.replace("DENY:VO:atlas", "VO:cms").replace("dn: ", "dn ")
+    yield (
+        "two views whose names are lost",
+        far + QUEUE + other,
+        far + QUEUE + lost + other.replace("dn: ", "dn "),
+    )
     closed = QUEUE.replace(f"{RULE}: VO:atlas\n", "")
     more = f"objectClass: GlueCE\n{RULE}: VO:atlas\n"
     yield "two queues in one entry", closed, closed.rstrip("\n") + "\n" + more

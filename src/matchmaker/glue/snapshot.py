@@ -76,8 +76,9 @@ def build(
         if kind is None:
             others |= _other(entry)
             continue
-        # The id of a policy, and so its name in a flat document, may be that of others too.
-        name = normal_name(entry.dn) if kind not in POLICIES else ""
+        # The id of a policy, and so its name in a flat document, may be that of others too. Of
+        # two entries whose names are lost neither is the other.
+        name = normal_name(entry.dn) if entry.dn and kind not in POLICIES else ""
         came = seen.get(name) if name else None
         if came is not None:
             said = "an entry of this name came before, skipped"
