@@ -53,6 +53,7 @@ def old_cases() -> Iterator[Case]:
     yield case("a change", ": add", ": modify")
     yield case("the view's name without its first comma", "v,GlueCE", "vGlueCE")
     yield case("the view's name without its second comma", "q,Mds", "qMds")
+    yield case("a denial that ends in a backslash", "DENY:VO:atlas", "DENY:/atlas \\\\")
     yield case("a queue and a place that do not exist", "q,Mds-Vo-name=s", "x,Mds-Vo-name=x")
     yield case("an unreadable name", "h:1/jm-pbs-q,Mds", "h:1/jm\0,,pbs-q,Mds")
     nameless = f"\n{RULE}: DENY:VO:atlas\nGlueChunkKey: GlueCEUniqueID=h:1/jm-pbs-x\n"

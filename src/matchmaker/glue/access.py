@@ -22,10 +22,12 @@ CLOSED: Final = "DENY:ALL"
 
 _ALL: Final = "all"
 _VO: Final = re.compile(r"[\w.-]+", re.ASCII)
-# A "deny:" within another rule is what is left where two lines ran together.
+# A "deny:" within another rule is what is left where two lines ran together, and a backslash or
+# a blank at the end where a line was cut.
 _WHOM: Final = r"VO:[^\s:]+|VOMS:\S.*|/.+CN=.+"
 _RULE: Final = re.compile(
-    rf"(?!.*.deny:)(?!.*[\x00-\x1f\x7f\ufffd])(?:{_WHOM}|DENY:(?:{_WHOM}|ALL|/.+|[\w.-]+))",
+    r"(?!.*.deny:)(?!.*[\x00-\x1f\x7f\ufffd])(?!.*[\s\\]\Z)"
+    rf"(?:{_WHOM}|DENY:(?:{_WHOM}|ALL|/.+|[\w.-]+))",
     re.IGNORECASE | re.DOTALL,
 )
 _LIKE_A_RULE: Final = re.compile(r"deny:|(?:^|\n)(?:vo:|voms:|all(?:\n|\Z))", re.IGNORECASE)
