@@ -29,7 +29,7 @@ from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.linking import Record, finding, rdns
 from matchmaker.glue.records import ComputingElement, Values, texts
-from matchmaker.glue.schema import attribute, attributes, classes, decides_access
+from matchmaker.glue.schema import ancestry, attribute, attributes, classes, decides_access
 
 HOLDERS: Final[Mapping[str, str]] = {
     "gluece": RULES,
@@ -48,6 +48,11 @@ POLICIES: Final = frozenset({"glue2accesspolicy", "glue2mappingpolicy"})
 
 APART: Final = frozenset({"glue2computingshare", "glue2computingendpoint"})
 """The classes of `HOLDERS` whose rules stand in entries of policies."""
+
+_HOLDERS_NAMED_BY: Final = frozenset(
+    {"gluevoviewlocalid", "glueceuniqueid", "glue2policyid", "glue2shareid", "glue2endpointid"}
+)
+"""The attributes that name the entries of `HOLDERS`, in lower case."""
 
 _PLACING: Final = (
     "GLUE2ComputingShareMappingQueue",
@@ -78,19 +83,42 @@ _FOREIGN: Final = frozenset(
 _DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
 
 
+def contradicted(entry: Entry, kind: str, named_by: str) -> bool:
+    """Whether the name or an attribute of an entry belongs to another class than the entry has.
+
+    Only what the classes of `HOLDERS` have counts.
+
+    Args:
+        entry: as it was read.
+        kind: its class, in lower case.
+        named_by: the attribute that has the id of such an entry.
+    """
+    first = entry.dn.partition("=")[0].strip().lower()
+    if kind not in HOLDERS:
+        published = map(str.lower, entry.attributes.values_by_name)
+        wrong = first != named_by.lower() and first in _HOLDERS_NAMED_BY
+        return wrong or not _foreign(kind).isdisjoint(published)
+    if first != named_by.lower() or kind not in POLICIES:
+        return first != named_by.lower()
+    access = kind == "glue2accesspolicy"
+    key = "GLUE2MappingPolicyShareForeignKey" if access else "GLUE2AccessPolicyEndpointForeignKey"
+    place = "glue2shareid" if access else "glue2endpointid"
+    return key in entry.attributes or place in rdns(entry.dn)
+
+
 def kind_of_damaged(entry: Entry) -> str | None:
     """The class of `HOLDERS` that an entry was of, by its name and ids; None where it was none.
 
-    For entries whose classes say none, or several, or another than the name. Lines that lost their
-    name and class count where they deny.
+    For entries whose classes say none, or several, or another than the name or an attribute. Lines
+    that lost their name and class count where they deny.
     """
     placed = rdns(entry.dn)
     first = next(iter(placed), "")
     has = entry.attributes
     if first == "glue2policyid" or "GLUE2PolicyID" in has:
-        if "GLUE2AccessPolicyEndpointForeignKey" in has or "glue2endpointid" in placed:
-            return "glue2accesspolicy"
-        return "glue2mappingpolicy"
+        access = "glue2endpointid" in placed or "GLUE2AccessPolicyEndpointForeignKey" in has
+        access = access and "glue2shareid" not in placed
+        return "glue2accesspolicy" if access else "glue2mappingpolicy"
     for name, kind in (("GlueVOViewLocalID", "gluevoview"), ("GlueCEUniqueID", "gluece")):
         if first == name.lower() or name in has:
             return kind
@@ -100,9 +128,33 @@ def kind_of_damaged(entry: Entry) -> str | None:
                 return kind
     part = {"glue2endpointid": "endpoint", "glue2shareid": "share"}.get(first)
     named = {name.strip().lower() for name in has.get("objectClass", ())} - {"top"}
-    if part is None or (named and named <= classes().keys() - HOLDERS.keys()):
+    if part is None:
         return None
-    return f"glue2computing{part}"
+    kind = f"glue2computing{part}"
+    others = bool(named) and named <= classes().keys() - HOLDERS.keys()
+    if others and any(first in _own(name) for name in named):
+        owned = {name for name in map(str.lower, has.values_by_name) if _owner(name) == kind}
+        return kind if owned else None
+    return kind
+
+
+@cache
+def _own(kind: str) -> frozenset[str]:
+    """The attributes of a class, in lower case."""
+    return frozenset(name.lower() for known in ancestry(kind) for name in (*known.must, *known.may))
+
+
+def _owner(name: str) -> str:
+    """The class that an attribute belongs to, in lower case; empty for an unknown attribute."""
+    known = attribute(name)
+    return known.owner.lower() if known is not None else ""
+
+
+@cache
+def _foreign(kind: str) -> frozenset[str]:
+    """The attributes of GLUE 2.0 that decide on access or are what does, and not of a class."""
+    owners = {"glue2policy", *(name for name in HOLDERS if name.startswith("glue2"))}
+    return frozenset(name for name in attributes() if _owner(name) in owners) - _own(kind)
 
 
 def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
@@ -142,12 +194,19 @@ def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
         # It may be what is left of a rule or a key.
         if attribute(name) is None and name.lower() not in _FOREIGN:
             return f"{excerpt(name)!r} is no attribute of GLUE"
+    return _elsewhere(entry, kind)
+
+
+def _elsewhere(entry: Entry, kind: str) -> str:
+    """What an attribute has that belongs to another one; empty where nothing is."""
+    published = entry.attributes.values_by_name
     plain = _names()
     others = (
-        said for name, said in published.items() if (plain.get(name)) or not decides_access(name)
+        found for name, found in published.items() if plain.get(name) or not decides_access(name)
     )
     # The name too may have taken up the line behind it.
-    text = "\n".join((entry.dn, *chain.from_iterable(others)))
+    said = (entry.dn, *chain.from_iterable(others))
+    text = "\n".join(said)
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
     return ""

@@ -21,6 +21,7 @@ from matchmaker.glue.admission import (
     agreeing,
     all_rules,
     closed,
+    contradicted,
     damage,
     kind_of_damaged,
     restricted,
@@ -104,12 +105,10 @@ def build(
 def _classed(entry: Entry) -> tuple[Entry, str | None]:
     """An entry with its class; it is damaged where classes and name contradict each other."""
     kind = _kind(entry)
-    if kind is not None and kind not in HOLDERS:
-        return entry, kind
-    if kind is not None and entry.dn[: len(_IDS[kind])].lower() == _IDS[kind].lower():
+    if kind is not None and not contradicted(entry, kind, _IDS[kind]):
         return entry, kind
     meant = kind_of_damaged(entry) or kind
-    return (entry if meant is None else attrs.evolve(entry, damaged=True)), meant
+    return (attrs.evolve(entry, damaged=True) if meant in HOLDERS else entry), meant
 
 
 def _record(

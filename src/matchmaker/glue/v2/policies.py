@@ -95,12 +95,13 @@ class Policies:
         )
         computing = {r.id.lower() for r in kinds["glue2computingservice"]}
         # In a service of computing it may be a share or an endpoint that lost its class.
-        elsewhere = [(service, ident) for service, ident in others if service not in computing]
+        stored = _placed(kinds["glue2storageshare"], services)
+        elsewhere = [place for place in (*others, *stored) if place[0] not in computing]
         shares = kinds["glue2computingshare"]
         endpoints = [e for e in kinds["glue2computingendpoint"] if takes_jobs(e)]
         idle = [e for e in kinds["glue2computingendpoint"] if not takes_jobs(e)]
         # A share or an endpoint of no service may be of any: its policies are lost.
-        apart = [*_placed((*kinds["glue2storageshare"], *idle), services), *elsewhere]
+        apart = [*_placed(idle, services), *elsewhere]
         sides = {
             name: _side(
                 kinds[_KINDS[name][0]],
