@@ -267,6 +267,20 @@ def json_cases() -> Iterator[Case]:
     inner = f'"ComputingEndpoint": {endpoint}, "ComputingShare": {share}'
     whole = f'{{"ComputingService": {{"ID": "S", {inner}}}}}'
     yield case("an endpoint whose fields are gone", endpoint, '{"x": ""}', whole)
+    narrow, broad = '{"ID": "p", "Rule": "VO:cms"}', '{"ID": "a", "Rule": ["VO:cms", "VO:atlas"]}'
+    first = f'{{"ID": "s", "MappingPolicy": {narrow}}}'
+    shares = f'"ComputingShare": [{first}, {{"ID": "t"}}]'
+    endpoint = f'{{"ID": "e", "AccessPolicy": {broad}}}'
+    inner = f'"ComputingEndpoint": {endpoint}, {shares}'
+    whole = f'{{"ComputingService": {{"ID": "S", {inner}}}}}'
+    for becomes in ("null", '"x"', f"[{first}]", "{}", f"[[{first}]]"):
+        yield case(f"a share is {becomes}", first, becomes, whole)
+    first = f'{{"ID": "e", "AccessPolicy": {narrow}}}'
+    endpoints = f'"ComputingEndpoint": [{first}, {{"ID": "f"}}]'
+    inner = f'{endpoints}, "ComputingShare": {{"ID": "s", "MappingPolicy": {broad}}}'
+    whole = f'{{"ComputingService": {{"ID": "S", {inner}}}}}'
+    for becomes in ("null", '"x"', f"[{first}]", "{}"):
+        yield case(f"an endpoint is {becomes}", first, becomes, whole)
 
 
 XML = """<ComputingService><ID>S</ID>

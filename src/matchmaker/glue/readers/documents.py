@@ -359,8 +359,10 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
         named = {name.lower(): text for name, text in reversed(made.fields)}
         known_by = named.get("id") or named.get("localid")
         made.ident = known_by or f"{made.kind}-{number}"
-        # An endpoint or a share that lost its id may have lost its policies with it.
-        made.damaged |= not known_by and made.kind.lower() in APART
+        if not known_by and made.kind.lower() in APART:
+            # What it was is lost with its id. A policy of nothing closes what it could restrict.
+            made.kind, made.damaged = "GLUE2AccessPolicy", True
+            made.associations.clear()
     idents = {made.ident.lower() for made in known}
     keys = _keys(known, room)
     for made in known:
