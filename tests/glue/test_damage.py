@@ -149,6 +149,17 @@ def new_cases() -> Iterator[Case]:
     for other in ("StorageShare", "ComputingManager", "Share"):
         changed = two[:at] + two[at:].replace("GLUE2ComputingShare\n", f"GLUE2{other}\n", 1)
         yield f"a share of class {other}", two, changed
+    monitor = whole[whole.index("dn: GLUE2EndpointID") : whole.index("dn: GLUE2ShareID")]
+    monitor = monitor.replace("EndpointID=e", "EndpointID=i").replace("ID: e", "ID: i")
+    monitor = monitor.replace("Rule: VO:cms", "Rule: ALL").replace(":443", ":444")
+    monitor = monitor.replace("executionmanagement.jobexecution", "information.monitoring")
+    named = "GLUE2EndpointCapability: information.monitoring"
+    for becomes in (
+        "GLUE2EndpointCapability:",
+        "GLUE2EndpointCapability: unset",
+        "GLUE2EntityOtherInfo: information.monitoring",
+    ):
+        yield case(f"a monitor's {becomes}", named, becomes, whole + monitor)
     marked = service(more="GLUE2EntityOtherInfo: CEid=h.grid:443/arcrest-pbs-q\n")
     open_ = service("T", endpoint="ALL", more="GLUE2EntityOtherInfo: CEid=h.grid:443/arcrest-pbs-q")
     yield "a queue of two services", marked, marked + open_
@@ -281,6 +292,19 @@ def json_cases() -> Iterator[Case]:
     whole = f'{{"ComputingService": {{"ID": "S", {inner}}}}}'
     for becomes in ("null", '"x"', f"[{first}]", "{}"):
         yield case(f"an endpoint is {becomes}", first, becomes, whole)
+    monitor = '{"ID": "i", "Capability": ["information.monitoring"], "AccessPolicy": '
+    monitor += '{"ID": "b", "Rule": "ALL"}}'
+    whole = whole.replace('{"ID": "f"}', monitor)
+    named = '"Capability": ["information.monitoring"]'
+    for becomes in (
+        '"Capability": [null]',
+        '"Capability": [""]',
+        '"Capability": null',
+        '"Capability": {}',
+        '"Capability": "unset"',
+        '"Capabilitx": ["information.monitoring"]',
+    ):
+        yield case(f"a monitor's {becomes}", named, becomes, whole)
 
 
 XML = """<ComputingService><ID>S</ID>

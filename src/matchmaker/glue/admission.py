@@ -80,7 +80,20 @@ _FOREIGN: Final = frozenset(
 )
 """Attributes of entries that servers add (RFC 4512, section 3.4)."""
 
+_CAPABILITY: Final = "GLUE2EndpointCapability"
+_CAPABILITIES: Final = re.compile(r"(?:data|executionmanagement|information|security)\.[a-z.]+")
+"""Most of Capability_t (GFD.147, appendix B)."""
+
 _DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
+
+
+def like_a_capability(text: str) -> bool:
+    """Whether a text is what an endpoint may be for, as GLUE 2.0 spells it.
+
+    >>> like_a_capability("information.monitoring"), like_a_capability("information")
+    (True, False)
+    """
+    return _CAPABILITIES.fullmatch(text) is not None
 
 
 def contradicted(entry: Entry, kind: str, named_by: str) -> bool:
@@ -209,6 +222,8 @@ def _elsewhere(entry: Entry, kind: str) -> str:
     text = "\n".join(said)
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
+    if kind == "glue2computingendpoint" and _CAPABILITY not in entry.attributes:
+        return "another attribute has its capability" if any(map(like_a_capability, said)) else ""
     return ""
 
 

@@ -240,14 +240,19 @@ def scope(name: str) -> str:
     return "unknown" if found is None else found.scope
 
 
+_DECIDING = ("foreignkey", "chunkkey", "accesscontrolbaserule", "policyrule", "endpointcapability")
+
+
 def decides_access(name: str) -> bool:
-    """Whether an attribute holds rules of access, or a key that leads from or to them.
+    """Whether an attribute holds rules of access, or says which rules count.
+
+    Keys lead from or to rules, and those of an endpoint for information do not count for jobs.
 
     >>> [decides_access(name) for name in ("GLUE2PolicyRule", "GlueChunkKey", "GlueCEName")]
     [True, True, False]
     """
     folded = name.lower()
-    return folded.endswith(("foreignkey", "chunkkey", "accesscontrolbaserule", "policyrule"))
+    return folded.endswith(_DECIDING)
 
 
 # The longest name of either schema has 57 letters. The bound keeps the search linear; each begins

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.glue.access import like_a_rule
-from matchmaker.glue.admission import APART, HOLDERS
+from matchmaker.glue.admission import APART, HOLDERS, like_a_capability
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.linking import rdn
@@ -40,6 +40,8 @@ _CHUNK = 1 << 16
 _SWELL = 16
 _ASSOCIATIONS = "associations"
 _RULE = "rule"
+_CAPABILITY = "capability"
+_KEPT = {_RULE, _CAPABILITY}
 _SHORT = {"environment": "executionenvironment"}
 
 Field = tuple[str, str]
@@ -227,7 +229,7 @@ def _add(
     elif other is not None and (linked or _attribute(inside.kind, name) is None):
         inside.associations += [(other, text.strip()) for text in texts]
     else:
-        kept = name.lower() == _RULE
+        kept = name.lower() in _KEPT
         inside.fields += [(name, text) for text in texts if text or kept]
 
 
@@ -293,6 +295,8 @@ def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int
                         _add(inside, other, _each(ids), found, linked=True)
             elif name.lower() == _RULE:
                 _add(inside, name, _each(content) or [""], found)
+            elif name.lower() == _CAPABILITY:
+                _add(inside, name, _each(content), found)
             elif inside is not None and (texts := _texts(content)):
                 _add(inside, name, texts, found)
             else:
@@ -380,7 +384,7 @@ def _entries(objects: Iterable[_Object], room: _Room, report: Report) -> Iterato
             found = _attribute(made.kind, name)
             if found is None:
                 linked = text.lower() in idents and text != made.ident
-                made.damaged |= linked or like_a_rule(text)
+                made.damaged |= linked or like_a_rule(text) or like_a_capability(text)
             elif found != named_by and name.lower() != "id":
                 pairs.append((found, text))
         pairs += list(dict.fromkeys(keys.get(id(made), ())))
