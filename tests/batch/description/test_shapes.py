@@ -200,6 +200,8 @@ Queue: end
         (TWO_QUEUES, "acl_user_enable = True", "acl_user_enable  True"),
         (TWO_QUEUES, "acl_user_enable = True\n    acl_users", "acl_user_enabl = 1\n    acl_uses"),
         (TWO_QUEUES, "acl_user_enable = True\n    acl_users", "cl_user_enable = 1\n    cl_users"),
+        (TWO_QUEUES, "    acl_user_enable", "user_enable\n"),
+        (ROUTE_AND_END, "queue_type = Route\n    route_destinations", "queue_te_destinations"),
         (ROUTE_AND_END, "queue_type = Route", "queue_typ = Route"),
         (ROUTE_AND_END, "queue_type = Route", "queue_type = Soute"),
         (ROUTE_AND_END, "queue_type = Route", "queue_type ="),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -22,7 +23,7 @@ from matchmaker.batch.description.access import (
     names_in,
 )
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Format, Text, as_object, blocks, flat
+from matchmaker.batch.description.texts import Block, Format, Text, as_object, blocks, flat
 from matchmaker.batch.description.units import less, megabytes, platform, seconds, whole, words
 
 LRMS: Final = "pbspro"
@@ -96,15 +97,26 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
     """The nodes of an output in text, by name; its queues join ``queues``."""
     nodes: dict[str, dict[str, str]] = {}
-    for block in blocks(text):
+    found = blocks(text)
+    for block, after in zip_longest(found, found[1:]):
         if block.head.startswith(HEAD):
+            damage = list(block.damage)
+            if "queue_type" not in block.facts:
+                damage.append("no queue_type")
+            if after is not None and _is_stray(after):
+                # It may be a part of a line of this queue, with the facts after that.
+                damage.append(after.head)
             name = block.head[len(HEAD) :].strip()
-            queues.add(name, block.facts, text, next(iter(block.damage), ""))
-        elif "state" in block.facts:
-            nodes[block.head] = block.facts
-        else:
+            queues.add(name, block.facts, text, next(iter(damage), ""))
+        elif _is_stray(block):
             text.skip(block.head, "a node with its state")
+        else:
+            nodes[block.head] = block.facts
     return nodes
+
+
+def _is_stray(block: Block) -> bool:
+    return not block.head.startswith(HEAD) and "state" not in block.facts
 
 
 def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
@@ -164,7 +176,7 @@ class Queues:
     def add(self, name: str, facts: Facts, text: Text, damage: str = "") -> None:
         """Adds a queue of an output, with a line of it that cannot be read, if there is one."""
         self.facts[name] = facts
-        wrong = f"{damage[:80]!r} is of another queue or cannot be read" if damage else ""
+        wrong = f"its record is damaged: {damage[:80]}" if damage else ""
         # A queue that is listed twice admits whom both lists admit.
         known = self.access.get(name, EVERYBODY)
         self.access[name] = both(known, _access(name, facts, text, wrong))
