@@ -112,6 +112,63 @@ def test_what_only_stands_with_a_dropped_slot_is_dropped_too(tmp_path: Path, job
         told(tmp_path, BESIDE, job, want=Fit.SUFFICIENT)
 
 
+RAM = "GlueHostMainMemoryRAMSize"
+
+
+def shared(of: str, request: str = "", flag: str = "{s}", unit: int = 1) -> str:
+    """A mapping that fills one flag from two sources."""
+    form = '[flags]\ns = "--s={s}"\n' if flag == "{s}" else ""
+    rule = f'kind = "min"\nflag = "{flag}"\nunit = {unit}\n'
+    attributes = "".join(f"[attributes.{name}]\n{rule}" for name in of.split())
+    asked = f'[requests]\n{request} = {{ flag = "{flag}" }}\n' if request else ""
+    return attributes + asked + form
+
+
+@pytest.mark.parametrize("flag", ["{s}", "--s={value}"])
+@pytest.mark.parametrize(
+    ("sources", "job", "number", "dropped"),
+    [
+        ((RAM, "memory", 1024), f"RequestMemory = 3000; Requirements = other.{RAM} >= 4096", 3000,
+         f"other.{RAM} >= 4096"),
+        (("A B", "", 1), "Requirements = other.A >= 3 && other.B >= 5", 3, "other.B >= 5"),
+        (("A", "N", 1), "N = 7; Requirements = other.A >= 3", 7, "other.A >= 3"),
+        (("A", "memory", 1), "RequestMemory = 7; Requirements = other.A >= 3", 7, "other.A >= 3"),
+    ],
+)  # fmt: skip
+def test_a_flag_does_not_stand_for_two_things(  # noqa: PLR0917
+    tmp_path: Path, flag: str, sources: tuple[str, str, int], job: str, number: int, dropped: str
+) -> None:
+    of, request, unit = sources
+    made = told(tmp_path, shared(of, request, flag, unit), job)
+    assert (made.argv, made.verdict) == ((f"--s={number}",), Fit.NECESSARY)
+    assert str(made.recheck) == dropped
+    assert "in one way only" in reasons(made)[0]
+
+
+@pytest.mark.parametrize("flag", ["{s}", "--s={value}"])
+def test_two_numbers_of_one_thing_are_joined_by_the_larger(tmp_path: Path, flag: str) -> None:
+    site = shared(RAM, "memory", flag)
+    for asked, least in ((3000, 4096), (5000, 4096)):
+        job = f"RequestMemory = {asked}; Requirements = other.{RAM} >= {least}"
+        made = told(tmp_path, site, job)
+        assert (made.argv, made.verdict) == ((f"--s={max(asked, least)}",), Fit.EXACT)
+
+
+def test_requests_of_two_things_do_not_share_a_flag(tmp_path: Path) -> None:
+    site = """
+    [requests]
+    memory = { flag = "{s}" }
+    cpus = { flag = "{s}" }
+    [flags]
+    s = "--s={s}"
+    """
+    made = told(tmp_path, site, "RequestMemory = 10; RequestCpus = 20")
+    assert (made.argv, made.verdict) == (("--s=10",), Fit.NECESSARY)
+    assert reasons(made) == ["another request sets the same flag"]
+    assert made.recheck is not None
+    assert str(made.recheck).endswith("GlueHostArchitectureSMPSize >= 20")
+
+
 def test_nodes_by_name_are_a_term_that_other_forms_are_chosen_for(tmp_path: Path) -> None:
     site = """
     exclude = "!({hosts})"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,56 @@ JOB = f"""[ Owner = "ana"; Ok = TARGET.Load < 5; Deep = Ok && Far; Far = TARGET.
 willing = st.sampled_from(
     ["TARGET.Ok", "TARGET.Deep", "other.Listed", "Load < 7", 'TARGET.Owner == "ana"', "true"]
 )
+
+
+amounts = st.integers(1, 5).map(lambda count: count * 1024)
+
+
+@settings(max_examples=150)
+@given(
+    units=st.tuples(st.sampled_from([1, 1024]), st.sampled_from([1, 1024])),
+    bounds_of=st.dictionaries(st.sampled_from([RAM, "A", "B"]), amounts, min_size=1),
+    asked=st.dictionaries(st.sampled_from(["RequestMemory", "RequestCpus", "N"]), amounts),
+    flag=st.sampled_from(["{s}", "--s={value}"]),
+)
+def test_one_flag_carries_numbers_of_one_thing_only(
+    units: tuple[int, int], bounds_of: dict[str, int], asked: dict[str, int], flag: str
+) -> None:
+    """All that is not checked again is of one attribute in one unit, which the number reaches."""
+    rule = f'{{ kind = "min", flag = "{flag}", unit = {units[0]} }}'
+    request = f'{{ flag = "{flag}", unit = {units[1]} }}'
+    site_text = "".join(f"attributes.{name} = {rule}\n" for name in (RAM, "A", "B"))
+    site_text += "".join(f"requests.{name} = {request}\n" for name in ("memory", "cpus", "N"))
+    if flag == "{s}":
+        site_text += 'flags.s = "--s={s}"\n'
+    wanted = " && ".join(f"other.{name} >= {bound}" for name, bound in bounds_of.items())
+    facts = "; ".join(f"{name} = {amount}" for name, amount in asked.items())
+    job = parse_ad(f"[ Requirements = {wanted}; {facts} ]")
+    made = batch.flags(reduce(job, ClassAd(), lambda _: "host"), mapping=shared_mapping(site_text))
+    (word,) = made.argv
+    lost = {str(each.clause) for each in made.dropped}
+    needs = {"RequestMemory": RAM, "RequestCpus": CPUS}
+    kept = {
+        (name, units[0], bound)
+        for name, bound in bounds_of.items()
+        if f"other.{name} >= {bound}" not in lost
+    }
+    kept |= {
+        (needs.get(name, name), units[1], amount)
+        for name, amount in asked.items()
+        if not any(needs.get(name, name) in text and text.startswith(("isU", "N")) for text in lost)
+    }
+    assert len({(name, unit) for name, unit, _ in kept}) == 1
+    number = int(word.removeprefix("--s="))
+    assert number == max(-(-bound // unit) for _, unit, bound in kept)
+
+
+@cache
+def shared_mapping(text: str) -> Mapping:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "site.toml"
+        path.write_text(text)
+        return load_mapping("slurm", path)
 
 
 @settings(max_examples=150)

@@ -61,9 +61,9 @@ class FlagPlan:
 def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
     """The options that requests, and nodes ``by_name``, set already."""
     found: dict[str, object] = {
-        assigned(template): (template, "min") for template in requested.numbers
+        assigned(item.template) or item.template: (item.template, *item.setting)
+        for item in requested.items
     }
-    found |= {assigned(template): (template, value) for template, value in requested.texts.items()}
     by_host = table.exclude or table.include
     if by_name and by_host.startswith("-"):
         found[assigned(by_host)] = by_host

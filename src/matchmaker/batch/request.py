@@ -36,6 +36,11 @@ _ATTRIBUTES: Final = (
     ("wall", "wall time", "MaxWallTime", "", Fraction(60)),
 )
 
+# What numbers count that no attribute of hosts is compared with: seconds, and units of the site.
+# No folded name of an attribute has capitals.
+_TIMES: Final = "SECONDS"
+_NUMBERS: Final = "NUMBERS"
+
 
 def _amount(_: object, attribute: attrs.Attribute[int], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT:
@@ -99,6 +104,9 @@ class Item:
         need: a condition that is true of hosts with as much as the flag sets aside, and of hosts
             that do not say how much they have; None if hosts have no such attribute.
         bare: whether a form carries it that only stands ``with`` it.
+        subject: for a number, the folded attribute of hosts that it is compared with, or what else
+            it counts.
+        unit: how much of the subject one unit of the number is; 0 for a share of each processor.
     """
 
     template: str
@@ -106,6 +114,15 @@ class Item:
     clause: Expr
     need: Expr | None = None
     bare: bool = False
+    subject: str = ""
+    unit: Fraction = Fraction(1)
+
+    @property
+    def setting(self) -> tuple[object, ...]:
+        """What the template is set to: the same for numbers of which the largest may count."""
+        if isinstance(self.value, str):
+            return (self.value,)
+        return "min", self.subject, self.unit
 
 
 @attrs.frozen(slots=True)
@@ -166,6 +183,13 @@ def requested(
     """
     items: list[Item] = []
     lacking: list[Dropped] = []
+
+    def add(item: Item) -> None:
+        if all(e.template != item.template or e.setting == item.setting for e in items):
+            items.append(item)
+        else:
+            lacking.append(Dropped(item.clause, "another request sets the same flag"))
+
     for name, words, attribute, of_hosts, unit in _ATTRIBUTES:
         amount: int = getattr(asked, name)
         if not amount:
@@ -181,7 +205,9 @@ def requested(
         number = _counted(-(-amount // slots), request, attribute, table)
         need = _need(of_hosts, number * request.unit * slots / unit)
         clause = need or Attr(None, attribute, False)
-        items.append(Item(request.flag, number, clause, need))
+        share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
+        subject = ascii_fold(of_hosts) or _TIMES
+        add(Item(request.flag, number, clause, need, subject=subject, unit=share))
     origin = submitter or Submitter()
     given: dict[str, list[str]] = {
         "queue": [queue] if queue else [],
@@ -205,12 +231,9 @@ def requested(
             continue
         if value is None:
             continue
-        item = Item(request.flag, value, clause, bare=request.kind == "present")
-        others = [e for e in items if e.template == item.template and e.value != value]
-        if any(isinstance(value, str) or isinstance(e.value, str) for e in others):
-            lacking.append(Dropped(clause, "another request sets the same flag"))
-        else:
-            items.append(item)
+        subject = _TIMES if request.kind == "time" else _NUMBERS
+        bare = request.kind == "present"
+        add(Item(request.flag, value, clause, bare=bare, subject=subject, unit=request.unit))
     return Requested(tuple(items), tuple(lacking))
 
 

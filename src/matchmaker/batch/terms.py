@@ -76,11 +76,13 @@ class Term:
     def assignment(self) -> tuple[str, object]:
         """The option or resource that the term sets, or an empty name, and what it sets it to.
 
-        Minima with one template set the same: the largest counts.
+        Minima of one attribute in one unit set the same: the largest counts.
         """
+        setting = assigned(self.template)
+        subject = ascii_fold(self.rule.attribute), self.rule.unit
         if self.kind in ("min", "max"):
-            return assigned(self.template), (self.template, self.kind)
-        return assigned(self.template), (self.template, self.number, self.names, self.negated)
+            return setting or self.template, (self.template, self.kind, *subject)
+        return setting, (self.template, *subject, self.number, self.names, self.negated)
 
     def admits(self, value: Value) -> bool | None:
         """Whether a host with a value of the attribute satisfies the term; None if unknown."""
