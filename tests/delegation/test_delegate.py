@@ -271,6 +271,27 @@ def test_a_rebuilt_ledger_goes_on(made: mm.delegation.Delegator, world: World, l
     assert max(world.starts.values()) == 1
 
 
+@pytest.mark.parametrize("healthy", [True, False])
+def test_what_ended_without_a_spool_is_not_started_again(ledger: Any, script: Path,
+                                                         healthy: bool) -> None:  # fmt: skip
+    world = World(fenced=False, length=20.0)
+    made = mm.delegation.Delegator(ledger, world, None, clock=lambda: world.now)
+    made.submit(AD, script, key="k")
+    looks(world, made, 2)
+    assert made.job("k").state in {State.COMMITTED, State.RUNNING}
+    world.pass_time(30)
+    assert [job.phase for job in world.jobs.values()] == ["ended"]
+    if not healthy:
+        ledger.rows.clear()
+        ledger.payloads.clear()
+    made.rebuild()
+    if healthy:
+        assert states(made, "k").count("unknown") == 0
+    looks(world, made, 8)
+    assert (made.job("k").state, made.job("k").attempt) == (State.DONE, 1)
+    assert world.starts["k"] == 1
+
+
 def test_jobs_of_other_ledgers_are_left_alone(made: mm.delegation.Delegator, world: World) -> None:
     world._new("mm-others-1", 900.0)
     world._new("unrelated", 900.0)

@@ -79,6 +79,17 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.UNKNOWN, absent_since=NOW - 29), seen(), ("unknown", 1, [])),
     "proven absent is submitted again":
         (record(S.UNKNOWN, absent_since=GONE), seen(), ("intent", 2, ["park"])),
+    "an end in the queue is a start where no records are kept":
+        (record(S.UNKNOWN, remote_id="", absent_since=GONE), seen(sight(ENDED, exit=0), marks=None),
+         ("committed", 1, [])),
+    "an end that only the accounting has is a start too":
+        (record(S.UNKNOWN, absent_since=GONE),
+         seen(marks=None, accounting=(sight(ENDED, 8, exit=0),)), ("committed", 1, [])),
+    "released by another and ended between two looks":
+        (record(S.PREPARED), seen(sight(ENDED, exit=0), marks=None), ("committed", 1, [])),
+    "with records of starts an end in the queue is no start":
+        (record(S.UNKNOWN, absent_since=GONE), seen(sight(ENDED, exit=75)),
+         ("intent", 2, ["park"])),
     "as often as it may be":
         (record(S.UNKNOWN, absent_since=GONE, attempt=5), seen(), ("failed", 5, [])),
     "not without a description":

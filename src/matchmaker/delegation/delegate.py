@@ -205,10 +205,10 @@ class Delegator:
         return reconcile(self._means, keys)
 
     def rebuild(self) -> Report:
-        """Makes the live records anew from the batch system and the records of starts and ends.
+        """Makes the missing records anew from the batch system and the records of starts and ends.
 
-        Jobs that the ledger knows to have ended stay as they are. Whoever had the ledger open must
-        open it again.
+        What the ledger has stays, unless there is a later attempt of a live job. Whoever had the
+        ledger open must open it again.
 
         Raises UnansweredError while the batch system or the spool gives no answer.
         """

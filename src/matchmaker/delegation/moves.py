@@ -64,9 +64,16 @@ def _adopted(s: Situation) -> _Changes:
 
 
 def _has_leave(s: Situation) -> bool:
-    """Whether there is a record of its commit, or without such records it may start."""
+    """Whether there is a record of its commit, or without such records it may start or ended."""
     free = s.unfenced and s.chosen is not None and s.chosen.phase is not Phase.PARKED
-    return free or (s.marks.committed and not s.marks.forbidden)
+    return free or s.ran is not None or (s.marks.committed and not s.marks.forbidden)
+
+
+def _with_leave(s: Situation) -> _Changes:
+    """The id of the job that may start, or that ended; of several the record's."""
+    if s.ran is not None and not s.alive:
+        return {"remote_id": s.ran.remote_id, "remote_submitted": s.ran.submitted}
+    return {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}
 
 
 def _no_reply(s: Situation) -> bool:
@@ -223,7 +230,7 @@ MOVES: Final = (
          "its owner wants it ended, or its lease ran out", _end_wanted, _why_end),
     Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED), _S.COMMITTED,
          "the record of its commit exists, but the ledger does not say so", _has_leave,
-         lambda s: {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}),
+         _with_leave),
     Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.INTENT,
          "it cannot start: it is gone, or began without a commit; tried again as the next attempt",
          lambda s: s.marks.forbidden and _may_try_again(s), _again),

@@ -93,7 +93,9 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
 
 
 def rebuild(means: Means) -> Report:
-    """Makes the live records anew from the batch system and the records of starts and ends.
+    """Makes the missing records anew from the batch system and the records of starts and ends.
+
+    A row of the ledger stays as it is, unless there is a later attempt of a live job than it has.
 
     Raises UnansweredError while one of them gives no answer.
     """
@@ -108,8 +110,11 @@ def rebuild(means: Means) -> Report:
     for sight in (sight for sights in queue.values() for sight in sights):
         key, attempt = key_of(sight.name) or ("", 0)
         latest[key] = max(attempt, latest.get(key, 0))
-    known = means.ledger.records(latest)
-    others = {r.key for r in known if not r.state.live or r.cluster != means.cluster}
+    kept_rows = {
+        r.key
+        for r in means.ledger.records(latest)
+        if not r.state.live or r.cluster != means.cluster or r.attempt >= latest[r.key]
+    }
     made = [
         attrs.evolve(
             states.begin(
@@ -120,7 +125,7 @@ def rebuild(means: Means) -> Report:
             reason="rebuilt",
         )
         for key, attempt in sorted(latest.items())
-        if key not in others
+        if key not in kept_rows
     ]
     means.ledger.rebuild(made, now, means.owner)
     return reconcile(means)

@@ -117,6 +117,22 @@ class Situation:
         return None
 
     @property
+    def ran(self) -> Sight | None:
+        """Without records of starts, the job that ended by itself, and so has started.
+
+        It has the id of the record; once all are gone, any job of the attempt's name counts.
+        """
+        if not self.unfenced:
+            return None
+        if self.ended is not None and self.ended.phase is Phase.ENDED:
+            return self.ended
+        for place in (self.seen.queue, self.seen.accounting) if self.gone else ():
+            for sight in place if isinstance(place, tuple) else ():
+                if sight.phase is Phase.ENDED and sight.name == self.record.name:
+                    return sight
+        return None
+
+    @property
     def marks(self) -> Marks:
         """What is on record; nothing where no records are kept or read."""
         return self.seen.marks if isinstance(self.seen.marks, Marks) else Marks()
