@@ -116,6 +116,14 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.PREPARED), seen(marks=Marks(forbidden=True)), ("intent", 2, ["park"])),
     "a release that had no effect is repeated":
         (record(S.COMMITTED), seen(sight(PARKED), marks=COMMIT), ("committed", 1, ["release 7"])),
+    "without records one is let go once it is alone":
+        (record(S.COMMITTED), seen(sight(PARKED), sight(PARKED, 8), marks=None),
+         ("committed", 1, ["cancel 8"])),
+    "without records none is let go beside one that runs":
+        (record(S.COMMITTED), seen(sight(PARKED), sight(RUNNING, 8), marks=None),
+         ("committed", 1, [])),
+    "alone, it is let go without records":
+        (record(S.COMMITTED), seen(sight(PARKED), marks=None), ("committed", 1, ["release 7"])),
     "a commit that is not on record is repeated":
         (record(S.COMMITTED), seen(sight(WAITING)), ("committed", 1, ["commit"])),
     "a start is on record":

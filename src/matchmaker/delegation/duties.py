@@ -54,7 +54,11 @@ def _let_start(s: Situation) -> tuple[Effect, ...]:
         over = s.ended is not None and s.ended.phase is Phase.CANCELLED
         if s.gone or (over and not s.alive):
             return (Effect(Act.FORBID),)
-    held = [x for x in s.alive if x.phase is Phase.PARKED and x is not s.chosen]
+    others = [x for x in s.alive if x is not s.chosen]
+    held = [x for x in others if x.phase is Phase.PARKED]
+    if others and not s.fenced:
+        # Nothing but the batch system keeps two from starting: one is let go once it is alone.
+        return cancels(held)
     due: tuple[Effect, ...] = ()
     if s.fenced and not s.marks.committed:
         due = (Effect(Act.COMMIT, seconds=max(0.0, s.record.lease_until - s.now)),)
