@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -128,6 +129,55 @@ def test_of_many_starts_one_runs(spool: SharedSpool, tmp_path: Path, job: Start)
     ends = [process.wait(PATIENCE) for process in [job() for _ in range(8)]]
     assert sorted(ends) == [0] + [REFUSED] * 7
     assert (tmp_path / "ran").read_text() == "once\n"
+
+
+def test_a_full_disk_starts_nothing(spool: SharedSpool, tmp_path: Path, shell: list[str]) -> None:
+    """No byte can be written, as on a full disk or over a quota; names can still be made."""
+    prepare(spool, '#!/bin/sh\ntouch "ran.$$"\n', tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    room = spool.root / "k" / "1"
+    for _ in range(3):
+        done = subprocess.run(
+            [*shell, str(room / "start.sh")], cwd=tmp_path, capture_output=True, check=False,
+            # SIGXFSZ stays ignored, as Python has it, so that a write fails and kills nothing.
+            restore_signals=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        )  # fmt: skip
+        assert done.returncode == NO_SPOOL
+        assert b"no record can be made" in done.stderr
+    assert not list(tmp_path.glob("ran.*"))
+    assert {path.name for path in room.iterdir()} <= {"payload", "start.sh", "lease", "beat"}
+    assert marks(spool) == Marks(committed=True)
+
+
+def test_starts_with_the_same_process_id_and_time_run_once(
+    spool: SharedSpool, tmp_path: Path, shell: list[str]
+) -> None:
+    """In containers on one host the first process has the same id in each."""
+    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    script = spool.root / "k" / "1" / "start.sh"
+    script.write_text(script.read_text().replace("$$", "7").replace("date +%s", "echo 9"))
+    ends = [subprocess.run([*shell, script], cwd=tmp_path, check=False) for _ in range(2)]
+    assert [end.returncode for end in ends] == [0, REFUSED]
+    assert (tmp_path / "ran").read_text() == "once\n"
+
+
+def test_a_small_image_has_what_it_needs(
+    spool: SharedSpool, tmp_path: Path, shell: list[str]
+) -> None:
+    """The programs of coreutils, find, ps and awk; not diffutils, whose ``cmp`` some lack."""
+    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    assert spool.commit("k", 1, 60) is None
+    (tmp_path / "bin").mkdir()
+    coreutils = ("date", "ln", "mktemp", "mv", "rm", "sleep", "sync", "touch", "uname")
+    for name in (*coreutils, "awk", "find", "ps", "sh"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    words = [str(shutil.which(shell[0])), *shell[1:], str(spool.root / "k" / "1" / "start.sh")]
+    done = subprocess.run(words, cwd=tmp_path, env={"PATH": str(tmp_path / "bin")}, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "ran").read_text() == "once\n"
+    assert marks(spool).exit == 0
 
 
 def test_a_start_and_its_prohibition_exclude_each_other(

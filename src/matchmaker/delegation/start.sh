@@ -11,18 +11,23 @@ got=''
 say() { printf 'matchmaker: %s\n' "$1" >&2; }
 
 [ -d "$room" ] || { say "$room is not there on $(uname -n): is the spool shared with the nodes?"; exit 78; }
-me="$(uname -n).$$.$(date +%s)"
+unusable() { say "no record can be made in $room"; exit 78; }
 
 # Makes the exclusive record of the start; fails if another has it. A link is atomic on NFS too, but
-# its reply may be lost, so that what counts is whose record is there.
+# its reply may be lost, so that what counts is whose record is there. The name that mktemp makes
+# tells apart starts with the same host and process id, as in containers. A record that cannot be
+# read back, as on a full disk, is not linked.
 take() {
-	printf '%s %s\n' "$1" "$me" >"$room/.start.$me" && sync "$room/.start.$me" 2>/dev/null
-	ln "$room/.start.$me" "$room/start" 2>/dev/null
-	cmp -s "$room/.start.$me" "$room/start"
-	won=$?
-	rm -f "$room/.start.$me"
-	[ -e "$room/start" ] || { say "no record can be made in $room"; exit 78; }
-	return "$won"
+	made=$(mktemp "$room/.start.XXXXXXXXXX" 2>/dev/null) || unusable
+	me="$(uname -n).$$.$(date +%s).${made##*.}"
+	printf '%s %s\n' "$1" "$me" 2>/dev/null >"$made" && sync "$made" 2>/dev/null
+	kept=''
+	read -r kept <"$made" && [ "$kept" = "$1 $me" ] && ln "$made" "$room/start" 2>/dev/null
+	rm -f "$made"
+	[ "$kept" = "$1 $me" ] || unusable
+	[ -e "$room/start" ] || unusable
+	kept=''
+	read -r kept <"$room/start" && [ "$kept" = "$1 $me" ]
 }
 
 # Whether the lease lasts, by the clock of the storage: 0 yes, 1 no, 2 the storage does not answer.
