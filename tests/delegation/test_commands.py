@@ -123,6 +123,17 @@ def test_a_path_that_a_command_may_take_otherwise_is_refused(site: Site, script:
     assert not (site.folder / "asked").exists()
 
 
+def test_an_account_without_a_name_has_no_answer_where_a_command_needs_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that runs under a number that its passwd does not have."""
+    monkeypatch.setattr(os, "getuid", lambda: 54_321)
+    site.answer("sbatch", "17\n")
+    assert site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=60) == "17"
+    site.answer("qstat", QUEUES["gridengine"][0])
+    assert site.commands("sge").look() == Silence("qstat: user 54321 has no name on this machine")
+
+
 def test_options_of_the_environment_are_left_out(site: Site) -> None:
     (site.folder / "squeue").write_text("#!/bin/sh\nenv >&2\nexit 1\n")
     (site.folder / "squeue").chmod(0o755)

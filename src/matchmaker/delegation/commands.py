@@ -8,6 +8,7 @@ does: an error, a time-out, an output that is cut short or that cannot be read i
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import pwd
 import re
@@ -177,6 +178,8 @@ class Commands:
         return Silence(_complaint(argv, ended))
 
     def _list(self, call: Call, values: Mapping[str, str], read: _Read) -> Answer:
+        if "user" not in values and "{user}" in call.argv:
+            return Silence(f"{call.argv[0]}: user {values['uid']} has no name on this machine")
         argv = [filled(word, values) for word in call.argv]
         ended = self._run(argv)
         if isinstance(ended, Silence):
@@ -222,7 +225,11 @@ class Commands:
             return Silence(f"{argv[0]}: {error}")
 
     def _values(self) -> dict[str, str]:
-        return {"uid": str(os.getuid()), "user": pwd.getpwuid(os.getuid()).pw_name}
+        """What slots stand for in each command; no ``user`` for an account without a name."""
+        uid = os.getuid()
+        with contextlib.suppress(KeyError):
+            return {"uid": str(uid), "user": pwd.getpwuid(uid).pw_name}
+        return {"uid": str(uid)}
 
 
 def entries(
