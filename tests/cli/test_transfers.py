@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -275,6 +276,22 @@ def test_a_ledger_that_cannot_be_made_is_named(classad: Run) -> None:
     done = classad("jobs", "--ledger", "/none/jobs.db")
     assert done.status == 2
     assert "/none/jobs.db: it cannot be opened or made" in done.err
+
+
+@pytest.mark.parametrize("place", ["", ":memory:", "file:jobs?mode=memory&uri=true"])
+def test_a_ledger_that_would_be_lost_is_refused(
+    classad: Run, job: list[object], world: World, tmp_path: Path, place: str
+) -> None:
+    """With the last one a file of that name is made, as for any other name."""
+    with contextlib.chdir(tmp_path):
+        done = classad("submit", *job, "--ledger", place, "--key", "k", "--wait", 0)
+    if place.startswith("file:"):
+        assert done.status == 0, done.err
+        assert (tmp_path / place).exists()
+    else:
+        assert done.status == 2
+        assert "the ledger must be kept: name a file" in done.err
+        assert not world.calls
 
 
 def test_a_batch_system_that_is_not_there_is_unknown_and_not_failed(

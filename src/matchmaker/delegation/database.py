@@ -26,18 +26,21 @@ class TakenError(Exception):
 def engine(place: str, wait: float) -> Engine:
     """The engine for a path or a URL. Raises LedgerError for an unknown kind of database."""
     if "://" not in place:
-        made = sql.create_engine(f"sqlite:///{place}", connect_args={"timeout": wait})
+        if place in {"", ":memory:"}:
+            raise LedgerError(f"{place!r} is no file, and the ledger must be kept: name a file")
+        url = sql.URL.create("sqlite", database=place)
+        made = sql.create_engine(url, connect_args={"timeout": wait})
         _set_up_sqlite(made)
         return made
     # The driver that the extra installs; a URL may name another one.
-    url = place.replace("postgresql://", "postgresql+psycopg://", 1)
-    if not url.startswith("postgresql+"):
+    address = place.replace("postgresql://", "postgresql+psycopg://", 1)
+    if not address.startswith("postgresql+"):
         raise LedgerError(
             f"{place.partition('://')[0]}: the ledger is a file, or at postgresql://…"
         )
     try:
         return sql.create_engine(
-            url, pool_pre_ping=True, connect_args={"connect_timeout": int(wait)}
+            address, pool_pre_ping=True, connect_args={"connect_timeout": int(wait)}
         )
     except (ArgumentError, NoSuchModuleError) as error:
         raise LedgerError(f"not the address of a database: {error}") from None
