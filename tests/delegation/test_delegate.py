@@ -185,6 +185,55 @@ def test_an_unknown_batch_system_is_refused(tmp_path: Path) -> None:
     ledger.close()
 
 
+class Broken(World):
+    """A batch system with a defect in what it does for one job."""
+
+    def park(self, name: str, script: Path, words: object, *, metadata: Any,
+             seconds: float) -> Any:  # fmt: skip
+        if name == "mm-a-1":
+            raise KeyError("a defect")
+        return super().park(name, script, words, metadata=metadata, seconds=seconds)  # type: ignore[arg-type]
+
+    def release(self, remote_id: str, name: str) -> Any:
+        if name == "mm-b-1":
+            raise OverflowError("another defect")
+        return super().release(remote_id, name)
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_defect_with_one_job_does_not_stop_the_others(
+    ledger: Any, script: Path, parallel: int
+) -> None:
+    world = Broken(length=50.0)
+    made = mm.delegation.Delegator(
+        ledger, world, world, parallel=parallel, clock=lambda: world.now
+    )  # fmt: skip
+    lost = made.submit(AD, script, key="a")
+    assert lost.state is State.UNKNOWN
+    assert "KeyError: 'a defect'" in lost.reason
+    for key in "bc":
+        made.submit(AD, script, key=key)
+    troubles: list[tuple[str, str]] = []
+    for _ in range(3):
+        world.pass_time(12.0)
+        troubles += made.reconcile().troubles
+    assert ("b", "release: OverflowError: another defect") in troubles
+    assert made.job("c").state is State.RUNNING
+
+
+@pytest.mark.parametrize("lease", [1e300, 2e9, float("nan"), 0.0])
+def test_a_lease_has_a_bound(made: mm.delegation.Delegator, world: World, ledger: Any,
+                             script: Path, lease: float) -> None:  # fmt: skip
+    with pytest.raises(ValueError, match="a lease is a number of seconds above 0"):
+        made.submit(AD, script, key="k", lease=lease)
+    with pytest.raises(ValueError, match="lease must be a number above 0"):
+        Deadlines(lease=lease)
+    assert ledger.find("k") is None
+    made.submit(AD, script, key="k", lease=1e9)
+    with pytest.raises(ValueError, match="a lease is a number of seconds above 0"):
+        made.renew("k", lease)
+
+
 def test_a_script_that_changes_is_not_started(made: mm.delegation.Delegator, world: World,
                                               script: Path) -> None:  # fmt: skip
     world.faults = {"park": ["nothing"]}

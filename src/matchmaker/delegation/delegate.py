@@ -119,8 +119,7 @@ class Delegator:
             NoFlagsError: the policy is too long to travel with the job.
         """
         key = check_key(key if key is not None else self._new_key())
-        if lease is not None and not 0 < lease < float("inf"):
-            raise ValueError(f"a lease is a number of seconds above 0, not {lease!r}")
+        _check_lease(lease)
         text = dumps(job)
         if len(text) > LIMITS.ad:
             raise ValueError(f"the job's ad has more than {LIMITS.ad} characters")
@@ -162,8 +161,7 @@ class Delegator:
 
         Raises NoJobError, and NotPossibleError for a job that has no lease to renew.
         """
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise ValueError(f"a lease is a number of seconds above 0, not {seconds!r}")
+        _check_lease(seconds)
         record = self._update(
             key, lambda known: states.renewed(known, self._means.clock(), seconds)
         )
@@ -239,6 +237,13 @@ class Delegator:
             if written is not None:
                 return written
         raise ValueError(f"{key} is being changed by others all the time; try again")
+
+
+def _check_lease(seconds: float | None) -> None:
+    if seconds is not None and not 0 < seconds <= LIMITS.seconds:
+        raise ValueError(
+            f"a lease is a number of seconds above 0, up to {LIMITS.seconds}, not {seconds!r}"
+        )
 
 
 def _random_key() -> str:

@@ -11,13 +11,14 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool
 from matchmaker.delegation.duties import Act, Effect
+from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Deadlines, Payload, Record, State
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 TRIES: Final = 10
 """How often a record is read again that another delegator keeps writing."""
 
+_T = TypeVar("_T")
 _NOT_ASKED: Final = Silence("not asked")
 
 
@@ -79,12 +81,23 @@ def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> str:
     failed: dict[Act, str] = {}
     for effect in effects:
         if effect.act is Act.PARK:
-            _replied(means, record, _park(means, record, effect))
+            reply = _heard(lambda: _park(means, record, effect))  # noqa: B023 - called at once
+            _replied(means, record, reply)
         elif not (effect.act is Act.RELEASE and Act.COMMIT in failed):
-            trouble = _done(means, record, effect)
+            trouble = _heard(lambda: _done(means, record, effect))  # noqa: B023 - called at once
             if trouble is not None:
                 failed[effect.act] = trouble.reason
     return "; ".join(f"{act}: {reason}" for act, reason in failed.items())
+
+
+def _heard(act: Callable[[], _T]) -> _T | Silence:
+    """What an act gives; Silence for a defect, which must not stop the other jobs."""
+    try:
+        return act()
+    except LedgerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a batch system may be the caller's own object
+        return Silence(f"{type(error).__name__}: {error}")
 
 
 def _done(means: Means, record: Record, effect: Effect) -> Silence | None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.delegation.contact import job_name
+from matchmaker.delegation.limits import LIMITS
 
 
 class State(StrEnum):
@@ -55,8 +56,10 @@ LIVE: Final = frozenset(
 
 
 def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if isinstance(value, bool) or not 0 < value < float("inf"):
-        raise ValueError(f"{attribute.name} must be a number above 0, not {value!r}")
+    if isinstance(value, bool) or not 0 < value <= LIMITS.seconds:
+        raise ValueError(
+            f"{attribute.name} must be a number above 0, up to {LIMITS.seconds}, not {value!r}"
+        )
 
 
 @attrs.frozen(slots=True, kw_only=True)
