@@ -320,6 +320,32 @@ def test_a_rebuilt_ledger_goes_on(made: mm.delegation.Delegator, world: World, l
     assert max(world.starts.values()) == 1
 
 
+def test_an_old_spool_does_not_answer_for_another_job(world: World, ledger: Any, script: Path,
+                                                      tmp_path: Path) -> None:  # fmt: skip
+    spool = SharedSpool(tmp_path / "spool")
+
+    def fresh() -> mm.delegation.Delegator:
+        return mm.delegation.Delegator(
+            type(ledger)(), world, spool, clock=lambda: world.now, owner="me"
+        )
+
+    fresh().submit(AD, script, key="k")
+    assert spool.commit("k", 1, 60.0) is None
+    room = tmp_path / "spool" / "k" / "1"
+    (room / "start").write_text("7 node\n")
+    (room / "end").write_text("0 0\n")
+    world.jobs.clear()
+    script.write_text("#!/bin/sh\nanother job\n")
+    other = fresh()
+    other.submit(AD, script, key="k")
+    assert "another job" in other.job("k").reason
+    looks(world, other, 3)
+    assert other.job("k").state is State.UNKNOWN
+    assert other.job("k").exit is None
+    other.cancel("k")
+    assert (room / "start").read_text() == "7 node\n"
+
+
 @pytest.mark.parametrize("healthy", [True, False])
 def test_what_ended_without_a_spool_is_not_started_again(ledger: Any, script: Path,
                                                          healthy: bool) -> None:  # fmt: skip

@@ -35,6 +35,20 @@ def test_a_payload_is_kept_as_it_is(spool: SharedSpool, payload: Path) -> None:
     assert os.access(kept, os.X_OK)
 
 
+def test_the_room_of_another_job_is_refused(spool: SharedSpool, payload: Path) -> None:
+    first, second = "ab" * 32, "cd" * 32
+    script = spool.prepare("j", 1, payload, first)
+    assert isinstance(script, Path)
+    payload.write_text("another job")
+    answer = spool.prepare("j", 1, payload, second)
+    assert isinstance(answer, Silence)
+    assert "another job" in answer.reason
+    assert script.with_name("payload").read_bytes() == b"\x7fELF\0\xff"
+    assert spool.marks([("j", 1)]) == {("j", 1): Marks(job=first)}
+    # One that does not say whose it is, is not this job's either.
+    assert isinstance(spool.prepare("k", 1, payload, first), Silence)
+
+
 def test_records_are_private(spool: SharedSpool) -> None:
     assert spool.commit("k", 1, 60) is None
     for path in (spool.root, *spool.root.rglob("*")):

@@ -174,7 +174,7 @@ class World:
 
     # --- the spool ----------------------------------------------------------------------------
 
-    def prepare(self, key: str, attempt: int, payload: Path) -> Path | Silence:
+    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
         fault = self.boundary("prepare")
         if fault != "nothing":
             self.files.setdefault((key, attempt), Files())

@@ -35,8 +35,8 @@ told = pytest.fixture(scope="module", autouse=True)(tell)
 class GivenSpool(SharedSpool):
     """A spool whose files belong to the user whose jobs they are of."""
 
-    def prepare(self, key: str, attempt: int, payload: Path) -> Path | Silence:
-        made = super().prepare(key, attempt, payload)
+    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
+        made = super().prepare(key, attempt, payload, job)
         self._give()
         return made
 

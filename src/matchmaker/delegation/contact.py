@@ -111,12 +111,14 @@ class Marks:
         started: a job took the exclusive record of the start.
         forbidden: the exclusive record was taken so that no job can take it any more.
         exit: the exit status in the record of the end; None if there is no such record.
+        job: the digest of the job that they are of; empty if they do not say.
     """
 
     committed: bool = False
     started: bool = False
     forbidden: bool = False
     exit: int | None = None
+    job: str = ""
 
 
 class Spool(Protocol):
@@ -125,8 +127,11 @@ class Spool(Protocol):
     Each record is written atomically and survives a crash once the method returned None.
     """
 
-    def prepare(self, key: str, attempt: int, payload: Path) -> Path | Silence:
-        """Makes room for an attempt; returns the script to submit, which fences the payload."""
+    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
+        """Makes room for an attempt; returns the script to submit, which fences the payload.
+
+        With the digest of a job, Silence where the room is another job's.
+        """
         ...
 
     def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:

@@ -69,7 +69,7 @@ def _let_start(s: Situation) -> tuple[Effect, ...]:
 
 def _end_it(s: Situation) -> tuple[Effect, ...]:
     due: tuple[Effect, ...] = ()
-    if not s.unfenced and not s.marks.forbidden and not s.marks.started:
+    if s.fenced and not s.marks.forbidden and not s.marks.started:
         due = (Effect(Act.FORBID),)
     return (*due, *_stop(s), *cancels(s.alive))
 

@@ -132,7 +132,7 @@ def _park(means: Means, record: Record, effect: Effect) -> str | Silence:
         return Silence(f"{path} has changed since the job was handed over")
     script: Path | Silence = path
     if means.spool is not None:
-        script = means.spool.prepare(record.key, record.attempt, path)
+        script = means.spool.prepare(record.key, record.attempt, path, record.digest)
     if isinstance(script, Silence):
         return script
     return means.system.park(

@@ -176,7 +176,14 @@ def _observation(
         accounting=accounting.get(record.key, ())
         if isinstance(accounting, Mapping)
         else accounting,
-        marks=marks.get((record.key, record.attempt), Marks())
+        marks=_own(record, marks.get((record.key, record.attempt), Marks()))
         if isinstance(marks, Mapping)
         else marks,
     )
+
+
+def _own(record: Record, marks: Marks) -> Marks | Silence:
+    """The records of the attempt, unless they are another job's."""
+    if marks.job and record.digest and marks.job != record.digest:
+        return Silence(f"the spool has another job as {record.name}")
+    return marks

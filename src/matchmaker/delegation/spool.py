@@ -28,6 +28,7 @@ from matchmaker.delegation.together import Together
 
 _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096
+_JOB: Final = "job."
 _T = TypeVar("_T")
 
 
@@ -47,14 +48,19 @@ class SharedSpool:
     root: Path = attrs.field(converter=_absolute)
     grace: int = 10
 
-    def prepare(self, key: str, attempt: int, payload: Path) -> Path | Silence:
-        """Makes the directory of an attempt; returns the script to submit, which fences it."""
+    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
+        """Makes the directory of an attempt; returns the script to submit, which fences it.
+
+        With the digest of a job, Silence where the directory is another job's.
+        """
 
         def make() -> Path:
             _mark(self.root)
             room = self._room(key, attempt)
             room.mkdir(parents=True, exist_ok=True, mode=0o700)
             content = payload.read_bytes()
+            if job:
+                _take(room, job)
             _write(room / "payload", content, mode=0o700)
             _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
             return room / "start.sh"
@@ -171,11 +177,29 @@ def _marks(room: Path) -> Marks:
     by = _first_word(room / "start") if "start" in there else ""
     end = _first_word(room / "end") if "end" in there else ""
     return Marks(
+        job=_job(there),
         committed="lease" in there,
         started=bool(by) and by != "forbidden",
         forbidden=by == "forbidden",
         exit=int(end) if re.fullmatch(r"[0-9]{1,3}", end) else None,
     )
+
+
+def _job(there: Collection[str]) -> str:
+    """The digest in the name of a file ``job.DIGEST``; of several ``?``, which is no job's."""
+    jobs = [name.removeprefix(_JOB) for name in there if name.startswith(_JOB)]
+    return jobs[0] if len(jobs) == 1 else "?" if jobs else ""
+
+
+def _take(room: Path, job: str) -> None:
+    """Makes a directory the job's, unless it is another's; with the commit it is durable."""
+    made = room / f"{_JOB}{job}"
+    there = {entry.name for entry in room.iterdir()}
+    if made.name not in there and "payload" not in there:
+        _write(made, b"")
+        there = {entry.name for entry in room.iterdir()}
+    if _job(there) != job:
+        raise FileExistsError(0, "another job has this directory: choose another key", room)
 
 
 def _first_word(path: Path) -> str:
