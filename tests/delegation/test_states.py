@@ -171,6 +171,15 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.RUNNING, attempt=2),
          seen(sight(RUNNING, 8, attempt=2), sight(PARKED), marks=START),
          ("running", 2, ["cancel 7"])),
+    "one that runs and was not submitted here is left alone":
+        (record(S.PREPARED), seen(sight(PARKED), sight(RUNNING, 3)), ("prepared", 1, [])),
+    "also while its own is not known":
+        (record(S.UNKNOWN, remote_id=""), seen(sight(RUNNING, 3)), ("unknown", 1, [])),
+    "also when its own is to end":
+        (record(S.CANCELLING, remote_id=""), seen(sight(RUNNING, 3)),
+         ("cancelling", 1, ["forbid"])),
+    "also when its own has ended":
+        (record(S.CANCELLED), seen(sight(RUNNING, 3), marks=NEVER), ("cancelled", 1, [])),
     "what is left of a job that ended goes":
         (record(S.DONE), seen(sight(PARKED), marks=None), ("done", 1, ["cancel 7"])),
 }  # fmt: skip

@@ -46,7 +46,7 @@ def _only_parked(s: Situation) -> tuple[Effect, ...]:
     """Of a job without leave to start one parked instance stays."""
     stays = None if s.record.state is _S.UNKNOWN and s.hold_ends else s.parked
     surely = [x for x in s.alive if x.phase is Phase.PARKED or (s.fenced and not s.marks.committed)]
-    return cancels([sight for sight in surely if sight is not stays])
+    return cancels([x for x in surely if x is not stays and not s.foreign(x)])
 
 
 def _let_start(s: Situation) -> tuple[Effect, ...]:
@@ -71,7 +71,7 @@ def _end_it(s: Situation) -> tuple[Effect, ...]:
     due: tuple[Effect, ...] = ()
     if s.fenced and not s.marks.forbidden and not s.marks.started:
         due = (Effect(Act.FORBID),)
-    return (*due, *_stop(s), *cancels(s.alive))
+    return (*due, *_stop(s), *_instances(s))
 
 
 def _stop(s: Situation) -> tuple[Effect, ...]:
@@ -82,6 +82,10 @@ def _stop(s: Situation) -> tuple[Effect, ...]:
 def _leftovers(s: Situation) -> tuple[Effect, ...]:
     """Instances that wait; one that runs is ending by itself."""
     return cancels([sight for sight in s.alive if sight.phase is not Phase.RUNNING])
+
+
+def _instances(s: Situation) -> tuple[Effect, ...]:
+    return cancels([sight for sight in s.alive if not s.foreign(sight)])
 
 
 _S = State
@@ -95,8 +99,8 @@ _DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
     _S.CANCELLING: _end_it,
     _S.DONE: _leftovers,
     _S.FAILED: lambda s: (*_stop(s), *_leftovers(s)),
-    _S.CANCELLED: lambda s: cancels(s.alive),
-    _S.LOST: lambda s: cancels(s.alive),
+    _S.CANCELLED: _instances,
+    _S.LOST: _instances,
     _S.ACKNOWLEDGED: _leftovers,
 }
 

@@ -81,6 +81,14 @@ class Situation:
         mine = [sight for sight in held if sight.remote_id == self.record.remote_id]
         return next(iter(mine or held), None)
 
+    def foreign(self, sight: Sight) -> bool:
+        """Whether it runs, and the records say that it was not submitted or started here.
+
+        Another ledger may use the key. One of ours that runs without a start ends by itself.
+        """
+        mine = sight.remote_id == self.record.remote_id
+        return sight.phase is Phase.RUNNING and self.fenced and not self.marks.started and not mine
+
     @property
     def outdated(self) -> list[Sight]:
         """Living jobs of earlier attempts, none of which may start any more."""
@@ -177,7 +185,8 @@ def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines)
             changes["absent_since"] = None
         if record.seen is None or now - record.seen > deadlines.silence / 3:
             changes["seen"] = now
-        if record.state not in _UNCOMMITTED and chosen.remote_id != record.remote_id:
+        other = chosen.remote_id != record.remote_id
+        if record.state not in _UNCOMMITTED and other and not situation.foreign(chosen):
             changes.update(remote_id=chosen.remote_id, remote_submitted=chosen.submitted)
         elif chosen.remote_id == record.remote_id and record.remote_submitted is None:
             changes["remote_submitted"] = chosen.submitted
