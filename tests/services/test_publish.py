@@ -94,9 +94,9 @@ def test_both_schemas_tell_the_same(slapd: Start, lines: list[str]) -> None:
     for name, ad in old.items():
         one, other = told(ad, unlike), told(new[name], unlike)
         assert {key: other.get(key) for key in one} == one, name
-        # GLUE 2.0 must have the address of an endpoint, which is in the queue's id.
+        # GLUE 2.0 must have the address of an endpoint, which is in the queue's id, and its use.
         assert {key.removeprefix("GlueCEInfo") for key in other.keys() - one.keys()} <= {
-            *("ContactString", "GatekeeperPort", "JobManager", "HostName"),
+            *("ContactString", "GatekeeperPort", "JobManager", "HostName", "GlueCECapability"),
         }
     for text in [*JOBS, (EXAMPLES / "job.jdl").read_text()]:
         job = parse_ad(text)
