@@ -96,7 +96,14 @@ def test_both_schemas_tell_the_same(slapd: Start, lines: list[str]) -> None:
         assert {key: other.get(key) for key in one} == one, name
         # GLUE 2.0 must have the address of an endpoint, which is in the queue's id, and its use.
         assert {key.removeprefix("GlueCEInfo") for key in other.keys() - one.keys()} <= {
-            *("ContactString", "GatekeeperPort", "JobManager", "HostName", "GlueCECapability"),
+            *(
+                "ContactString",
+                "GatekeeperPort",
+                "JobManager",
+                "HostName",
+                "GlueCECapability",
+                "GlueCEImplementationName",
+            ),
         }
     for text in [*JOBS, (EXAMPLES / "job.jdl").read_text()]:
         job = parse_ad(text)
