@@ -233,7 +233,7 @@ def test_a_limit_on_memory_is_one_line(files: Path, room: int) -> None:
 @pytest.mark.parametrize(
     "error",
     [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), SystemError("NULL"),
-     ImportError("libx.so: failed to map segment from shared object")],
+     ImportError("libx.so: failed to map segment from shared object"), SyntaxError("expected ':'")],
 )  # fmt: skip
 def test_want_of_memory_in_any_guise(
     classad: Run, files: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -78,10 +78,11 @@ def _out_of_memory(error: BaseException | None) -> bool:
     """Whether an error, or one that led to it, says that there is no memory left.
 
     Python raises SystemError where it could not even make a MemoryError, and an ImportError, which
-    says so in words, for a library of C that has no room.
+    says so in words, for a library of C that has no room. It may also raise SyntaxError for a
+    sound module that it had no room to compile.
     """
     while error is not None:
-        if isinstance(error, (MemoryError, SystemError)):
+        if isinstance(error, (MemoryError, SystemError, SyntaxError)):
             return True
         if getattr(error, "errno", None) == errno.ENOMEM:
             return True
