@@ -6,21 +6,12 @@ import re
 from typing import Final
 
 from matchmaker.delegation.observation import Phase, Sight
-from matchmaker.delegation.readers.reading import Reader, UnreadableError, moment, no_count
+from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_xml, moment, no_count
 
 
 def _queue(text: str) -> list[Sight]:
-    # Entities of a document type could grow without bound; qstat writes none.
-    from xml.etree.ElementTree import ParseError, fromstring
-
-    if "<!" in text:
-        raise UnreadableError("XML with a document type")
-    try:
-        root = fromstring(text)  # noqa: S314 - no document type
-    except ParseError as error:
-        raise UnreadableError(f"not XML, or cut short: {error}") from None
     found = []
-    for job in root.iter("job_list"):
+    for job in as_xml(text).iter("job_list"):
         fact = {part.tag: (part.text or "").strip() for part in job}
         name, number, state = (fact.get(n, "") for n in ("JB_name", "JB_job_number", "state"))
         if not (name and number and state):

@@ -15,6 +15,7 @@ from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
     as_json,
+    as_xml,
     moment,
     no_count,
 )
@@ -68,16 +69,8 @@ def _of_json(number: str, fact: Any) -> Sight:
 def _queue_xml(text: str) -> list[Sight]:
     if not text.strip():
         return []
-    from xml.etree.ElementTree import ParseError, fromstring
-
-    if "<!" in text:
-        raise UnreadableError("XML with a document type")
-    try:
-        root = fromstring(text)  # noqa: S314 - no document type
-    except ParseError as error:
-        raise UnreadableError(f"not XML, or cut short: {error}") from None
     found = []
-    for job in root.iter("Job"):
+    for job in as_xml(text).iter("Job"):
         fact = {part.tag: (part.text or "").strip() for part in job}
         listed = (word.partition("=") for word in fact.get("Variable_List", "").split(","))
         found.append(_sight(fact.get("Job_Id", ""), fact, {n: v for n, _, v in listed}))

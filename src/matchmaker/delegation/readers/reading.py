@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from matchmaker.delegation.observation import Sight
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 
 class UnreadableError(ValueError):
@@ -46,6 +49,21 @@ def as_json(text: str) -> Any:
         return json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"not JSON, or cut short: {error}") from None
+
+
+def as_xml(text: str) -> Element:
+    """The XML that a text is. Raises UnreadableError for anything else, a part of it too.
+
+    Entities of a document type could grow without bound, and no batch system writes one.
+    """
+    from xml.etree.ElementTree import ParseError, fromstring
+
+    if "<!" in text:
+        raise UnreadableError("XML with a document type")
+    try:
+        return fromstring(text)  # noqa: S314 - no document type
+    except ParseError as error:
+        raise UnreadableError(f"not XML, or cut short: {error}") from None
 
 
 def moment(text: str, form: str = "%Y-%m-%dT%H:%M:%S") -> float | None:
