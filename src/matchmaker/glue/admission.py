@@ -29,7 +29,13 @@ from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Issue, Report, excerpt
 from matchmaker.glue.linking import Record, finding, rdns
 from matchmaker.glue.records import ComputingElement, Values, texts
-from matchmaker.glue.schema import ancestry, attribute, attributes, classes, decides_access
+from matchmaker.glue.schema import (
+    attribute,
+    attributes,
+    class_attributes,
+    classes,
+    decides_access,
+)
 
 HOLDERS: Final[Mapping[str, str]] = {
     "gluece": RULES,
@@ -145,16 +151,10 @@ def kind_of_damaged(entry: Entry) -> str | None:
         return None
     kind = f"glue2computing{part}"
     others = bool(named) and named <= classes().keys() - HOLDERS.keys()
-    if others and any(first in _own(name) for name in named):
+    if others and any(first in class_attributes(name) for name in named):
         owned = {name for name in map(str.lower, has.values_by_name) if _owner(name) == kind}
         return kind if owned else None
     return kind
-
-
-@cache
-def _own(kind: str) -> frozenset[str]:
-    """The attributes of a class, in lower case."""
-    return frozenset(name.lower() for known in ancestry(kind) for name in (*known.must, *known.may))
 
 
 def _owner(name: str) -> str:
@@ -167,7 +167,9 @@ def _owner(name: str) -> str:
 def _foreign(kind: str) -> frozenset[str]:
     """The attributes of GLUE 2.0 that decide on access or are what does, and not of a class."""
     owners = {"glue2policy", *(name for name in HOLDERS if name.startswith("glue2"))}
-    return frozenset(name for name in attributes() if _owner(name) in owners) - _own(kind)
+    return frozenset(name for name in attributes() if _owner(name) in owners) - class_attributes(
+        kind
+    )
 
 
 def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:

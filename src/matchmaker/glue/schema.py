@@ -145,6 +145,15 @@ def ancestry(name: str) -> tuple[ObjectClass, ...]:
     return () if known is None else (*ancestry(known.parent), known)
 
 
+def class_attributes(name: str) -> frozenset[str]:
+    """What a class and those above it may have, in lower case; nothing for an unknown class.
+
+    >>> sorted(class_attributes("GlueKey"))
+    ['gluechunkkey', 'glueforeignkey']
+    """
+    return frozenset().union(*map(_own, ancestry(name)))
+
+
 def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
     """The classes that an entry must name for a server to take its attributes.
 
@@ -157,7 +166,7 @@ def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
     ('GlueClusterTop', 'GlueVOView', 'GlueKey')
     """
     found = [known.name for known in ancestry(structural) if known.name != "GlueTop"]
-    allowed = {name for known in ancestry(structural) for name in _own(known)}
+    allowed = set(class_attributes(structural))
     version = classes()[structural.lower()].version
     wanted = {name.lower() for name in names}
     for name in sorted(wanted):
