@@ -16,14 +16,7 @@ from matchmaker.glue.issues import total
 @click.command()
 @click.argument("job_file", metavar="JOB")
 @queues.options
-@click.option("--one-way", is_flag=True, help="Ignore the requirements of queues.")
-@click.option(
-    "--tried", multiple=True, metavar="CE", help="A queue that had this job before; it comes last."
-)
-@click.option("--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
-              help="Draw queues by lot, better ranks sooner; the larger, the sooner.")  # fmt: skip
-@click.option("--seed", metavar="NUMBER", type=int,
-              help="Break ties by chance; the same number gives the same order.")  # fmt: skip
+@queues.choice_options
 @click.option("--lrms", metavar="NAME", help="The batch system to write flags for, such as slurm.")
 @submission.options
 @click.option("--submit", "script", metavar="FILE", help="Hand the job over, with this script.")
@@ -34,10 +27,8 @@ def command(
     *,
     job_file: str,
     places: queues.Sources,
-    one_way: bool,
-    tried: tuple[str, ...],
-    fuzzy: float | None,
-    seed: int | None,
+    rules: broker.Rules,
+    tie: random.Random | None,
     nodes_file: str | None,
     lrms: str | None,
     mapping: str | None,
@@ -60,8 +51,6 @@ def command(
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
     known = queues.read(places)
-    rules = broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
-    tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
     if len(jobs) > 1:
         if nodes_file or lrms or script:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")

@@ -1,4 +1,4 @@
-"""The options that name descriptions of queues, and reading what they name.
+"""The options that name and choose queues, and reading what they name.
 
 The library that reads and merges them is imported when it is needed.
 """
@@ -118,6 +118,45 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
             "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
             help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
         ),
+    ):  # fmt: skip
+        gathered = option(gathered)
+    return gathered
+
+
+def choice_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds the options for how a queue is chosen; the command gets ``rules`` and ``tie``."""
+
+    @wraps(command)
+    def gathered(
+        *,
+        one_way: bool,
+        tried: tuple[str, ...],
+        fuzzy: float | None,
+        seed: int | None,
+        **values: Any,
+    ) -> int:
+        import random
+
+        from matchmaker.broker import Rules
+
+        rules = Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
+        tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
+        return command(rules=rules, tie=tie, **values)
+
+    for option in (
+        click.option(
+            "--seed", metavar="NUMBER", type=int,
+            help="Break ties by chance; the same number gives the same order.",
+        ),
+        click.option(
+            "--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
+            help="Draw queues by lot, better ranks sooner; the larger, the sooner.",
+        ),
+        click.option(
+            "--tried", multiple=True, metavar="CE",
+            help="A queue that had this job before; it comes last.",
+        ),
+        click.option("--one-way", is_flag=True, help="Ignore the requirements of queues."),
     ):  # fmt: skip
         gathered = option(gathered)
     return gathered

@@ -19,14 +19,7 @@ from matchmaker.cli.output import print_json
 @handing.options
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
-@click.option("--one-way", is_flag=True, help="Ignore the requirements of queues.")
-@click.option(
-    "--tried", multiple=True, metavar="CE", help="A queue that had this job before; it comes last."
-)
-@click.option("--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
-              help="Draw queues by lot, better ranks sooner; the larger, the sooner.")  # fmt: skip
-@click.option("--seed", metavar="NUMBER", type=int,
-              help="Break ties by chance; the same number gives the same order.")  # fmt: skip
+@queues.choice_options
 @submission.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -38,10 +31,8 @@ def command(
     wish: handing.Wish,
     places: queues.Sources,
     queue: str | None,
-    one_way: bool,
-    tried: tuple[str, ...],
-    fuzzy: float | None,
-    seed: int | None,
+    rules: broker.Rules,
+    tie: random.Random | None,
     nodes_file: str | None,
     mapping: str | None,
     host_attributes: tuple[str, ...],
@@ -61,10 +52,8 @@ def command(
         attributes=host_attributes, submitter=submission.submitter(),
     )  # fmt: skip
     chosen, reduction, made = queues.routed(
-        job, known, queue, places.at, hosts,
-        tie=None if seed is None else random.Random(seed),  # noqa: S311 - spreads jobs only
-        rules=broker.Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy),
-    )  # fmt: skip
+        job, known, queue, places.at, hosts, tie=tie, rules=rules
+    )
     assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
     submission.warn(script, made, table)
     record = handing.over(job, made, script, place, wish)
