@@ -286,6 +286,19 @@ def test_a_silent_owner_loses_the_job(made: mm.delegation.Delegator, world: Worl
     assert not world.runs
 
 
+def test_a_renewal_that_the_job_may_not_know_is_an_error(
+    made: mm.delegation.Delegator, world: World, script: Path
+) -> None:
+    world.length = 10_000.0
+    made.submit(AD, script, key="k", lease=300.0)
+    looks(world, made, 4)
+    world.faults = {"renew": ["nothing"]}
+    with pytest.raises(mm.delegation.UnansweredError, match=r"k: .* renew it again"):
+        made.renew("k", 9000.0)
+    made.renew("k")
+    assert world.files["k", 1].lease_until == world.now + 9000.0
+
+
 def test_a_silent_batch_system_is_waited_for(made: mm.delegation.Delegator, world: World,
                                              script: Path) -> None:  # fmt: skip
     made.submit(AD, script, key="k")
@@ -337,12 +350,15 @@ def test_an_old_spool_does_not_answer_for_another_job(world: World, ledger: Any,
     world.jobs.clear()
     script.write_text("#!/bin/sh\nanother job\n")
     other = fresh()
-    other.submit(AD, script, key="k")
+    other.submit(AD, script, key="k", lease=300.0)
     assert "another job" in other.job("k").reason
     looks(world, other, 3)
     assert other.job("k").state is State.UNKNOWN
     assert other.job("k").exit is None
     other.cancel("k")
+    looks(world, other, 60)
+    assert other.job("k").state is State.CANCELLED
+    other.acknowledge("k")
     assert (room / "start").read_text() == "7 node\n"
 
 

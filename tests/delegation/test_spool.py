@@ -147,6 +147,16 @@ def test_attempts_are_found_again_and_forgotten(spool: SharedSpool, payload: Pat
     assert spool.attempts() == [("a-1.b", 1)]
 
 
+def test_what_is_another_jobs_is_not_forgotten(spool: SharedSpool, payload: Path) -> None:
+    spool.prepare("other", 1, payload, "d1")
+    answer = spool.forget("other", "d2")
+    assert isinstance(answer, Silence)
+    assert "another job" in answer.reason
+    assert (spool.root / "other" / "1" / "payload").exists()
+    assert spool.forget("other", "d1") is None
+    assert spool.attempts() == [("k", 1)]
+
+
 @pytest.mark.parametrize("key", ["..", "../k", "/etc", "", "a b", "k\n", "-k", "é"])
 def test_a_hostile_key_is_no_directory(spool: SharedSpool, payload: Path, key: str) -> None:
     with pytest.raises(ValueError, match="a key has"):

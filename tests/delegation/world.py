@@ -211,7 +211,7 @@ class World:
     def attempts(self) -> Collection[tuple[str, int]] | Silence:
         return BROKEN if self.boundary("attempts") else list(self.files)
 
-    def forget(self, key: str) -> Silence | None:
+    def forget(self, key: str, job: str = "") -> Silence | None:
         self.boundary("forget")
         for name in [name for name in self.files if name[0] == key]:
             del self.files[name]

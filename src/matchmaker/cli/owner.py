@@ -21,9 +21,10 @@ def act(
 ) -> int:
     """Does something for each job, and prints what became of it.
 
-    Exit status 1 if a job's state does not allow it; the others are done.
+    Exit status 1 if the state of a job does not allow it, or the job may not know of it; the
+    others are done.
     """
-    from matchmaker.delegation import NotPossibleError
+    from matchmaker.delegation import NotPossibleError, UnansweredError
 
     rows: list[tuple[Record, str]] = []
     with transfers.opened(place) as ledger:
@@ -32,7 +33,7 @@ def act(
         for key, delegator in made.items():
             try:
                 rows.append((do(delegator, key), ""))
-            except NotPossibleError as error:
+            except (NotPossibleError, UnansweredError) as error:
                 rows.append((delegator.job(key), str(error)))
     if as_json:
         print_json([

@@ -160,6 +160,9 @@ class Spool(Protocol):
         """Every attempt (key, attempt) that there is room for."""
         ...
 
-    def forget(self, key: str) -> Silence | None:
-        """Removes what is on record of a key; its owner has taken the result."""
+    def forget(self, key: str, job: str = "") -> Silence | None:
+        """Removes what is on record of a key; its owner has taken the result.
+
+        With the digest of a job, Silence where any of it is another job's.
+        """
         ...

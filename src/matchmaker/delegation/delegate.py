@@ -22,8 +22,9 @@ from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool, check_key
 from matchmaker.delegation.effects import TRIES, Means, carry_out, digest_of, script_at
-from matchmaker.delegation.errors import KeyTakenError
+from matchmaker.delegation.errors import KeyTakenError, UnansweredError
 from matchmaker.delegation.limits import LIMITS
+from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.reconcile import Report, rebuild, reconcile
 from matchmaker.delegation.record import Deadlines, Entry, Payload, Record, State
 
@@ -159,15 +160,21 @@ class Delegator:
     def renew(self, key: str, seconds: float | None = None) -> Record:
         """Makes a job's lease run from now on, for `seconds` or as long as it was given for.
 
-        Raises NoJobError, and NotPossibleError for a job that has no lease to renew.
+        Raises NoJobError, NotPossibleError for a job that has no lease to renew, and
+        UnansweredError where the job itself may still have the lease from before.
         """
         _check_lease(seconds)
         record = self._update(
             key, lambda known: states.renewed(known, self._means.clock(), seconds)
         )
         if self._means.spool is not None and record.state in {State.COMMITTED, State.RUNNING}:
-            # Where it has no effect, the job's own lease ends sooner, which the reconciler mends.
-            self._means.spool.renew(key, record.attempt, record.lease_until - self._means.clock())
+            left = record.lease_until - self._means.clock()
+            answer = self._means.spool.renew(key, record.attempt, left)
+            if isinstance(answer, Silence):
+                raise UnansweredError(
+                    f"{key}: the ledger has the new lease, and the job may still end by the one "
+                    f"from before: renew it again ({answer.reason})"
+                )
         return record
 
     def cancel(self, key: str) -> Record:
@@ -186,7 +193,7 @@ class Delegator:
         """
         record = self._update(key, lambda known: states.acknowledged(known, self._means.clock()))
         if self._means.spool is not None:
-            self._means.spool.forget(key)
+            self._means.spool.forget(key, record.digest)
         return record
 
     # --- what keeps the jobs going ------------------------------------------------------------

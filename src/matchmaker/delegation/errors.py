@@ -20,4 +20,4 @@ class NoJobError(ValueError):
 
 
 class UnansweredError(ValueError):
-    """The batch system or the spool gives no answer, so that nothing was done."""
+    """The batch system or the spool gives no answer; the message says what was not done."""

@@ -109,14 +109,21 @@ class SharedSpool:
         """Every attempt (key, attempt) that there is a directory for."""
         return _quiet(lambda: list(self._attempts()))
 
-    def forget(self, key: str) -> Silence | None:
-        """Removes what is on record of a key; its owner has taken the result."""
+    def forget(self, key: str, job: str = "") -> Silence | None:
+        """Removes what is on record of a key; its owner has taken the result.
+
+        With the digest of a job, Silence where any of it is another job's.
+        """
 
         def remove() -> None:
             self._check()
+            folder = self.root / check_key(key)
+            for room in folder.iterdir() if job and folder.is_dir() else ():
+                if _job({entry.name for entry in room.iterdir()}) not in {"", job}:
+                    raise FileExistsError(0, "another job has this directory: it stays", room)
             gone = self.root / f".gone.{secrets.token_hex(8)}"
             with contextlib.suppress(FileNotFoundError):
-                (self.root / check_key(key)).rename(gone)
+                folder.rename(gone)
             _sync(self.root)
             shutil.rmtree(gone, ignore_errors=True)
 
