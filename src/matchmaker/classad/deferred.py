@@ -1,7 +1,7 @@
 """Expressions that are read when they are looked at.
 
-Most attributes of most ads never are. That a text is an expression is known before (``scanner``),
-so that an error is told when the ad is read.
+Most attributes of most ads never are. ``scanner`` has checked before that the text is an
+expression, so a syntax error is still reported when the ad is read.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def begins_ad(text: str) -> bool:
 
 
 def inside_of(text: str) -> str | None:
-    """What stands between the brackets of an ad; None where that cannot be told here.
+    """What stands between the brackets of an ad; None where only the grammar can say.
 
     >>> inside_of(" [ a = 1; ]"), inside_of("[ ; ]"), inside_of("a = 1")
     ('a = 1; ', None, None)

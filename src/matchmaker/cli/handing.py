@@ -50,16 +50,18 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
     return gathered
 
 
-def over(job: ClassAd, told: Submission, script: str, place: transfers.Place, wish: Wish) -> Record:
+def over(
+    job: ClassAd, submission: Submission, script: str, place: transfers.Place, wish: Wish
+) -> Record:
     """Hands a job over with its flags, and waits until it may start.
 
     Raises OSError, LedgerError, KeyTakenError and ValueError as :meth:`Delegator.submit` does.
     """
     policy = required_policy(job, glue.scope)
     with transfers.opened(place) as ledger:
-        made = transfers.delegator(place, ledger, told.lrms)
+        made = transfers.delegator(place, ledger, submission.lrms)
         record = made.submit(
-            job, script, told, key=wish.key, lease=wish.lease,
+            job, script, submission, key=wish.key, lease=wish.lease,
             policy=None if policy is TRUE else policy,
         )  # fmt: skip
         return transfers.until_committed(made, record, wish.wait)

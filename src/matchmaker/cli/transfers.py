@@ -181,7 +181,7 @@ def span(seconds: float) -> str:
 
 
 def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
-    """Looks again until a job may start or has ended, for so many seconds at most."""
+    """Looks again until a job may start or has ended, for `seconds` at most."""
     end = time.monotonic() + seconds
     with waiting(f"{record.key} is {record.state}") as say:
         while record.state in EARLY and time.monotonic() < end:

@@ -60,7 +60,7 @@ class Delegator:
             system: the batch system, by its name or as an object.
             spool: the records of starts and ends, or their directory, which the nodes must share;
                 by default a directory beside a ledger of SQLite. None: there are no records, and
-                the batch system's word must do.
+                only the batch system's answers count.
             cluster: which of several batch systems of its kind this is, where one ledger serves
                 them all. What one does not show is not absent from the others.
             deadlines: how long each step may take.
@@ -109,14 +109,14 @@ class Delegator:
             script: the job's script.
             submission: the flags for the batch system, or words.
             key: the job's name in the ledger; by default a new one.
-            lease: how many seconds the job lives without a word of its owner.
+            lease: how many seconds the job lives after its owner last renewed it.
             policy: what the job requires of its queue's policy, which travels with it.
 
         Raises:
             OSError: the script cannot be read.
             KeyTakenError: the key stands for another job.
-            ValueError: the key, the lease or a word is none, something is too large, or the flags
-                are for another system.
+            ValueError: the key, the lease or a word is not valid, something is too large, or the
+                flags are for another system.
             NoFlagsError: the policy is too long to travel with the job.
         """
         key = check_key(key if key is not None else self._new_key())

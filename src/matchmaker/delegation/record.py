@@ -77,7 +77,7 @@ class Deadlines:
         absent: how long healthy answers must be without a job before it counts as gone.
         hold: how long a submitted job cannot start by itself.
         margin: how long before the end of the hold nothing is committed any more.
-        lease: how long a job runs without a word of its owner.
+        lease: how long a job runs after its owner last renewed it, in seconds.
         cancel: after how long a request to end a job is repeated.
         silence: how long nothing may be seen of a job before it counts as stuck.
         attempts: how often a job is submitted at most; each time only if it has not started.

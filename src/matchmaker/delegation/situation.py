@@ -152,7 +152,7 @@ class Situation:
 
     @property
     def unfenced(self) -> bool:
-        """Whether no records of starts are kept, so that the batch system's word must do."""
+        """Whether no records of starts are kept, so that only the batch system's answers count."""
         return self.seen.marks is None
 
     @property
