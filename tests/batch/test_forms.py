@@ -112,6 +112,29 @@ def test_what_only_stands_with_a_dropped_slot_is_dropped_too(tmp_path: Path, job
         told(tmp_path, BESIDE, job, want=Fit.SUFFICIENT)
 
 
+SHARES = """
+[requests]
+memory = { flag = "--mem-per-cpu={value}M", per_cpu = true }
+cpus = { flag = "{c}" }
+gpus = { flag = "{g}" }
+[flags]
+c = [{ with = "g", flag = "--cpus-per-task={c}" }]
+g = ["--gpus={g}"]
+"""
+
+
+def test_a_share_of_each_processor_stands_only_with_the_processors(tmp_path: Path) -> None:
+    made = told(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 4; RequestGPUs = 1")
+    assert "--mem-per-cpu=2000M" in made.argv
+    assert "--cpus-per-task=4" in made.argv
+    made = told(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 4")
+    assert (made.argv, len(made.dropped)) == ((), 2)
+    assert made.recheck is not None
+    assert set(conjuncts(made.recheck)) == {each.clause for each in made.dropped}
+    made = told(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 1")
+    assert made.argv == ("--mem-per-cpu=8000M",)
+
+
 RAM = "GlueHostMainMemoryRAMSize"
 
 

@@ -21,6 +21,8 @@ from matchmaker.batch.terms import Group, Term
 Flag: TypeAlias = tuple[str, ...]
 """One option of a command with its value: one word, or several."""
 
+_DIVIDED: Final = "it is a share of each processor, and no flag asks for the processors"
+
 
 @attrs.frozen(slots=True)
 class Written:
@@ -78,9 +80,16 @@ def expressed(
     while True:
         is_carried, has_flag = _carriers(left, Requested(items), table, by_name=by_name)
         said = [group for group in left if is_carried(group)]
-        kept = tuple(item for item in items if has_flag(item))
+        flagged = tuple(item for item in items if has_flag(item))
+        several = "cpus" in table.requests and any(
+            item.template == table.requests["cpus"].flag for item in flagged
+        )
+        kept = tuple(item for item in flagged if several or not item.divided)
         lost += [
-            Dropped(item.clause, unwritten(_slot(item.template, table)))
+            Dropped(
+                item.clause,
+                _DIVIDED if item in flagged else unwritten(_slot(item.template, table)),
+            )
             for item in items
             if item not in kept
         ]

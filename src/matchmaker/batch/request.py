@@ -107,6 +107,8 @@ class Item:
         subject: for a number, the folded attribute of hosts that it is compared with, or what else
             it counts.
         unit: how much of the subject one unit of the number is; 0 for a share of each processor.
+        divided: whether the number is a share of each of several processors, so that it is right
+            only beside the flag that asks for these.
     """
 
     template: str
@@ -116,6 +118,7 @@ class Item:
     bare: bool = False
     subject: str = ""
     unit: Fraction = Fraction(1)
+    divided: bool = False
 
     @property
     def setting(self) -> tuple[object, ...]:
@@ -207,7 +210,9 @@ def requested(
         clause = need or Attr(None, attribute, False)
         share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
         subject = ascii_fold(of_hosts) or _TIMES
-        add(Item(request.flag, number, clause, need, subject=subject, unit=share))
+        add(Item(
+            request.flag, number, clause, need, subject=subject, unit=share, divided=slots > 1
+        ))  # fmt: skip
     origin = submitter or Submitter()
     given: dict[str, list[str]] = {
         "queue": [queue] if queue else [],
