@@ -1,0 +1,1 @@
+"""How many pilots, and where: a decision, its estimates, a simulator and a factory."""
