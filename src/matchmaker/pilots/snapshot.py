@@ -45,6 +45,8 @@ class Demand:
         oldest: how long its first job has waited, in seconds.
         arrived: how many of its jobs came since the snapshot before.
         group: whose jobs they are (a VO): what fairness is measured between.
+        wall: how much wall clock a pilot must have left for one of its jobs, in seconds. A queue
+            or pilot fits a kind if the two ads match, and this many seconds are left.
     """
 
     key: str
@@ -54,6 +56,7 @@ class Demand:
     oldest: float = 0.0
     arrived: int = 0
     group: str = ""
+    wall: float = 0.0
 
 
 @attrs.frozen(slots=True, kw_only=True)
