@@ -25,12 +25,8 @@ from hypothesis import settings
 import matchmaker as mm
 from matchmaker import parse_expr
 from matchmaker.batch import description
-from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.glue import issues, weighing
-from matchmaker.glue.readers import blocks, documents, ldap, ldif, sound
-from matchmaker.glue.v2 import link as glue20
 from tests.oracle.differences import DIFFERENCES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -318,21 +314,6 @@ def test_language_has_an_example_of_every_function() -> None:
 def test_every_difference_is_described() -> None:
     listed = re.findall(r"^\| ([^|`]+?) \|", text_of("docs/differences.md"), re.MULTILINE)
     assert {known.name for known in DIFFERENCES} <= set(listed)
-
-
-def test_the_bounds_of_descriptions_are_those_of_the_code() -> None:
-    section = text_of("docs/safety.md").partition("## Descriptions")[2].partition("\n## ")[0]
-    said = re.findall(r"^\| [^|]+ \| ([\d,; ]+) \|$", section, re.MULTILINE)
-    server = ldap.Bounds()
-    assert said == [
-        f"{blocks.MAX_SIZE:,}", f"{documents.MAX_SIZE:,}",
-        f"{blocks.LINE_LIMIT:,}", f"{ldif.ENTRY_LIMIT:,}", f"{sound.VALUES_LIMIT:,}",
-        f"{server.value:,}", f"{server.message:,}", f"{server.answer:,}", f"{server.entries:,}",
-        f"{server.timeout:.0f}, {server.total:.0f}",
-        f"{documents.OBJECTS_LIMIT:,}",
-        "{:,}; {:,}".format(*weighing.LIMIT), "{:,}; {:,}".format(*glue20.LINKS),
-        f"{issues.KEPT_ISSUES:,}", f"{LIMITS.describe_output:,}",
-    ]  # fmt: skip
 
 
 def test_performance_shows_what_the_benchmark_prints() -> None:

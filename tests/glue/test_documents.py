@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import ClassAd, parse_expr
 from matchmaker.glue.issues import Issue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.documents import read_json
-from matchmaker.glue.v2 import link as glue20
+from tests.limits import fields
 
 pytestmark = pytest.mark.slow
 
@@ -332,7 +333,8 @@ def test_links_of_many_with_many_are_limited(monkeypatch: pytest.MonkeyPatch) ->
         return hosts, sum(len(queue.binds) for queue in queues), rules.count("link.too-many")
 
     assert links() == (400, 400, 0)
-    monkeypatch.setattr(glue20, "LINKS", (100, 0))
+    monkeypatch.setitem(fields(LIMITS), "links", 100)
+    monkeypatch.setitem(fields(LIMITS), "links_each", 0)
     hosts, binds, told = links()
     assert hosts + binds == 100
     assert told == 1

@@ -7,8 +7,9 @@ import pytest
 from matchmaker import broker, glue, parse_ad, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.access import both
-from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.limits import LIMITS
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
+from tests.limits import fields
 
 pytestmark = pytest.mark.slow
 
@@ -259,7 +260,7 @@ def test_shares_at_endpoints_are_so_many_queues_at_most() -> None:
 
 
 def test_applications_of_hosts_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glue20, "TAGS", 500)
+    monkeypatch.setitem(fields(LIMITS), "tags", 500)
     found = glue.read_ldif(many(1, 1, 60))
     [cluster] = found.snapshot.clusters
     name = "GlueHostApplicationSoftwareRunTimeEnvironment"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import glue
-from matchmaker.glue.readers import ldap
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.ldap import Bounds, servers
 from tests.glue.ldap_server import (
     Answer,
@@ -23,6 +23,7 @@ from tests.glue.ldap_server import (
     queue,
     server,
 )
+from tests.limits import fields
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +133,7 @@ def test_a_giant_name_is_no_entry() -> None:
 
 
 def test_values_of_an_entry_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldap, "VALUES_LIMIT", 3)
+    monkeypatch.setitem(fields(LIMITS), "values", 3)
     found = read(
         lambda peer, n: peer.sendall(queue(n, GlueCEName=b"a", GlueCEInfoHostName=b"b") + done(n))
     )

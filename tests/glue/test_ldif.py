@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.readers import blocks, ldif, sound
+from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.readers import blocks
 from matchmaker.glue.readers.blocks import Blocks
 from matchmaker.glue.readers.ldif import Attributes, Entry, Source, read_entries
+from tests.limits import fields
 
 pytestmark = pytest.mark.slow
 
@@ -185,8 +187,7 @@ def test_empty_name_is_no_entry() -> None:
 
 
 def test_long_lines_are_skipped_without_being_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldif, "LINE_LIMIT", 100)
-    monkeypatch.setattr(blocks, "LINE_LIMIT", 100)
+    monkeypatch.setitem(fields(LIMITS), "line", 100)
     text = "dn: o=grid\nlong: " + "x" * 950 + "\nfolded: y\n" + " z" * 1 + "\n z" * 300 + "\nb: 2\n"
     for source in (io.BytesIO(text.encode()), io.StringIO(text), text.split("\n")):
         entries, issues = read(source)
@@ -195,7 +196,7 @@ def test_long_lines_are_skipped_without_being_held(monkeypatch: pytest.MonkeyPat
 
 
 def test_large_entries_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldif, "ENTRY_LIMIT", 100)
+    monkeypatch.setitem(fields(LIMITS), "entry", 100)
     entries, issues = read(["dn: o=grid", *[f"a: {n:020}" for n in range(50)], "", "dn: o=b"])
     assert len(entries[0].attributes["a"]) == 4
     assert entries[1].dn == "o=b"
@@ -203,8 +204,7 @@ def test_large_entries_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_values_of_an_entry_are_limited_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldif, "VALUES_LIMIT", 100)
-    monkeypatch.setattr(sound, "VALUES_LIMIT", 100)
+    monkeypatch.setitem(fields(LIMITS), "values", 100)
     lines = ["dn: o=grid", *["a: b"] * 500, "", "dn: o=b"]
     for source in (lines, io.StringIO("\n".join(lines))):
         entries, issues = read(source)
@@ -468,9 +468,7 @@ def test_memory_does_not_grow_with_the_file(
     piece: bytes, entries: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file larger than the bound, read with limits in proportion."""
-    monkeypatch.setattr(blocks, "LINE_LIMIT", 1 << 11)
-    monkeypatch.setattr(ldif, "LINE_LIMIT", 1 << 11)
-    monkeypatch.setattr(sound, "LINE_LIMIT", 1 << 11)
+    monkeypatch.setitem(fields(LIMITS), "line", 1 << 11)
     monkeypatch.setattr(blocks, "_CHUNK", 1 << 9)
     size = 120_000
     file: Any = Again(piece, size)
@@ -485,7 +483,7 @@ def test_memory_does_not_grow_with_the_file(
 @pytest.mark.parametrize("piece", [b"\n\nx", b"a: b\n\n", b"dn: o=a\no: a\n\n", b"a\n", b" "])
 def test_work_grows_with_the_file_alone(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block or a line is made of each byte, whatever the file: little is gone over again."""
-    monkeypatch.setattr(blocks, "LINE_LIMIT", 1000)
+    monkeypatch.setitem(fields(LIMITS), "line", 1000)
     monkeypatch.setattr(blocks, "_CHUNK", 100)
     size, handled = 100_000, 0
     cut = Blocks(Again(piece, size).read)

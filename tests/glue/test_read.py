@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from matchmaker import glue
 from matchmaker.classad import UNDEFINED
 from matchmaker.glue import issues
+from matchmaker.glue.limits import LIMITS
+from tests.limits import fields
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +94,7 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_issues_without_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(issues, "KEPT_ISSUES", 10)
+    monkeypatch.setitem(fields(LIMITS), "issues", 10)
     lines = ["dn: o=a", *["stray"] * 500, *["a:: !"] * 30, "b:: !!", "", "dn: o=b,"]
     found = glue.read_ldif(lines)
     assert len(found.issues) == 10 + 10 + 1 + 2

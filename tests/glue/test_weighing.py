@@ -10,10 +10,9 @@ import pytest
 from matchmaker import glue
 from matchmaker.classad import ClassAd
 from matchmaker.classad.nodes import AdExpr, ListExpr
-from matchmaker.glue import weighing
-from matchmaker.glue.readers import documents
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
-from matchmaker.glue.v2 import link as glue20
+from tests.limits import fields
 
 
 def entry(dn: str, kind: str, *lines: str) -> list[str]:
@@ -73,7 +72,8 @@ HOSTILE = {
 def test_what_swells_is_left_out_and_the_others_stay(
     lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weighing, "LIMIT", (1000, 10))
+    monkeypatch.setitem(fields(LIMITS), "ads", 1000)
+    monkeypatch.setitem(fields(LIMITS), "ads_each", 10)
     sound = [*cluster("small"), *(line for n in range(5) for line in queue(f"good{n}", "small"))]
     found = glue.read_ldif([*lines, *sound])
     ads = found.computing_elements()
@@ -91,7 +91,8 @@ def test_what_swells_is_left_out_and_the_others_stay(
 def test_a_cluster_that_names_all_its_queues_is_none_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(weighing, "LIMIT", (0, 50))
+    monkeypatch.setitem(fields(LIMITS), "ads", 0)
+    monkeypatch.setitem(fields(LIMITS), "ads_each", 50)
     keys = (f"GlueForeignKey: GlueCEUniqueID=h:1/jm-pbs-q{n}" for n in MANY)
     queues = (line for n in MANY for line in queue(f"q{n}", "c"))
     assert len(glue.read_ldif([*cluster("c", *keys), *queues]).computing_elements()) == len(MANY)
@@ -119,7 +120,8 @@ def service(share: list[str], endpoints: int) -> list[str]:
 def test_a_large_share_at_many_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     said = [f"GLUE2EntityOtherInfo: X={number}" for number in range(100)]
     assert len(glue.read_ldif(service(said, 30)).computing_elements()) == 30
-    monkeypatch.setattr(glue20, "VALUES", (1000, 0))
+    monkeypatch.setitem(fields(LIMITS), "taken", 1000)
+    monkeypatch.setitem(fields(LIMITS), "taken_each", 0)
     found = glue.read_ldif(service(said, 30))
     assert len(found.computing_elements()) == 9
     [issue] = [issue for issue in found.issues if issue.rule == "link.too-many"]
@@ -135,7 +137,7 @@ def test_names_of_strangers_are_not_kept() -> None:
 
 @pytest.mark.parametrize("form", ["json", "xml"])
 def test_objects_of_a_document_are_limited(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "OBJECTS_LIMIT", 10)
+    monkeypatch.setitem(fields(LIMITS), "objects", 10)
     if form == "json":
         shares = [{"ID": f"s{number}"} for number in range(30)]
         text = json.dumps({"ComputingService": {"ID": "c", "ComputingShare": shares}})

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from matchmaker.classad.bindings import is_ad, ours
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.deferred import Deferred
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
@@ -300,14 +301,12 @@ def first_text(ad: ClassAd, attributes: Iterable[str]) -> str | None:
 # How each name was spelled first. Ads note only the names that they spell otherwise, and so rest on
 # this table: nothing is ever dropped from it.
 _spelled: Final[dict[str, str]] = {}
-MOST_SPELLINGS: Final = 1 << 15
-LONGEST_SPELLING: Final = 100
 
 
 def is_unusual(folded: str, name: str) -> bool:
     """Whether a name is spelled otherwise than it was first."""
     known = _spelled.get(folded)
-    if known is None and len(_spelled) < MOST_SPELLINGS and len(name) <= LONGEST_SPELLING:
+    if known is None and len(_spelled) < LIMITS.spellings and len(name) <= LIMITS.spelling:
         known = _spelled.setdefault(folded, name)
     return known != name
 

@@ -51,6 +51,10 @@ class Limits:
     pattern_depth: int = limit(250, "how deep its groups stand in each other")
     subject: int = limit(1 << 17, "characters of a text in which a regular expression is searched")
 
+    # Some 10 MB: ads rest on them.
+    spellings: int = limit(1 << 15, "names of attributes whose first spelling is kept for good")
+    spelling: int = limit(100, "characters of such a name")
+
     trace_parts: int = limit(2_000, "parts that a trace shows")
     trace_depth: int = limit(100, "how deep it shows them")
     trace_steps: int = limit(100_000, "steps of the evaluation that it follows")

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
+from matchmaker.glue.limits import LIMITS
 
 ERRORS: Final = frozenset(
     f"{kind}.{name}"
@@ -73,13 +74,6 @@ Report: TypeAlias = Callable[[Issue], None]
 """What the readers call for each finding; ``list.append`` will do."""
 
 
-KEPT_ISSUES: Final = 10_000
-"""Issues of one rule that are kept; those beyond are counted."""
-
-RAW_LIMIT: Final = 1000
-"""Characters of published text that an issue repeats."""
-
-
 @attrs.frozen(slots=True)
 class Issues:
     """Keeps the issues of a source: of each rule so many, then only their number.
@@ -89,7 +83,7 @@ class Issues:
         beyond: how many more there were of a rule.
 
     >>> issues = Issues()
-    >>> for line in range(KEPT_ISSUES + 2):
+    >>> for line in range(LIMITS.issues + 2):
     ...     issues.report(issue("ldif.no-colon", "no colon, skipped", line))
     >>> len(issues.all()), print(issues.all()[-1])
     ldif.no-colon: 2 more of this rule, which were only counted
@@ -103,7 +97,7 @@ class Issues:
     def report(self, found: Issue) -> None:
         """Takes one issue."""
         self._counted[found.rule] += 1
-        if self._counted[found.rule] > KEPT_ISSUES:
+        if self._counted[found.rule] > LIMITS.issues:
             self.beyond[found.rule] += found.count
         else:
             self.kept.append(found)
@@ -119,7 +113,7 @@ class Issues:
         return (*self.kept, *more)
 
 
-def excerpt(text: str, length: int = RAW_LIMIT) -> str:
+def excerpt(text: str, length: int = LIMITS.raw) -> str:
     """A text, cut where it is longer than so many characters.
 
     >>> excerpt("abc", 2)

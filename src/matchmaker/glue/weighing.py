@@ -15,11 +15,8 @@ import attrs
 
 from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
-
-LIMIT: Final = 1_000_000, 100
-"""Attributes and list items that the ads of a source may have, and how many more for each of its
-entries. A grid of 5,000 queues with four views each has some 60 for each entry."""
 
 CE_KEY: Final = "glueceuniqueid="
 """How a key to a queue begins: a cluster has one for each of its queues, which ads leave out."""
@@ -29,8 +26,7 @@ _KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
 
 def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
     """A snapshot without the queues whose ads would be too large for its number of entries."""
-    some, each = LIMIT
-    most = some + each * entries
+    most = LIMITS.ads + LIMITS.ads_each * entries
     weigh = _weigher()
     weights = [weigh(ce) for ce in snapshot.computing_elements]
     total = sum(weights)

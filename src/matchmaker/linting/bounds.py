@@ -16,6 +16,7 @@ from matchmaker.classad.nodes import Attr, Call, Expr, Unary
 from matchmaker.classad.operators import BINARY, IDENTITY, ascii_fold
 from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value
+from matchmaker.linting.limits import LIMITS
 from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers
 
 # From here on integers and reals compare differently.
@@ -101,10 +102,6 @@ def coverings(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
     return _pairs(bounds, covers)
 
 
-# Pairs of more bounds than these are not tried.
-_MOST: Final = 60
-
-
 def _pairs(
     bounds: Iterable[Bound], test: Callable[[Bound, Bound], bool]
 ) -> Iterator[tuple[Bound, Bound]]:
@@ -114,7 +111,7 @@ def _pairs(
     for group in groups.values():
         pairs = (
             (first, second)
-            for later, second in enumerate(group[:_MOST])
+            for later, second in enumerate(group[: LIMITS.bounds])
             for first in group[:later]
             if test(first, second)
         )

@@ -9,10 +9,8 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import AdExpr, Binary, Call, ListExpr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
 from matchmaker.classad.spans import Place
+from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Definition, Site
-
-# Above this a fix gets its parentheses without trying whether it needs them.
-_SHORT: Final = 1 << 10
 
 # What stands in them is a whole expression.
 _HOLDERS: Final = (AdExpr, ListExpr, Call)
@@ -60,7 +58,7 @@ def whole(site: Site, fix: str) -> str:
     wrapped = f"({fix})"
     if site.above is None or isinstance(site.above.place.node, _HOLDERS):
         return fix
-    if len(site.piece.text) > _SHORT:
+    if len(site.piece.text) > LIMITS.fixed:
         return wrapped
     text, place = site.piece.text, site.place
     parse = parse_ad_expr if site.piece.is_ad else parse_expr

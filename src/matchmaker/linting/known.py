@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
 
 import attrs
 
@@ -11,12 +10,10 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.likeness import LONGEST, closest
 from matchmaker.classad.nodes import AdExpr, postorder
 from matchmaker.linting.kinds import held_kinds
+from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Scope
 
 Schema = Collection[str] | Callable[[], Iterable[str]]
-
-# Similarity takes time: after this many comparisons there are no more suggestions.
-_MOST: Final = 200_000
 
 
 @attrs.frozen(slots=True)
@@ -49,7 +46,7 @@ class Known:
         key = (name.lower(), scope, role)
         if key not in self.asked:
             names = len(scope.last) + len(self.targets) + len(self.schema)
-            if len(name) > LONGEST or len(self.asked) * names > _MOST:
+            if len(name) > LONGEST or len(self.asked) * names > LIMITS.names:
                 return ""
             own = () if role == "target" else scope.names()
             theirs = {} if role == "my" else self.targets

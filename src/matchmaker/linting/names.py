@@ -16,6 +16,7 @@ from matchmaker.classad.spans import Place
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
+from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import MINE, SPECIAL, Definition, Report, Scope, Site, role_of
 
 
@@ -171,7 +172,7 @@ def circular(scope: Scope) -> Iterator[Report]:
                 f" (TARGET.{definition.name.text} is the other ad's)",
             )  # fmt: skip
         graph[folded] = uses
-    for _ in range(_CIRCLES):
+    for _ in range(LIMITS.circles):
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
@@ -186,9 +187,6 @@ def circular(scope: Scope) -> Iterator[Report]:
             )  # fmt: skip
         else:
             return
-
-
-_CIRCLES: Final = 20
 
 
 def _uses(definition: Definition, names: Mapping[str, Definition]) -> dict[str, Place]:

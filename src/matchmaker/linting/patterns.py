@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from matchmaker.classad.functions.patterns import broken
 from matchmaker.classad.nodes import Call
@@ -11,10 +10,8 @@ from matchmaker.classad.pcre import expanded
 from matchmaker.classad.registry import Trait, traits_of
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
+from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Report, Site
-
-_LARGEST: Final = 1000
-"""Larger patterns are not tried: the time that a text takes is to be linear in its length."""
 
 
 def broken_pattern(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
@@ -26,7 +23,11 @@ def broken_pattern(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         return
     place = site.place.parts[0]
     pattern = facts[place].value
-    if isinstance(pattern, str) and len(pattern) <= _LARGEST and expanded(pattern) <= _LARGEST:
+    if (
+        isinstance(pattern, str)
+        and len(pattern) <= LIMITS.pattern
+        and expanded(pattern) <= LIMITS.pattern
+    ):
         reason = broken(pattern)
         if reason:
             yield Report(

@@ -21,6 +21,7 @@ from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.scanner import assignments_of, inside_of
 from matchmaker.classad.spans import Name, Place, place_ad, place_expr
+from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Definition, Piece, Report, Scope
 from matchmaker.linting.syntax import Problem, problem
 
@@ -86,13 +87,9 @@ def _expression(text: str) -> Iterator[Read]:
             yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
 
 
-# The most mistakes reported in one piece.
-_MENDS: Final = 20
-
-
 def _mended(piece: Piece, place: Callable[[str], Place]) -> Iterator[Problem | tuple[Piece, Place]]:
     """A piece that could be read; before it what is wrong, as long as that can be mended."""
-    for _ in range(_MENDS):
+    for _ in range(LIMITS.mended):
         try:
             yield piece, place(piece.text)
         except ParseError as error:

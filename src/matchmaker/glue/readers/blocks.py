@@ -11,16 +11,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final, Protocol, TypeAlias, TypeVar, cast
 
-LINE_LIMIT: Final = 1 << 20
-"""Bytes of an unfolded line; a longer one is skipped. Real ones stay below a few kB."""
+from matchmaker.glue.limits import LIMITS
 
 _CHUNK: Final = 1 << 18
 _GAP = re.compile(rb"(?<!\n)\n\n")
 _T = TypeVar("_T")
-
-
-MAX_SIZE: Final = 1 << 28
-"""Bytes of LDIF that are read by default, 256 MB, counted after unpacking."""
 
 _EACH: Final = 128  # bytes to an object: a dump of a whole grid has some 1,500 to an entry
 
@@ -133,7 +128,7 @@ class Blocks:
             if self._rest.startswith(b"\n\n\n") and not self._rest.strip(b"\n"):
                 self._skipped += len(self._rest) - 2
                 self._rest = self._rest[:2]
-            if len(self._rest) > LINE_LIMIT:
+            if len(self._rest) > LIMITS.line:
                 lines = self._large()
                 yield lines
                 for _ in lines:  # those that were not asked for
@@ -147,7 +142,7 @@ class Blocks:
         while True:
             *lines, last = self._rest.split(b"\n")
             for index, line in enumerate(lines):
-                if skipping or len(line) > LINE_LIMIT:
+                if skipping or len(line) > LIMITS.line:
                     skipping = False
                     yield None
                 else:
@@ -155,7 +150,7 @@ class Blocks:
                     if not line:
                         self._rest = b"\n".join([*lines[index + 1 :], last])
                         return
-            skipping = skipping or len(last) > LINE_LIMIT
+            skipping = skipping or len(last) > LIMITS.line
             self._rest = b"" if skipping else last
             more = self._more()
             if not more:
@@ -171,7 +166,7 @@ def lines_of(lines: Iterable[str] | Iterable[bytes], room: Room) -> Iterator[Lin
     for item in lines:
         room.take_bytes(len(item))
         for line in _as_bytes(item).removesuffix(b"\n").split(b"\n"):
-            yield line.removesuffix(b"\r") if len(line) <= LINE_LIMIT else None
+            yield line.removesuffix(b"\r") if len(line) <= LIMITS.line else None
 
 
 def _as_bytes(piece: str | bytes) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,6 +19,7 @@ from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.admission import APART, HOLDERS, like_a_capability
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.schema import ObjectClass, ancestry, attributes, classes
@@ -27,17 +28,7 @@ from matchmaker.glue.v2 import link as glue20
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
-MAX_SIZE: Final = 1 << 26
-"""Bytes of a document that are read by default, 64 MB, counted after unpacking. That of a large ARC
-site, with its jobs, has some 10 MB."""
-
-OBJECTS_LIMIT: Final = 200_000
-"""Objects of a document that are read, which jobs are none of. A large site has some hundred."""
-
-DEPTH_LIMIT: Final = 60
-_TEXT_LIMIT = 1 << 16
 _CHUNK = 1 << 16
-_SWELL = 16
 _ASSOCIATIONS = "associations"
 _RULE = "rule"
 _CAPABILITY = "capability"
@@ -114,7 +105,7 @@ def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Ite
     Args:
         file: the document, unpacked.
         report: called with an `Issue` for what is left out.
-        max_size: bytes that are read at most; `MAX_SIZE` if not given.
+        max_size: bytes that are read at most; 64 MB if not given.
 
     Raises:
         ValueError: where the document is not XML from its beginning, declares entities or is too
@@ -123,7 +114,7 @@ def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Ite
     from xml.parsers.expat import ExpatError, ParserCreate
 
     parser = ParserCreate(namespace_separator=" ")
-    room = Room(max_size if max_size is not None else MAX_SIZE)
+    room = Room(max_size if max_size is not None else LIMITS.document)
     walker = _Walker(parser, room)
     parser.StartElementHandler = walker.start
     parser.EndElementHandler = walker.end
@@ -163,12 +154,12 @@ class _Walker:
     def start(self, tag: str, marks: Mapping[str, str]) -> None:
         """An element begins."""
         self.room.take(1 + len(marks))
-        if len(self.open) >= DEPTH_LIMIT:
-            raise ValueError(f"elements nested more than {DEPTH_LIMIT} deep")
+        if len(self.open) >= LIMITS.depth:
+            raise ValueError(f"elements nested more than {LIMITS.depth} deep")
         name = tag.rpartition(" ")[2]
         above = self.open[-1][1] if self.open else None
         kind = _kind(name)
-        if kind is not None and len(self.found) >= OBJECTS_LIMIT:
+        if kind is not None and len(self.found) >= LIMITS.objects:
             self.cut, above = True, None
         elif kind is not None:
             above = _Object(kind, self.parser.CurrentLineNumber, above)
@@ -180,7 +171,7 @@ class _Walker:
     def text(self, piece: str) -> None:
         """A piece of text; beyond the limit of a value it is dropped."""
         self.length += len(piece)
-        if self.length <= _TEXT_LIMIT:
+        if self.length <= LIMITS.text:
             self.pieces.append(piece)
 
     def end(self, _: str) -> None:
@@ -188,7 +179,7 @@ class _Walker:
         name, inside = self.open.pop()
         text = "".join(self.pieces).strip()
         self.pieces = []
-        if self.length > _TEXT_LIMIT:
+        if self.length > LIMITS.text:
             text = ""
         linked = bool(self.open) and self.open[-1][0].lower() == _ASSOCIATIONS
         _add(inside, name, [text], self.found, linked=linked)
@@ -244,12 +235,12 @@ def read_json(file: Readable, report: Report, max_size: int | None = None) -> It
     Args:
         file: the document, unpacked.
         report: called with an `Issue` for what is left out.
-        max_size: bytes that are read at most; `MAX_SIZE` if not given.
+        max_size: bytes that are read at most; 64 MB if not given.
 
     Raises:
         ValueError: where the document is not JSON, or too large.
     """
-    room = Room(max_size if max_size is not None else MAX_SIZE)
+    room = Room(max_size if max_size is not None else LIMITS.document)
     pieces: list[bytes] = []
     while piece := file.read(_CHUNK):
         room.take_bytes(len(piece))
@@ -266,8 +257,8 @@ def read_json(file: Readable, report: Report, max_size: int | None = None) -> It
         raise ValueError(f"not a GLUE 2.0 document: {error}") from None
     found: list[_Object] = []
     _gather(whole, None, found, 0)
-    if len(found) > OBJECTS_LIMIT:
-        del found[OBJECTS_LIMIT:]
+    if len(found) > LIMITS.objects:
+        del found[LIMITS.objects :]
         report(_too_many())
     yield from _entries(found, _Room(len(data)), report)
 
@@ -280,8 +271,8 @@ class _Fields(list[tuple[str, Any]]):
 
 def _gather(value: Any, inside: _Object | None, found: list[_Object], depth: int) -> None:
     """The objects in a value, and the fields of the object that it is in."""
-    if depth > DEPTH_LIMIT:
-        raise ValueError(f"objects nested more than {DEPTH_LIMIT} deep")
+    if depth > LIMITS.depth:
+        raise ValueError(f"objects nested more than {LIMITS.depth} deep")
     for item in _items(value):
         for name, content in item if isinstance(item, _Fields) else ():
             kind = _kind(name)
@@ -308,7 +299,7 @@ def _objects(
 ) -> None:
     """The objects of a class, each with what is in it."""
     for one in _items(content):
-        if len(found) > OBJECTS_LIMIT:
+        if len(found) > LIMITS.objects:
             break
         if isinstance(one, _Fields):
             made = _Object(kind, 0, inside)
@@ -319,7 +310,7 @@ def _objects(
 
 
 def _too_many() -> Issue:
-    return issue("document.partial", f"more than {OBJECTS_LIMIT} objects, the rest is skipped")
+    return issue("document.partial", f"more than {LIMITS.objects} objects, the rest is skipped")
 
 
 def _items(value: Any) -> list[Any]:
@@ -335,7 +326,7 @@ def _texts(value: Any) -> list[str]:
             made.append("true" if item else "false")
         elif isinstance(item, (str, int, float)):
             text = str(item)
-            made.append(text if len(text) <= _TEXT_LIMIT else "")
+            made.append(text if len(text) <= LIMITS.text else "")
     return made
 
 
@@ -348,7 +339,7 @@ class _Room:
     """How much larger than a document its entries may be: those within others repeat their ids."""
 
     def __init__(self, size: int) -> None:
-        self.all = self.left = _SWELL * size + _TEXT_LIMIT
+        self.all = self.left = LIMITS.swell * size + LIMITS.text
 
     def take(self, *texts: str) -> bool:
         """Whether there is still room for these, which are then taken."""

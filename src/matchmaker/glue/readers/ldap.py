@@ -18,6 +18,7 @@ import attrs
 
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.readers.ldap_connection import Wire, connect
 from matchmaker.glue.readers.ldap_messages import (
@@ -27,7 +28,6 @@ from matchmaker.glue.readers.ldap_messages import (
     search_request,
     start_tls_request,
 )
-from matchmaker.glue.readers.sound import VALUES_LIMIT
 from matchmaker.glue.schema import decides_access
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
@@ -41,22 +41,9 @@ ROOTS: Final = (
 )
 """Where GLUE 1.3 and GLUE 2.0 are: of each, the first that a server has is searched."""
 
-ENTRY_LIMIT: Final = 500_000
-"""Entries of one server. 300 sites with 5,000 queues have some 50,000."""
-
-VALUE_LIMIT: Final = 1 << 16
-"""Bytes of one value; a longer one is left out. Real ones stay below a few kB."""
-
-MESSAGE_LIMIT: Final = 1 << 20
-"""Bytes of one message, which holds one entry. Real ones stay below 100 kB."""
-
-ANSWER_LIMIT: Final = 1 << 29
-"""Bytes of a whole answer. The grid of 2012 took some 150 MB."""
-
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*glue13.IDS, *glue20.IDS)) + ")"
 
 _PORTS = {"ldap": 389, "ldaps": 636}
-_EMPTY_PAGES = 100
 _NO_SUCH_OBJECT, _REFERRAL, _TOO_MUCH = 32, 10, 11
 _INCOMPLETE = {3: "its time limit", 4: "its size limit", _TOO_MUCH: "its administrative limit"}
 
@@ -94,13 +81,13 @@ class Bounds:
         answer: most bytes of one server.
     """
 
-    timeout: float = attrs.field(default=30.0, validator=_positive)
-    total: float = attrs.field(default=900.0, validator=_positive)
+    timeout: float = attrs.field(default=LIMITS.timeout, validator=_positive)
+    total: float = attrs.field(default=LIMITS.total, validator=_positive)
     page_size: int = 500
-    entries: int = ENTRY_LIMIT
-    value: int = VALUE_LIMIT
-    message: int = MESSAGE_LIMIT
-    answer: int = ANSWER_LIMIT
+    entries: int = LIMITS.entries
+    value: int = LIMITS.value
+    message: int = LIMITS.message
+    answer: int = LIMITS.answer
 
 
 def servers(url: str | Sequence[str] | None) -> list[Server]:
@@ -336,7 +323,7 @@ class _Search:
             if not cookie:
                 return True
             empty = empty + 1 if self.count == before else 0
-            if empty > _EMPTY_PAGES:
+            if empty > LIMITS.empty_pages:
                 raise ConnectionError("the server sends empty pages without end")
 
     def _page(self, wire: Wire, request: bytes) -> Generator[Entry, None, End | None]:
@@ -377,8 +364,8 @@ def _entry(found: Found, report: Report, limit: int) -> Entry:
     pairs: list[tuple[str, str]] = []
     for name, values in found.attributes:
         for value in values:
-            if len(pairs) == VALUES_LIMIT:
-                said = f"an entry of more than {VALUES_LIMIT} values; the others are not read"
+            if len(pairs) == LIMITS.values:
+                said = f"an entry of more than {LIMITS.values} values; the others are not read"
                 report(issue("ldap.value-limit", said, dn=dn))
                 return Entry(dn, Attributes(pairs), damaged=True)
             if len(value) > limit:

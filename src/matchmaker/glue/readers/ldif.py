@@ -24,9 +24,8 @@ import attrs
 from matchmaker.glue.access import POLICY_RULE, RULES, like_a_rule
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import (
-    LINE_LIMIT,
-    MAX_SIZE,
     Blocks,
     Bounded,
     Readable,
@@ -34,13 +33,10 @@ from matchmaker.glue.readers.blocks import (
     Unpacked,
     lines_of,
 )
-from matchmaker.glue.readers.sound import NAME, VALUES_LIMIT, Names, taken
+from matchmaker.glue.readers.sound import NAME, Names, taken
 from matchmaker.glue.schema import attribute, decides_access, name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
-
-ENTRY_LIMIT = 1 << 24
-"""Bytes of the attributes of one entry; what exceeds it is skipped."""
 
 Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[bytes]
 Source: TypeAlias = str | os.PathLike[str] | Lines
@@ -50,7 +46,6 @@ _IDENTIFYING = {"objectclass", "gluevoviewlocalid", "glueceuniqueid", "glue2poli
 _CHANGES = {"delete", "modify", "modrdn", "moddn"}
 _RULES = {RULES.lower(), POLICY_RULE.lower()}
 _MARK = b"\xef\xbb\xbf"
-_PAIRS_LIMIT = 64  # on one line: a whole entry that lost its newlines has some forty
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
 
 
@@ -69,7 +64,7 @@ def read_entries(source: Source, report: Report, max_size: int | None = None) ->
         source: a path, an open file (bytes or text), or an iterable of lines. A file of bytes may
             be packed by gzip.
         report: called with an `Issue` for each line that was mended or skipped.
-        max_size: bytes that are read at most, counted after unpacking; `MAX_SIZE` if not given.
+        max_size: bytes that are read at most, counted after unpacking; 256 MB if not given.
 
     Yields:
         Each entry that has a name, in the order of the source.
@@ -96,7 +91,7 @@ def read_all(source: Source, report: Report, max_size: int | None = None) -> Ite
     """
     if isinstance(source, (bytes, bytearray)):
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
-    room = Room(max_size if max_size is not None else MAX_SIZE)
+    room = Room(max_size if max_size is not None else LIMITS.file)
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
             blocks = Blocks(Bounded(Unpacked(file), room).read)
@@ -171,14 +166,14 @@ def _unfolded(lines: Iterable[tuple[int, bytes | None]], report: Report) -> Iter
                 said = "a continuation of nothing, skipped"
                 report(_issue("ldif.folding", said, number, "", text))
                 yield _Line(number, None)
-            elif (size := size + len(line)) <= LINE_LIMIT:
+            elif (size := size + len(line)) <= LIMITS.line:
                 parts.append(line[1:])
             continue
         if size >= 0:
             yield from _joined(start, parts, size, report)
         start = number
         if line is None:
-            parts, size = [], LINE_LIMIT + 1
+            parts, size = [], LIMITS.line + 1
         elif line:
             # A byte order mark may begin the file.
             parts, size = [line.removeprefix(_MARK) if number == 1 else line], len(line)
@@ -190,8 +185,8 @@ def _unfolded(lines: Iterable[tuple[int, bytes | None]], report: Report) -> Iter
 
 
 def _joined(number: int, parts: list[bytes], size: int, report: Report) -> Iterator[_Line]:
-    if size > LINE_LIMIT:
-        report(issue("ldif.line-limit", f"longer than {LINE_LIMIT} bytes, skipped", number))
+    if size > LIMITS.line:
+        report(issue("ldif.line-limit", f"longer than {LIMITS.line} bytes, skipped", number))
         yield _Line(number, None)
     elif not parts[0].startswith(b"#"):
         yield _Line(number, b"".join(parts))
@@ -269,11 +264,11 @@ class _Group:
             self.damaged = self.damaged or not (self.changes or change == "add")
             return
         self.size += len(name) + len(value)
-        if self.size <= ENTRY_LIMIT and len(self.pairs) < VALUES_LIMIT:
+        if self.size <= LIMITS.entry and len(self.pairs) < LIMITS.values:
             self.pairs.append((name, value))
         elif not self.cut:
             self.cut = self.damaged = True
-            said = f"attributes beyond {ENTRY_LIMIT} bytes or {VALUES_LIMIT} values skipped"
+            said = f"attributes beyond {LIMITS.entry} bytes or {LIMITS.values} values skipped"
             self.report(issue("ldif.entry-limit", said, number, self.dn))
 
     @property
@@ -310,7 +305,7 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
     A value is None where it cannot be read, and its name is empty where that cannot be either.
     """
     text, sound = _decoded(line.text or b"", line.number, dn, "", report)
-    for count in range(_PAIRS_LIMIT + 1):
+    for count in range(LIMITS.pairs + 1):
         if not text:
             return
         name, colon, rest = text.partition(":")
@@ -320,8 +315,8 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
             report(_issue(rule, said, line.number, dn, text))
             yield "", None
             return
-        if count == _PAIRS_LIMIT:
-            said = f"more than {_PAIRS_LIMIT} attributes on a line, the rest skipped"
+        if count == LIMITS.pairs:
+            said = f"more than {LIMITS.pairs} attributes on a line, the rest skipped"
             report(_issue("ldif.line-limit", said, line.number, dn, text))
             yield "", None
             return

@@ -10,11 +10,8 @@ from collections.abc import Iterable
 from itertools import chain
 
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.readers.blocks import LINE_LIMIT
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.schema import name_within
-
-VALUES_LIMIT = 1 << 17
-"""Values of one entry; those beyond are skipped. A list of software has some thousand."""
 
 NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\Z")
 """The name of an attribute."""
@@ -48,7 +45,7 @@ class Names:
 
 def taken(block: bytes, number: int, names: Names) -> tuple[Entry | None, int] | None:
     """The entry of a block that begins on a line, and the line behind; None if it is not sound."""
-    if len(block) > LINE_LIMIT:
+    if len(block) > LIMITS.line:
         return None
     if not block.startswith(b"dn: "):
         before = _BEFORE.match(block)
@@ -64,7 +61,7 @@ def taken(block: bytes, number: int, names: Names) -> tuple[Entry | None, int] |
     except UnicodeDecodeError:
         return None
     first, *lines = "".join(parts).split("\n")
-    if len(lines) > VALUES_LIMIT:
+    if len(lines) > LIMITS.values:
         return None
     found: dict[str, list[str]] = {}
     for line in lines:

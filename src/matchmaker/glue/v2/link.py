@@ -21,6 +21,7 @@ from matchmaker.glue.access import CLOSED, RULES, agreed, differ
 from matchmaker.glue.admission import HOLDERS, agreeing
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import (
     Allowance,
     Children,
@@ -71,20 +72,6 @@ IDS: Final[Mapping[str, str]] = {
 _WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2benchmark"})
 """Classes whose ids are their own only within their parents."""
 
-LINKS: Final = 10_000, 64
-"""How many links of one to another a source may have, and how many more for each of its entries."""
-
-QUEUES: Final = 1_000
-TAGS: Final = 100_000
-EACH: Final = 20
-"""A service may have so many queues, each share at each endpoint, and a manager's hosts so many
-applications together, each on each set of hosts; or so many for each of these entries. A few
-thousand entries could else make millions."""
-
-VALUES: Final = 100_000, 100
-"""How many values the queues of a service may take from its entries, and how many more for each of
-these: each queue repeats those of its share and endpoint. An honest queue has some 100."""
-
 
 def link(
     kinds: Mapping[str, list[Record]],
@@ -109,8 +96,7 @@ def link(
         return unique(kinds[kind], report, home)
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
-    some, each = LINKS
-    most = some + each * sum(map(len, known.values()))
+    most = LIMITS.links + LIMITS.links_each * sum(map(len, known.values()))
     return _Linker(known, policies, report, rules, Allowance(most, "links", report)).all()
 
 
@@ -175,9 +161,9 @@ class _Linker:
             weighed = chain.from_iterable(
                 self._pairs(service, manager, jobs, share) for share in treated
             )
-            some, each = VALUES
-            made = self._light(weighed, some + each * (len(jobs) + len(treated)), service)
-            most = max(QUEUES, EACH * (len(jobs) + len(treated)))
+            parts = len(jobs) + len(treated)
+            made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
+            most = max(LIMITS.queues, LIMITS.repeated * parts)
             pairs: dict[str, dict[int, Pair]] = {}
             for pair in Allowance(most, "queues, shares at endpoints", self.report).few(
                 made, service
@@ -282,7 +268,7 @@ class _Linker:
         for manager in self.kinds["glue2computingmanager"]:
             records, its = environments.of(manager), applications.of(manager)
             tagged = _by_environment(its)
-            most = max(TAGS, EACH * (len(records) + len(its)))
+            most = max(LIMITS.tags, LIMITS.repeated * (len(records) + len(its)))
             room = Allowance(most, "applications on the hosts of a manager", self.report)
             subs = found[_place(manager)] = []
             for record in records:
