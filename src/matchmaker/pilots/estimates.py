@@ -1,13 +1,21 @@
 """How fast a queue starts pilots, and how often it loses them, from what was recorded.
 
-A :class:`Estimate` is made of a queue's recorded events; a wait that has not ended counts too
-(censored), so that a queue which eats pilots does not look quick. What is decided from it is in
-:mod:`matchmaker.pilots.policy`.
+An :class:`Estimate` is made of a queue's :class:`PilotRecord` values. A wait that has not ended
+counts as what it is, a wait of at least that length (the product-limit estimate of Kaplan and
+Meier), so that a queue which keeps pilots waiting does not look quick. What is decided from an
+estimate is in :mod:`matchmaker.pilots.policy`.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterable
+
 import attrs
+
+RECENT = 200
+"""How many records of a queue count, the latest: a queue's load changes within days."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -20,6 +28,7 @@ class Estimate:
         started: how many pilots the figures rest on.
         failures: the share of pilots that failed to start or died early, 0 to 1; None where it is
             unknown.
+        streak: how many pilots failed in a row, up to now.
         probing: whether pilots are held back until one that was sent as a probe comes back.
     """
 
@@ -27,4 +36,116 @@ class Estimate:
     late: float | None = None
     started: int = 0
     failures: float | None = None
+    streak: int = 0
     probing: bool = False
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class PilotRecord:
+    """What became of one pilot of a queue. Times are seconds from any one origin.
+
+    Attributes:
+        submitted: when it was submitted.
+        started: when it started; None if it has not.
+        ended: when it ended or was cancelled; None if it has not.
+        failed: whether the queue lost it: it was refused, ended without having started, or died
+            without having asked for work. A pilot that was cancelled, or that ended for lack of
+            work, did not fail.
+    """
+
+    submitted: float
+    started: float | None = None
+    ended: float | None = None
+    failed: bool = False
+
+
+def estimate(
+    records: Iterable[PilotRecord], now: float, *, recent: int = RECENT, streak: int = 3
+) -> Estimate:
+    """What a queue's records say at a time.
+
+    Args:
+        records: the queue's pilots, in the order of their submission.
+        now: the time, by the clock of the records.
+        recent: how many of the latest records count.
+        streak: after how many failures in a row pilots are held back but for a probe.
+
+    Waits below 0, of clocks that were set back, count as 0. A quantile that the waits do not
+    reach is None: it is unknown, and not the longest wait that was seen. The pilot that comes back
+    from a queue that is being probed ends the probing.
+
+    >>> started = [PilotRecord(submitted=0, started=60.0 * n) for n in (1, 2, 3)]
+    >>> waiting = PilotRecord(submitted=0)
+    >>> estimate(started, 600).median, estimate([*started, waiting, waiting], 600).median
+    (120.0, 180.0)
+    >>> estimate([waiting, waiting], 600).median is None
+    True
+    """
+    last = list(records)[-recent:] if recent > 0 else []
+    waits = [_wait(record, now) for record in last]
+    median, late = quantiles(waits, (0.5, 0.9))
+    settled = [record for record in last if record.failed or record.started is not None]
+    settled.sort(key=_settled_at)
+    lost = sum(record.failed for record in settled)
+    row = 0
+    for record in reversed(settled):
+        if not record.failed:
+            break
+        row += 1
+    return Estimate(
+        median=median,
+        late=late,
+        started=sum(started for _, started in waits),
+        failures=lost / len(settled) if settled else None,
+        streak=row,
+        probing=row >= streak,
+    )
+
+
+def _wait(record: PilotRecord, now: float) -> tuple[float, bool]:
+    """How long a pilot waited, and whether it started then; it may have waited for longer."""
+    if record.started is not None:
+        return max(record.started - record.submitted, 0.0), True
+    until = record.ended if record.ended is not None else now
+    return max(until - record.submitted, 0.0), False
+
+
+def _settled_at(record: PilotRecord) -> float:
+    """When it was known that a pilot had failed, or had started."""
+    if record.failed and record.ended is not None:
+        return record.ended
+    return record.started if record.started is not None else record.submitted
+
+
+def quantiles(
+    waits: Iterable[tuple[float, bool]], levels: tuple[float, ...]
+) -> tuple[float | None, ...]:
+    """Quantiles of waits of which some have not ended, by the product-limit estimate.
+
+    Args:
+        waits: for each its length in seconds, and whether it ended then; else it was longer.
+        levels: which quantiles, each above 0 and below 1, rising.
+
+    None for each that the estimate does not reach, as for any of no waits. Source: E. L. Kaplan,
+    P. Meier, Nonparametric Estimation from Incomplete Observations, 1958.
+
+    >>> quantiles([(1, True), (2, False), (3, True), (4, True)], (0.2, 0.5, 0.9))
+    (1, 3, 4)
+    """
+    ended, all_ = Counter[float](), Counter[float]()
+    for length, has_ended in waits:
+        if math.isfinite(length):
+            all_[length] += 1
+            ended[length] += has_ended
+    left, at_risk = 1.0, all_.total()
+    found: list[float | None] = []
+    wanted = list(levels)
+    for length in sorted(all_):
+        if ended[length]:
+            left *= 1 - ended[length] / at_risk
+        # Rounding must not move a quantile to the next wait.
+        while wanted and left <= 1 - wanted[0] + 1e-9:
+            found.append(length)
+            wanted.pop(0)
+        at_risk -= all_[length]
+    return (*found, *(None for _ in wanted))

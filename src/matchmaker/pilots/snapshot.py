@@ -142,6 +142,18 @@ class End:
 
 
 @attrs.frozen(slots=True)
+class Lend:
+    """Let a pilot that is idle beyond need take other work, and why.
+
+    ``takes`` is the requirement on that work: the text of an expression, with the job as TARGET.
+    """
+
+    pilot: str
+    takes: str
+    reason: str
+
+
+@attrs.frozen(slots=True)
 class Wait:
     """What the jobs of a kind that found no supply wait for."""
 
@@ -165,6 +177,7 @@ class Decision:
     Attributes:
         submissions: at most one a queue.
         ends: pilots to end; never a busy one.
+        lends: idle pilots beyond need that may take other work instead of being ended.
         waits: for each kind with jobs that found no pilot, what they wait for.
         held: the queues that are left out.
         memory: what to give the next snapshot; plain values that JSON can hold.
@@ -174,6 +187,7 @@ class Decision:
 
     submissions: tuple[Submission, ...] = ()
     ends: tuple[End, ...] = ()
+    lends: tuple[Lend, ...] = ()
     waits: tuple[Wait, ...] = ()
     held: tuple[Held, ...] = ()
     memory: Mapping[str, object] = MappingProxyType({})
