@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from matchmaker import Pool, parse_ads, write_ads
+from matchmaker.cli.convert_ import POOLS
 from tests.cli.conftest import COMMAND, Run
 
 pytestmark = pytest.mark.slow
@@ -111,14 +112,17 @@ def test_without_pyarrow_it_is_said_what_to_install(
 # --- made by the command --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("to", ["pool", "parquet"])
+READERS = {"pool": Pool.load, "parquet": Pool.read_parquet}
+
+
+@pytest.mark.parametrize("to", POOLS)
 def test_ads_are_converted_to_a_pool_and_back(
     classad: Run, files: dict[str, Path], to: str
 ) -> None:
     out = files["ads"].parent / "out"
     done = classad("convert", files["ads"], "--to", to, "--key", "Id", out)
     assert (done.status, done.out, done.err) == (0, "", "")
-    pool = Pool.load(out) if to == "pool" else Pool.read_parquet(out)
+    pool = READERS[to](out)
     assert (pool.key, pool.keys()) == ("Id", ["1", "2", "3"])
     assert list(pool) == list(parse_ads(ADS))
     assert list(parse_ads(classad("convert", out).out)) == list(parse_ads(ADS))
@@ -169,7 +173,7 @@ def test_text_of_a_parquet_file_that_is_expressions(classad: Run, tmp_path: Path
     assert "other.Cpus > 1;" in classad("convert", path, *words).out
 
 
-@pytest.mark.parametrize("to", ["pool", "parquet", "new"])
+@pytest.mark.parametrize("to", [*POOLS, "new"])
 def test_expressions_of_no_parquet_file_are_refused(classad: Run, tmp_path: Path, to: str) -> None:
     ads, out = tmp_path / "ads", tmp_path / "out"
     ads.write_text('[ Name = "a"; START = "1 + 1" ]')

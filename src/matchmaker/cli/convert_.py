@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 import click
@@ -15,8 +15,11 @@ from matchmaker.classad.formats import FORMATS
 from matchmaker.cli import pools, sources
 from matchmaker.cli.output import warn
 
-POOLS: Final = ("pool", "parquet")
-"""The formats that hold all ads as one pool."""
+POOLS: Final[Mapping[str, Callable[[Pool, str], None]]] = {
+    "pool": Pool.save,
+    "parquet": Pool.write_parquet,
+}
+"""The formats that hold all ads as one pool, and what writes each."""
 
 
 @click.command()
@@ -68,7 +71,10 @@ def command(
     if to in POOLS:
         held = [(path, list(_ads(path, from_, heed, key))) for path in files]
         sources.check_expressions()
-        _write_pool(pools.made(held, key), to, output)
+        try:
+            POOLS[to](pools.made(held, key), output)
+        except ImportError as error:
+            raise click.ClickException(str(error)) from None
         return 1 if left_out else 0
     ads = _all(files, from_, heed)
     if output != "-":
@@ -80,13 +86,6 @@ def command(
             spool.seek(0)
             shutil.copyfileobj(spool, sys.stdout)
     return 1 if left_out else 0
-
-
-def _write_pool(pool: Pool, to: str, output: str) -> None:
-    try:
-        (pool.save if to == "pool" else pool.write_parquet)(output)
-    except ImportError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _all(
