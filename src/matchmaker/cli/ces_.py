@@ -13,6 +13,7 @@ from matchmaker.broker import Queues
 from matchmaker.cli import queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
 from matchmaker.glue.access import RULES, admits
+from matchmaker.glue.clean.rules import VALIDATORS
 from matchmaker.glue.clean.typed import doubts
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
 from matchmaker.glue.query import check_name, parse_query, short_name, short_names, value_of
@@ -61,9 +62,10 @@ def command(
     compares them with =, !=, <, <=, > and >=; * in a text stands for any. Where no queue is left
     the exit status is 1.
 
-    With --check, the exit status is 1 where there are findings; ads of --ce are held against the
-    same rules as dumps, but otherwise used as they are. With --nagios too, it is 0 where there are
-    but notes, 1 for warnings, 2 for errors, and 3 where nothing could be read.
+    With --check, the exit status is 1 where there are errors or warnings; ads of --ce are held
+    against the same rules as dumps, but otherwise used as they are. Dumps and servers are also
+    tested as EGI's glue-validator and gstat-validation do. With --nagios too, the exit status is 0
+    where there are but notes, 1 for warnings, 2 for errors, and 3 where nothing could be read.
     """
     if nagios and not check:
         raise click.UsageError("--nagios needs --check: it is a form of its findings")
@@ -75,7 +77,7 @@ def command(
         raise click.UsageError(f"--vo takes the name of a virtual organisation: found {vo!r}")
     if nagios:
         return _nagios(places)
-    known = queues.read(places)
+    known = queues.read(places, VALIDATORS if check else frozenset())
     if check:
         found = _findings(known, places)
         if as_json:
@@ -90,7 +92,7 @@ def command(
             for level, rule, times in tally(issue for _, issue in found):
                 print(f"{times:>7} {LEVELS[level]}{'' if times == 1 else 's'} of {rule}")
             print(count(total(issue for _, issue in found), "finding"))
-        return 1 if found else 0
+        return 1 if any(issue.level != "I" for _, issue in found) else 0
     names = [name.strip() for name in attrs.split(",") if name.strip()]
     for name in (*names, *(condition.name for condition in conditions)):
         check_name(name, known.ads)
@@ -146,7 +148,7 @@ def _findings(known: Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
 def _nagios(places: queues.Sources) -> int:
     """Prints one line for Nagios, with the counts behind the bar. Returns the exit status."""
     try:
-        known = queues.read(places)
+        known = queues.read(places, VALIDATORS)
     except (OSError, ValueError) as error:
         text = " ".join(printable(complaint(error)).replace("|", "/").split())
         print(f"GLUE UNKNOWN - {text}")

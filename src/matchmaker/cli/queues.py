@@ -60,7 +60,7 @@ class Sources:
         return bool(self.ldifs or self.ce_files or self.ldaps)
 
 
-def _read_ldap(places: Sources, url: str) -> Glue:
+def _read_ldap(places: Sources, url: str, rules: frozenset[str]) -> Glue:
     from matchmaker.glue import read_ldap
     from matchmaker.glue.readers.ldap import ENVIRONMENT
 
@@ -70,6 +70,7 @@ def _read_ldap(places: Sources, url: str) -> Glue:
             timeout=places.timeout,
             start_tls=places.start_tls,
             ca_file=places.ca_file,
+            rules=rules,
             at=places.at,
             progress=lambda entries: say(f"reading {url}, entries so far: {entries}"),
             open_without_rules=places.open_without_rules,
@@ -185,8 +186,8 @@ def _moment(_context: click.Context, option: click.Parameter, text: str | None) 
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def read(places: Sources) -> Queues:
-    """Reads and merges the queues of all sources.
+def read(places: Sources, also: frozenset[str] = frozenset()) -> Queues:
+    """Reads and merges the queues of all sources; cleaning rules are the usual ones and ``also``.
 
     Each source that was not read to its end is named on standard error. Raises UsageError if there
     is no source, and ValueError if one holds nothing of GLUE.
@@ -197,22 +198,24 @@ def read(places: Sources) -> Queues:
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
         )
-    found = broker.merged(_described(places), open_without_rules=places.open_without_rules)
+    found = broker.merged(_described(places, also), open_without_rules=places.open_without_rules)
     for source, issue in found.issues:
         if issue.partial:
             warn(f"{source}: {issue}")
     return found
 
 
-def _described(places: Sources) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
+def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
     """Reads the sources one after the other."""
     from matchmaker import glue
 
+    rules = glue.DEFAULT_RULES | also
     for path in places.ldifs:
         with opened(path) as file:
             try:
                 found = glue.read(
                     file,
+                    rules=rules,
                     at=places.at,
                     open_without_rules=places.open_without_rules,
                     max_size=places.max_size,
@@ -221,7 +224,7 @@ def _described(places: Sources) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
                 raise ValueError(f"{path}: {error}") from None
         yield path, found
     for url in places.ldaps:
-        yield url, _read_ldap(places, url)
+        yield url, _read_ldap(places, url, rules)
     for path in places.ce_files:
         yield path, ads(path)
 

@@ -19,7 +19,7 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.files import replacing
-from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED
+from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
 from matchmaker.glue.flatten import (
     SubClusterChoice,
     ads,
@@ -53,6 +53,7 @@ __all__ = [
     "ALL_RULES",
     "DEFAULT_RULES",
     "UNLIMITED",
+    "VALIDATORS",
     "Attribute",
     "Attributes",
     "Entry",
@@ -142,7 +143,7 @@ def read_ldif(
 
     Args:
         source: a path, an open file or lines of LDIF; broken parts are mended or skipped.
-        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
         at: the time by which entries are fresh or stale, now if not given.
         open_without_rules: whether a queue that publishes no rule of access admits everybody.
         max_size: bytes that are read at most, counted after unpacking; 256 MB if not given.
@@ -180,7 +181,7 @@ def read(
 
     Args:
         source: a path, or a file open for bytes.
-        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
         at: the time by which entries are fresh or stale, now if not given.
         open_without_rules: whether a queue that publishes no rule of access admits everybody.
         max_size: bytes that are read at most, counted after unpacking; 256 MB of LDIF and 64 MB of
@@ -268,7 +269,7 @@ def read_ldap(
         start_tls: whether to ask an ``ldap://`` server for TLS before anything else.
         ca_file: certificates to trust in place of the system's. TLS is always verified.
         bounds: on time and size, in place of those and of the usual ones.
-        rules: ids of the cleaning rules to use, from `ALL_RULES`.
+        rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
         at: the time by which entries are fresh or stale, now if not given.
         progress: called after each page with the number of entries that have come.
         open_without_rules: whether a queue that publishes no rule of access admits everybody.

@@ -26,7 +26,7 @@ from matchmaker.glue.admission import (
     kind_of_damaged,
     restricted,
 )
-from matchmaker.glue.clean.rules import DEFAULT_RULES, check_rules
+from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, excerpt, issue
@@ -71,6 +71,10 @@ def build(
     seen: dict[str, tuple[str, int]] = {}
     others: set[tuple[str, str]] = set()
     now = now or datetime.now(UTC)
+    if tools := rules & VALIDATORS:
+        from matchmaker.glue.clean.validators import validated
+
+        entries = validated(entries, tools, now, report)
     for entry, kind in map(_classed, entries):
         if (class_ := _class(entry, kind)) is not None:
             described[class_] += 1

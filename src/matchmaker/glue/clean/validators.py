@@ -1,0 +1,294 @@
+"""What EGI's glue-validator and gstat-validation find, under their own codes.
+
+Their tests are data, in ``schemas/glue/checks.toml``: most are expressions on the values of one
+entry, as it was published. This module reads the table and holds a source against it; it changes
+no value. The rules that do are in `texts`, `entries` and `checks`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Final
+
+import attrs
+
+from matchmaker._data import data_text
+from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
+from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
+from matchmaker.glue.clean.entries import moment
+from matchmaker.glue.clean.typed import typed
+from matchmaker.glue.entries import Entry
+from matchmaker.glue.issues import Report, excerpt
+from matchmaker.glue.linking import rdns
+from matchmaker.glue.schema import attribute, classes
+
+_TIMES: Final = re.compile(
+    r"GLUE2(?:EntityCreationTime|Endpoint(?:StartTime|Downtime(?:Announce|Start|End))"
+    r"|ApplicationEnvironmentRemovalDate)",
+    re.IGNORECASE,
+)
+_SHARE: Final = re.compile(r"Share=([^:]*):\s*([0-9]{1,9})\s*\Z")
+_LARGEST: Final = {"1.3": 2**31 - 1, "2.0": 2**64 - 1}
+_FOREIGN: Final = frozenset({"organization", "mds", "top"})
+_OTHER_INFO: Final = "glue2entityotherinfo"
+_GROUP: Final = "GLUE2GroupID"
+
+
+@attrs.frozen(slots=True)
+class _Rule:
+    """What must not be false of an attribute.
+
+    Attributes:
+        code: the tool's, such as ``glue-validator.E008``.
+        holds: the condition.
+        says: what is wrong where it is false.
+        each: whether it looks at the values one by one.
+    """
+
+    code: str
+    holds: Expr
+    says: str
+    each: bool
+
+
+@attrs.frozen(slots=True)
+class _Words:
+    """The words that an attribute may have; ``open`` where the schema allows others."""
+
+    code: str
+    words: frozenset[str]
+    open: bool
+
+    def says(self) -> str:
+        known = sorted(self.words, key=str.lower)
+        shown = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
+        return f"expected is {'for instance ' if self.open else ''}one of {shown}"
+
+
+@attrs.frozen(slots=True)
+class _Table:
+    """The tests: by class in lower case what must be there, by attribute what must hold."""
+
+    absent: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]
+    words: Mapping[str, tuple[_Words, ...]]
+    rules: Mapping[str, tuple[_Rule, ...]]
+    once: tuple[tuple[str, str, str], ...]
+    beside: tuple[tuple[str, str, str], ...]
+    levels: Mapping[str, str]
+
+    def level(self, code: str, *, lenient: bool = False) -> str:
+        """How bad a finding is."""
+        letter = code.removeprefix("glue-validator.")[:1] if code[:4] == "glue" else ""
+        return NOTE if lenient else self.levels.get(code, _LETTERS.get(letter, WARNING))
+
+
+_LETTERS: Final = {"E": ERROR, "W": WARNING, "I": NOTE}
+
+
+@cache
+def _table(tools: frozenset[str]) -> _Table:
+    made = tomllib.loads(data_text("schemas", "glue", "checks.toml"))
+
+    def chosen(part: str) -> Iterator[tuple[str, object]]:
+        return ((c, facts) for c, facts in made[part].items() if c.partition(".")[0] in tools)
+
+    absent: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for code, facts in chosen("absent"):
+        for kind, names in facts.items():  # type: ignore[attr-defined]
+            own = kind if kind.startswith("GLUE2") else ""
+            listed = tuple(f"{own}{name}" for name in names.split())
+            absent.setdefault(kind.lower(), []).append((code, listed))
+    texts = {n: t for part in ("words", "open") for f in made[part].values() for n, t in f.items()}
+    words: dict[str, list[_Words]] = {}
+    for part in ("words", "open"):
+        for code, facts in chosen(part):
+            for name, text in facts.items():  # type: ignore[attr-defined]
+                known = frozenset(texts.get(text, text).split("|"))
+                words.setdefault(name.lower(), []).append(_Words(code, known, part == "open"))
+    rules: dict[str, list[_Rule]] = {}
+    for code, rows in chosen("rules"):
+        for names, text, says in rows:  # type: ignore[attr-defined]
+            holds = parse_expr(text)
+            named = {ref.lower() for ref in holds.references().unscoped}
+            rule = _Rule(code, holds, says, bool(named & {"value", "text"}))
+            for name in names.split():
+                rules.setdefault(name.lower(), []).append(rule)
+    return _Table(
+        {kind: tuple(rows) for kind, rows in absent.items()},
+        {name: tuple(rows) for name, rows in words.items()},
+        {name: tuple(rows) for name, rows in rules.items()},
+        tuple((code, *str(pair).split()) for code, pair in chosen("once")),  # type: ignore[misc]
+        tuple(
+            (code, *pair.split())  # type: ignore[misc]
+            for code, pairs in chosen("beside")
+            for pair in str(pairs).split("|")
+        ),
+        dict.fromkeys(made["levels"]["note"].split(), NOTE)
+        | dict.fromkeys(made["levels"]["warning"].split(), WARNING),
+    )
+
+
+def validated(
+    entries: Iterable[Entry], tools: frozenset[str], now: datetime, report: Report
+) -> Iterator[Entry]:
+    """The entries of a source, as they are; what the tools find in them is reported.
+
+    Args:
+        entries: in any order.
+        tools: of `VALIDATORS`.
+        now: the time by which entries are fresh or stale.
+        report: called with each finding; its rule is the tool's code.
+
+    >>> from matchmaker.glue.entries import Attributes
+    >>> from datetime import UTC
+    >>> place = Attributes([("objectClass", "GLUE2Location"), ("GLUE2LocationID", "l"),
+    ...                     ("GLUE2LocationLatitude", "91")])
+    >>> found = []
+    >>> entries = validated([Entry("o=glue", place)], VALIDATORS, datetime.now(UTC), found.append)
+    >>> [entry.dn for entry in entries], [finding.rule for finding in found if finding.raw]
+    (['o=glue'], ['glue-validator.E009'])
+    """
+    tests = _Tests(tools, now, report)
+    for entry in entries:
+        tests.entry(entry)
+        yield entry
+    tests.end()
+
+
+@attrs.frozen(slots=True)
+class _Tests:
+    """The tests of the tools on one source, and what they remember of its entries."""
+
+    tools: frozenset[str]
+    now: datetime
+    report: Report
+    _classes: Counter[str] = attrs.Factory(Counter)
+    _ids: dict[tuple[str, str], Entry] = attrs.Factory(dict)
+
+    def entry(self, entry: Entry) -> None:
+        """Tests one entry."""
+        named = [text.strip() for text in entry.attributes.get("objectClass", ())]
+        kinds = [kind.lower() for kind in named]
+        self._classes.update(kinds)
+        table = _table(self.tools)
+        if "glue-validator" in self.tools:
+            self._entry(entry, named)
+        lost: dict[str, dict[str, None]] = {}
+        for kind in kinds:
+            for code, names in table.absent.get(kind, ()):
+                here = (name for name in names if name not in entry.attributes)
+                lost.setdefault(code, {}).update(dict.fromkeys(here))
+        for code, gone in lost.items():
+            if gone and not (gone.keys() == {_GROUP} and "GLUE2GroupName" in entry.attributes):
+                self._say(entry, code, f"it does not have {', '.join(gone)}")
+        for code, kind, name in table.once:
+            if kind.lower() in kinds:
+                ident = " ".join(entry.attributes.get(name, ())).lower()
+                if self._ids.setdefault((kind, ident), entry) is not entry:
+                    self._say(entry, code, "another entry has this id", name, ident)
+        self._values(entry)
+
+    def _values(self, entry: Entry) -> None:
+        table = _table(self.tools)
+        facts: dict[str, Value] | None = None
+        for spelt, texts in entry.attributes.values_by_name.items():
+            name = spelt.lower()
+            for words in table.words.get(name, ()):
+                for text in texts:
+                    if text.strip() not in words.words:
+                        level = {"lenient": words.open}
+                        self._say(entry, words.code, words.says(), spelt, text, **level)
+            if rules := table.rules.get(name):
+                if facts is None:
+                    facts = self._facts(entry)
+                self._hold(entry, spelt, texts, rules, facts)
+
+    def _hold(
+        self,
+        entry: Entry,
+        name: str,
+        texts: list[str],
+        rules: Iterable[_Rule],
+        facts: Mapping[str, Value],
+    ) -> None:
+        for number, text in enumerate(texts):
+            said = {"text": text, "value": _value(name, text), "values": list(texts)}
+            ad = ClassAd({**facts, **said})
+            for rule in rules:
+                if (rule.each or not number) and rule.holds.eval(my=ad) is False:
+                    self._say(entry, rule.code, rule.says, name, text)
+
+    def _facts(self, entry: Entry) -> dict[str, Value]:
+        """The first value of each attribute, and what the table's other names stand for."""
+        found: dict[str, Value] = {
+            name: _value(name, texts[0]) for name, texts in entry.attributes.values_by_name.items()
+        }
+        found["now"] = int(self.now.timestamp())
+        found["domain"] = rdns(entry.dn).get("glue2domainid", "")
+        shares = [m for t in entry.attributes.get(_OTHER_INFO, ()) if (m := _SHARE.match(t))]
+        found["shares"] = sum(int(share[2]) for share in shares)
+        vos = Counter(share[1] for share in shares)
+        if repeated := [vo for vo, times in vos.items() if times > 1]:
+            found["repeated"] = repeated[0]
+        return found
+
+    def _entry(self, entry: Entry, named: Iterable[str]) -> None:
+        """The tests that glue-validator makes of any entry."""
+        for kind in named:
+            if kind.lower() not in classes() and kind.lower() not in _FOREIGN:
+                self._say(entry, "glue-validator.E021", "no class of GLUE", "objectClass", kind)
+        for name, texts in entry.attributes.values_by_name.items():
+            known = attribute(name)
+            if known is None:
+                continue
+            if len(texts) > 1 and not known.multi:
+                said = "the schema allows one value"
+                self._say(entry, "glue-validator.W036", said, name, "; ".join(texts))
+            for text in texts:
+                if not text.strip():
+                    self._say(entry, "glue-validator.W038", "it is empty", name)
+                elif known.ldap == "integer" and not _whole(text, known.version):
+                    said = f"expected is a whole number{' from 0' if known.version > '1' else ''}"
+                    self._say(entry, "glue-validator.W037", said, name, text)
+
+    def end(self) -> None:
+        """Tests the source as a whole."""
+        for code, kind, other in _table(self.tools).beside:
+            if self._classes[kind.lower()] and not self._classes[other.lower()]:
+                said = f"the source has entries of {kind} and none of {other}"
+                self.report(Diagnostic(code, said, severity=_table(self.tools).level(code)))
+
+    def _say(
+        self,
+        entry: Entry,
+        code: str,
+        said: str,
+        name: str = "",
+        raw: str = "",
+        *,
+        lenient: bool = False,
+    ) -> None:
+        level = _table(self.tools).level(code, lenient=lenient)
+        raw = excerpt(raw)
+        self.report(Diagnostic(code, said, entry.line, entry.dn, name, raw, severity=level))
+
+
+def _value(name: str, text: str) -> Value:
+    """A text by the schema's type, a time as seconds since 1970; as it is where it has no type."""
+    if _TIMES.fullmatch(name):
+        time = moment(text)
+        return int(time.timestamp()) if time is not None else UNDEFINED
+    found = typed(attribute(name), text.strip())
+    return text if found is None else found
+
+
+def _whole(text: str, version: str) -> bool:
+    text = text.strip()
+    if not re.fullmatch(r"[+-]?[0-9]{1,20}", text):
+        return False
+    return (0 if version == "2.0" else -_LARGEST[version]) <= int(text) <= _LARGEST[version]
