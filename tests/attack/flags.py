@@ -102,6 +102,20 @@ _LOAD: Final = 'load = [{ with = "far", flag = "--load={load}" }]\n'
 FAR: Final = (_FAR, f"{_FAR}{_LOAD}", f'far = "--far={{far}}"\n{_LOAD}')
 
 
+# A share of the memory for each processor, of which a condition may ask for more.
+SHARES: Final = {
+    "torque": '[requests.memory]\nflag = ["-l", "pmem={value}mb"]\nper_cpu = true\n',
+    "slurm": f"""
+[requests.memory]
+flag = "--mem-per-cpu={{value}}M"
+per_cpu = true
+[attributes.{CPUS}]
+kind = "min"
+flag = "--cpus-per-task={{value}}"
+""",
+}
+
+
 # --- making ---------------------------------------------------------------------------------------
 
 
@@ -159,7 +173,9 @@ class Maker:
                 """min = '{"key":"ram","operator":"Gt","values":["{value:below}"]}'\n"""
                 """max = '{"key":"ram","operator":"Lt","values":["{value:above}"]}'\n"""
             )
-        if lrms == "slurm" and pick.random() < 0.3:
+        if lrms in SHARES and pick.random() < 0.4:
+            parts.append(SHARES[lrms])
+        elif lrms == "slurm" and pick.random() < 0.3:
             parts.append(f'[attributes.{RAM}]\nkind = "min"\nflag = "--mem={{value}}G"\nunit = 2\n')
         return "".join(parts)
 
@@ -243,12 +259,12 @@ class Maker:
             facts["Limit"] = chance.choice(("90", '"1-02:03:04"', "0.5"))
         return tuple(facts.items())
 
-    def node(self, number: int) -> tuple[tuple[str, str], ...]:
+    def node(self, number: int, least: int) -> tuple[tuple[str, str], ...]:
         chance = self.chance
         tags = ", ".join(map(quoted, chance.sample(LABELS, chance.randint(0, 3))))
         facts = {
             "Name": quoted(f"wn{number}"),
-            RAM: str(chance.randint(0, 10)),
+            RAM: str(chance.randint(least, 10)),
             CPUS: str(chance.randint(0, 9)),
             OS: quoted(chance.choice((*SYSTEM_NAMES[:4], *SYSTEM_NAMES))),
             TAGS: f"{{ {tags} }}",
@@ -283,13 +299,16 @@ def _name(text: str) -> str:
 def make(chance: random.Random) -> Case:
     maker = Maker(chance)
     lrms = chance.choice(SYSTEMS)
+    inventory = chance.random() < 0.5
+    # A node of an inventory may have a size that no mapping foresees.
+    least = -1 if inventory and chance.random() < 0.3 else 0
     return Case(
         lrms,
         maker.site(lrms),
         maker.job(),
         maker.clauses(),
-        tuple(maker.node(number) for number in range(chance.randint(1, 8))),
-        chance.random() < 0.5,
+        tuple(maker.node(number, least) for number in range(chance.randint(1, 8))),
+        inventory,
         chance.choice(("necessary", "necessary", "sufficient", "exact")),
     )
 
@@ -328,7 +347,7 @@ def has_room(job: ClassAd, node: ClassAd) -> bool:
     for request, attribute in (("RequestMemory", RAM), ("RequestCpus", CPUS),
                                ("RequestDisk", "Disk"), ("RequestGPUs", "GPUs")):  # fmt: skip
         wanted, has = job.eval(request), node.eval(attribute)
-        if isinstance(wanted, int) and isinstance(has, int) and has < wanted:
+        if isinstance(wanted, int) and isinstance(has, int) and wanted > max(has, 0):
             return False
     return True
 
@@ -432,28 +451,30 @@ def number(node: ClassAd, name: str) -> int:
     return found
 
 
+_LEAST: Final = {"--mincpus": CPUS, "--cpus-per-task": CPUS, "--far": "Far", "--load": "Load"}
+
+
 def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
     every = set().union(*features.values()) if features else set()
-    seen: set[str] = set()
-    for word in argv:
-        option, _, value = word.partition("=")
-        assert option not in seen, "an option twice"
-        seen.add(option)
+    given = dict(word.split("=", 1) for word in argv)
+    assert len(given) == len(argv), "an option twice"
+    for option, value in given.items():
         if option == "--mem":
             assert re.fullmatch("[0-9]+[MG]", value)
             if number(node, RAM) < int(value[:-1]) * (2 if value[-1] == "G" else 1):
                 return False
-        elif option == "--mincpus":
-            if number(node, CPUS) < int(value):
+        elif option == "--mem-per-cpu":
+            several = int(given.get("--cpus-per-task", 1))
+            if number(node, RAM) < int(value.removesuffix("M")) * several:
+                return False
+        elif option in _LEAST:
+            if number(node, _LEAST[option]) < int(value):
                 return False
         elif option == "--constraint":
             if not _constrained(value, every):
                 return False
         elif option == "--exclude":
             if str(node.eval("Name")) in value.split(","):
-                return False
-        elif option in ("--far", "--load"):
-            if number(node, option[2:].title()) < int(value):
                 return False
         elif option == "--gres":
             *types, many = value.removeprefix("gpu:").split(":")
@@ -462,7 +483,7 @@ def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
                 return False
         else:
             assert option in (
-                "--cpus-per-task", "--tmp", "--time", "--qos", "--account", "--time-min",
+                "--tmp", "--time", "--qos", "--account", "--time-min",
             ), option  # fmt: skip
     return True
 
@@ -520,7 +541,9 @@ def torque(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> b
     assert argv[::2] == ["-l"] * (len(argv) // 2)
     for word in argv[1::2]:
         name, _, value = word.partition("=")
-        if name == "mem" and languages.kilobytes(value) > number(node, RAM) * 1024:
+        slots = re.search(r":ppn=([0-9]+)", " ".join(argv)) if name == "pmem" else None
+        size = languages.kilobytes(value) if name in ("mem", "pmem") else 0
+        if size and size * (int(slots[1]) if slots else 1) > number(node, RAM) * 1024:
             return False
         if name == "nodes" and not languages.torque(
             re.sub(r":gpus=[0-9]+", "", word), every, number(node, CPUS)

@@ -135,7 +135,50 @@ def test_a_share_of_each_processor_stands_only_with_the_processors(tmp_path: Pat
     assert made.argv == ("--mem-per-cpu=8000M",)
 
 
-RAM = "GlueHostMainMemoryRAMSize"
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        ("RequestMemory = 4000; RequestCpus = 4", ("-l", "pmem=1000mb", "-l", "nodes=1:ppn=4")),
+        ("RequestMemory = 4000", ("-l", "pmem=4000mb")),
+    ],
+)
+def test_a_condition_asks_for_no_more_processors_than_there_are_shares(
+    tmp_path: Path, job: str, argv: tuple[str, ...]
+) -> None:
+    site = '[requests.memory]\nflag = ["-l", "pmem={value}mb"]\nper_cpu = true\n'
+    cpus = f"other.{CPUS} >= 8"
+    made = told(tmp_path, site, f"{job}; Requirements = {cpus}", lrms="torque")
+    assert (made.argv, str(made.recheck)) == (argv, cpus)
+    # A node has room for the whole job, and Torque cannot leave the others out.
+    nodes = [ClassAd({"Name": "n1", CPUS: 8, RAM: 5000}), ClassAd({"Name": "n2", CPUS: 4})]
+    made = told(tmp_path, site, f"{job}; Requirements = {cpus}", lrms="torque", inventory=nodes)
+    assert made.argv == argv
+    assert made.certificate is not None
+    assert made.certificate.wrongly_included == ("n2",)
+    made = told(tmp_path, site, f"Requirements = {cpus}", lrms="torque")
+    assert (made.argv, made.verdict) == (("-l", "nodes=1:ppn=8"), Fit.EXACT)
+
+
+def test_shares_are_of_processors_in_the_unit_of_their_flag(tmp_path: Path) -> None:
+    site = """
+    [requests]
+    memory = { flag = "--mem-per-cpu={value}M", per_cpu = true }
+    cpus = { flag = "--cpus-per-task={value}", unit = 4 }
+    Scratch = { flag = "--scratch={value}M", per_cpu = true }
+    """
+    made = told(tmp_path, site, "RequestMemory = 4001; RequestCpus = 5; Scratch = 9")
+    assert made.argv == ("--mem-per-cpu=2001M", "--cpus-per-task=2", "--scratch=5M")
+    assert f"other.{RAM} >= 4002" in str(made.condition)
+
+
+@pytest.mark.parametrize("request_", ["cpus = {", "wall = {", 'T = { kind = "time",'])
+def test_processors_and_times_are_not_shared(tmp_path: Path, request_: str) -> None:
+    site = f"[requests]\n{request_} flag = '--x={{value}}', per_cpu = true }}\n"
+    with pytest.raises(MappingError, match="found True"):
+        told(tmp_path, site, "")
+
+
+RAM, CPUS = "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize"
 
 
 def shared(of: str, request: str = "", flag: str = "{s}", unit: int = 1) -> str:
@@ -570,3 +613,28 @@ def test_an_error_names_file_table_and_key(tmp_path: Path, text: str, words: str
         load_mapping("slurm", path)
     assert str(caught.value).startswith(f"{path}: ")
     assert ", found " in str(caught.value)
+
+
+def test_a_minimum_of_nothing_excludes_no_node(tmp_path: Path) -> None:
+    # A minimum of 0 is not written, so that nothing keeps a node without a proper size out.
+    nodes = [ClassAd({"Name": "n1", RAM: 0, "A": 1}), ClassAd({"Name": "n2", RAM: -1, "A": 0})]
+    rule = f"[attributes.{RAM}]\nkind = 'min'\nflag = '--m={{value}}'\nunit = 4\n"
+    for site, size, more in (("", 0, ""), (rule, 1, f" && other.{RAM} >= 0.5")):
+        nodes[0][RAM] = size
+        job = f"Requirements = other.A > 0{more}"
+        made = told(tmp_path, f'exclude = ""\n{site}', job, inventory=nodes)
+        assert made.argv == ()
+        assert made.certificate is not None
+        assert made.certificate.wrongly_included == ("n2",)
+
+
+@pytest.mark.parametrize("size", ['"much"', "error", "{ 9 }"])
+def test_room_that_no_number_states_is_unknown(tmp_path: Path, size: str) -> None:
+    nodes = [parse_ad(f'[ Name = "n1"; {RAM} = 9; A = 1 ]'),
+             parse_ad(f'[ Name = "n2"; {RAM} = {size}; A = 0 ]')]  # fmt: skip
+    job = "RequestMemory = 9; Requirements = other.A > 0"
+    made = told(tmp_path, 'exclude = ""\n', job, inventory=nodes)
+    assert made.certificate is not None
+    assert made.certificate.wrongly_included == ("n2",)
+    # By name it is left out.
+    assert told(tmp_path, "", job, inventory=nodes).verdict is Fit.EXACT

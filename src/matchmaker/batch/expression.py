@@ -109,7 +109,7 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
         return (
             willing
             and truth(carried.eval(plan.job, node.ad)) is True
-            and plan.requested.has_room(node.ad)
+            and plan.requested.has_room(node.ad) is True
         )
 
     return attrs.evolve(

@@ -64,6 +64,10 @@ def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
         assigned(item.template) or item.template: (item.template, *item.setting)
         for item in requested.items
     }
+    if any(item.is_share for item in requested.items) and "cpus" in table.requests:
+        # With more processors than shares were made for, the job would get more than it requests.
+        processors = table.requests["cpus"].flag
+        found[assigned(processors) or processors] = "as many as there are shares"
     by_host = table.exclude or table.include
     if by_name and by_host.startswith("-"):
         found[assigned(by_host)] = by_host

@@ -81,9 +81,7 @@ def expressed(
         is_carried, has_flag = _carriers(left, Requested(items), table, by_name=by_name)
         said = [group for group in left if is_carried(group)]
         flagged = tuple(item for item in items if has_flag(item))
-        several = "cpus" in table.requests and any(
-            item.template == table.requests["cpus"].flag for item in flagged
-        )
+        several = Requested(flagged).has_processors
         kept = tuple(item for item in flagged if several or not item.divided)
         lost += [
             Dropped(

@@ -36,6 +36,8 @@ _ATTRIBUTES: Final = (
     ("wall", "wall time", "MaxWallTime", "", Fraction(60)),
 )
 
+_PROCESSORS: Final = ascii_fold("GlueHostArchitectureSMPSize")
+
 # What numbers count that no attribute of hosts is compared with: seconds, and units of the site.
 # No folded name of an attribute has capitals.
 _TIMES: Final = "SECONDS"
@@ -127,6 +129,11 @@ class Item:
             return (self.value,)
         return "min", self.subject, self.unit
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the number is a share of each processor."""
+        return not self.unit
+
 
 @attrs.frozen(slots=True)
 class Requested:
@@ -150,13 +157,21 @@ class Requested:
         return {item.template: item.value for item in self.items if isinstance(item.value, str)}
 
     @property
+    def has_processors(self) -> bool:
+        """Whether processors are among what is requested."""
+        return any(item.subject == _PROCESSORS for item in self.items)
+
+    @property
     def needs(self) -> tuple[Expr, ...]:
         """What hosts must have for the items."""
         return tuple(item.need for item in self.items if item.need is not None)
 
-    def has_room(self, node: ClassAd) -> bool:
-        """Whether a node may have what the flags set aside."""
-        return all(truth(need.eval(target=node)) is True for need in self.needs)
+    def has_room(self, node: ClassAd) -> bool | None:
+        """Whether a node may have what the flags set aside; None if its ad has no number for it."""
+        outcomes = [truth(need.eval(target=node)) for need in self.needs]
+        if any(outcome is False for outcome in outcomes):
+            return False
+        return True if all(outcome is True for outcome in outcomes) else None
 
     def condition(self, residual: Expr) -> Expr:
         """What a host must satisfy: a residual, and room for all that the job requests."""
@@ -193,6 +208,9 @@ def requested(
         else:
             lacking.append(Dropped(item.clause, "another request sets the same flag"))
 
+    # Without a request for processors there is one, whose share is everything.
+    cpus = table.requests.get("cpus")
+    several = max(1, _counted(asked.cpus, cpus, "RequestCpus", table)) if cpus is not None else 1
     for name, words, attribute, of_hosts, unit in _ATTRIBUTES:
         amount: int = getattr(asked, name)
         if not amount:
@@ -203,15 +221,14 @@ def requested(
             clause = _need(of_hosts, amount / unit) or Attr(None, attribute, False)
             lacking.append(Dropped(clause, reason))
             continue
-        # Without a request for slots there is one slot, whose share is everything.
-        slots = max(1, asked.cpus) if request.per_cpu and "cpus" in table.requests else 1
-        number = _counted(-(-amount // slots), request, attribute, table)
-        need = _need(of_hosts, number * request.unit * slots / unit)
+        parts = several if request.per_cpu else 1
+        number = _counted(-(-amount // parts), request, attribute, table)
+        need = _need(of_hosts, number * request.unit * parts / unit)
         clause = need or Attr(None, attribute, False)
         share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
         subject = ascii_fold(of_hosts) or _TIMES
         add(Item(
-            request.flag, number, clause, need, subject=subject, unit=share, divided=slots > 1
+            request.flag, number, clause, need, subject=subject, unit=share, divided=parts > 1
         ))  # fmt: skip
     origin = submitter or Submitter()
     given: dict[str, list[str]] = {
@@ -227,7 +244,7 @@ def requested(
         clause = Attr(None, name, False)
         try:
             value = (
-                _of_job(job, request, table)
+                _of_job(job, request, table, several)
                 if request.origin == "job"
                 else _word(given[request.origin], request)
             )
@@ -236,9 +253,15 @@ def requested(
             continue
         if value is None:
             continue
-        subject = _TIMES if request.kind == "time" else _NUMBERS
-        bare = request.kind == "present"
-        add(Item(request.flag, value, clause, bare=bare, subject=subject, unit=request.unit))
+        add(Item(
+            request.flag,
+            value,
+            clause,
+            bare=request.kind == "present",
+            subject=_TIMES if request.kind == "time" else _NUMBERS,
+            unit=Fraction(0) if request.per_cpu else request.unit,
+            divided=request.per_cpu and several > 1,
+        ))  # fmt: skip
     return Requested(tuple(items), tuple(lacking))
 
 
@@ -273,8 +296,11 @@ def _counted(amount: int, request: Request, attribute: str, table: Mapping) -> i
     return number
 
 
-def _of_job(job: ClassAd, request: Request, table: Mapping) -> int | str | None:
-    """The value of a request for an attribute of the job; None if the job has no such request."""
+def _of_job(job: ClassAd, request: Request, table: Mapping, several: int) -> int | str | None:
+    """The value of a request for an attribute of the job; None if the job has no such request.
+
+    ``several``: how many processors the job requests, for a share of each.
+    """
     value = job.eval(request.name)
     if value is UNDEFINED or value == "":
         return None
@@ -296,7 +322,8 @@ def _of_job(job: ClassAd, request: Request, table: Mapping) -> int | str | None:
         value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_INT:
         raise ValueError(f"{request.name} of the job must be a number, 0 or more")
-    return _counted(math.ceil(value), request, request.name, table) or None
+    parts = several if request.per_cpu else 1
+    return _counted(-(-math.ceil(value) // parts), request, request.name, table) or None
 
 
 _TIME: Final = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])")

@@ -58,7 +58,7 @@ class Request:
 
 _KEYS: Final = {
     "number": ("unit", "per_cpu", "most"),
-    "time": ("unit", "per_cpu", "most"),
+    "time": ("unit", "most"),
     "text": ("pattern", "values", "most"),
     "present": ("value",),
 }
@@ -76,7 +76,9 @@ def _read(name: str, section: Section, before: Request | None) -> Request:
     kinds = ("number",) if name in RESOURCES else KINDS
     kind = section.choice("kind", kinds, "number")
     origin = section.choice("from", ("job",) if kind != "text" else ORIGINS, "job")
-    section.only(("flag", "term", "kind", "from", *_KEYS[kind]))
+    # Processors are what others are shared among, and all of them have the same time.
+    whole = {"per_cpu"} if name in ("cpus", "wall") else set[str]()
+    section.only(("flag", "term", "kind", "from", *(k for k in _KEYS[kind] if k not in whole)))
     made = Request(name, _flag(name, section, kind), kind, origin)
     if kind == "present":
         return attrs.evolve(made, value=_plain(section, "value", section.text("value", "")))

@@ -36,7 +36,8 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     groups, requested = expressed(groups, plan.requested, table)
 
     def admitted(node: NodeClass) -> bool | None:
-        return admits(groups, node.value) if requested.has_room(node.ad) else False
+        outcomes = (requested.has_room(node.ad), admits(groups, node.value))
+        return False if False in outcomes else None if None in outcomes else True
 
     names: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
             for kind, bound in (("min", min(sizes)), ("max", max(sizes))):
                 number = int(bound // rule.unit) if kind == "min" else -int(-bound // rule.unit)
                 term = Term(rule, kind, number)
-                if term.template:
+                if term.template and (kind == "max" or number > 0):
                     yield term
         else:
             yield from (

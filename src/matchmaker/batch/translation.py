@@ -127,7 +127,8 @@ def _span(
             continue
         try:
             term, loss = _bound(table, rule, kind, bound, sure=sure)
-            terms.append(term)
+            # A minimum of 0 is written nowhere.
+            terms += [term] if kind == "max" or term.number else []
             lost += [loss] if loss else []
         except NoTermError as error:
             if sure:
