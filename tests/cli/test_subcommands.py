@@ -259,6 +259,51 @@ def test_ces_check_tells_nagios(classad: Run, examples: Path, tmp_path: Path) ->
     assert "--check" in done.err
 
 
+SERVICES = """dn: GLUE2ServiceID=bdii,GLUE2DomainID=S,o=glue
+objectClass: GLUE2Service
+GLUE2ServiceID: bdii
+GLUE2ServiceType: bdii_site
+GLUE2ServiceQualityLevel: production
+GLUE2ServiceAdminDomainForeignKey: S
+GLUE2EntityCreationTime: 2026-06-01T12:00:00Z
+GLUE2EntityValidity: 3600
+
+dn: GLUE2EndpointID=e,GLUE2ServiceID=bdii,GLUE2DomainID=S,o=glue
+objectClass: GLUE2Endpoint
+GLUE2EndpointID: e
+GLUE2EndpointURL: ldap://bdii.s.org:2170
+
+dn: GlueServiceUniqueID=bdii,Mds-Vo-name=S,o=grid
+objectClass: GlueService
+GlueServiceUniqueID: bdii
+GlueServiceType: bdii_site
+GlueServiceStatus: OK
+
+"""
+
+
+def test_nagios_is_critical_only_for_what_is(classad: Run, tmp_path: Path) -> None:
+    """Services without a queue are one part of a site; an entry that has expired is useless."""
+    path = tmp_path / "services.ldif"
+
+    def nagios(text: str, now: str = "2026-06-01T12:30:00Z") -> tuple[int, str]:
+        path.write_text(text)
+        done = classad("ces", "--ldif", path, "--at", now, "--check", "--nagios")
+        return done.status, done.out.split(" - ")[0]
+
+    alone = SERVICES[: SERVICES.index("dn: GLUE2Endpoint")]
+    assert nagios(alone) == (0, "GLUE OK")
+    assert nagios(SERVICES[SERVICES.index("dn: GlueService") :]) == (0, "GLUE OK")
+    # Endpoints have policies somewhere; here is none.
+    assert nagios(SERVICES) == (1, "GLUE WARNING")
+    assert nagios(alone, "2026-06-01T14:00:00Z") == (2, "GLUE CRITICAL")
+    one = "dn: GlueCEUniqueID=a:1/b-pbs-c,o=grid\nobjectClass: GlueCE\n"
+    key = "GlueForeignKey: GlueClusterUniqueID=a\nGlueCEAccessControlBaseRule: VO:cms\n"
+    assert nagios(one + key) == (0, "GLUE OK")
+    # A queue that admits nobody is of no use.
+    assert nagios(one) == (2, "GLUE CRITICAL")
+
+
 def test_ces_check_of_sound_data_is_status_zero(classad: Run, tmp_path: Path) -> None:
     path = tmp_path / "sound.ad"
     path.write_text('[ CEid = "q"; GlueCEStateFreeCPUs = 4; GlueCEStateStatus = "Production" ]')

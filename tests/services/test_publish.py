@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,8 +30,10 @@ from matchmaker.glue.records import (
 )
 from tests.cli.conftest import Run, classad
 from tests.glue.sites import GLUE13, GLUE20, JOBS
+from tests.services.daemons import ServiceUnavailable
+from tests.services.gridengine import LIBRARY, working
 from tests.services.slapd import Start, slapd
-from tests.services.slurm import SlurmNode, SlurmOracle
+from tests.services.slurm import SlurmNode, SlurmOracle, farm
 
 __all__ = ["classad", "slapd"]
 
@@ -231,6 +236,70 @@ def test_a_real_batch_system_is_published_and_chosen(
     assert "main is a queue of slurm" in alone.err
     again = classad("publish", "--ce", queues, "--nodes", nodes, *where)
     assert (again.status, again.out) == (0, path.read_text(encoding="ascii"))
+
+
+SITE_FILE = """name = "S"
+description = "A site of the tests"
+web = "https://www.s.org/"
+location = "Milano, Italy"
+latitude = 45.47
+longitude = 9.19
+mail = "grid@s.org"
+support = "support@s.org"
+admin = "admin@s.org"
+security = "security@s.org"
+"""
+
+
+@contextmanager
+def batch_system(lrms: str) -> Iterator[dict[str, str]]:
+    """Runs a real batch system, and gives the environment in which its commands ask it."""
+    with ExitStack() as stack:
+        try:
+            if lrms == "slurm":
+                nodes = [
+                    SlurmNode("n1", cpus=2, memory_mb=500),
+                    SlurmNode("n2", cpus=4, memory_mb=800),
+                ]
+                environment = dict(stack.enter_context(farm(nodes)).oracle.environment)
+            else:
+                environment = dict(stack.enter_context(working()).environment)
+                environment["PATH"] = f"{LIBRARY}:{os.environ['PATH']}"
+        except ServiceUnavailable as error:
+            pytest.skip(f"no {lrms} here: {error}")
+        yield environment
+
+
+@pytest.mark.parametrize("lrms", ["slurm", "sge"])
+def test_what_a_real_batch_system_publishes_passes_the_validators(
+    lrms: str,
+    slapd: Start,
+    classad: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """By EGI's rules no error and no warning, in files and from a server, in both schemas."""
+    path, place = tmp_path / "site.ldif", tmp_path / "site.toml"
+    place.write_text(SITE_FILE)
+    where = ("--endpoint", "ce.s.org:8443/cream", "--site", "S", "--vo", "cms")
+    with batch_system(lrms) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        for split in ((), ("--split",)):
+            done = classad("publish", "--lrms", lrms, *where, *split, "--site-file", place,
+                           "-o", path)  # fmt: skip
+            assert (done.status, done.out, done.err) == (0, "", "")
+            url = slapd(path.read_text(encoding="ascii"))
+            for source in (("--ldif", path), ("--ldap", url)):
+                told = json.loads(classad("ces", *source, "--check", "--json").out)
+                assert {"glue-validator.I095", "glue-validator.W034"} <= {o["rule"] for o in told}
+                # glue-validator knows no Slurm; 999999999 is our word for no limit.
+                known = {"GlueCEInfoLRMSType"}
+                wrong = [o for o in told if o["level"] != "I" and o["attribute"] not in known]
+                assert [o["text"] for o in wrong if o["rule"] != "clean.limit-unknown"] == []
+    kinds = set(re.findall(r"^objectClass: (\w+)$", path.read_text(), re.MULTILINE))
+    assert kinds >= {"GLUE2AccessPolicy", "GLUE2MappingPolicy", "GLUE2Location", "GLUE2Contact"}
+    assert kinds >= {"GlueSite", "GlueCluster", "GlueSubCluster", "GlueCE"}
 
 
 NAMES = (

@@ -21,6 +21,7 @@ from matchmaker.batch.description.units import (
     known,
     limit,
     megabytes,
+    operating_system,
     platform,
     real,
     whole,
@@ -178,6 +179,7 @@ def _node(name: str, said: _Said) -> Node:
         state, takes = None, None if cpus is not None else False
     else:
         state, takes = ",".join(dict.fromkeys(filter(None, states))) or "ok", available
+    arch = first(facts, ("arch_string", "arch"))
     return Node(
         name=name,
         lrms=LRMS,
@@ -188,7 +190,8 @@ def _node(name: str, said: _Said) -> Node:
         memory=megabytes(facts.get("mem_total")),
         free_memory=megabytes(facts.get("mem_free")),
         gpus=_count(facts.get("gpu", facts.get("ngpus"))),
-        arch=platform(first(facts, ("arch_string", "arch"))),
+        arch=platform(arch),
+        system=operating_system(arch),
         load=real(first(facts, ("load_avg", "np_load_avg"))),
         max_wall=_greatest(_own(said, queue, name, _WALL) for queue in queues),
         max_cpu=_greatest(_own(said, queue, name, _CPU) for queue in queues),

@@ -21,6 +21,7 @@ from matchmaker.batch.description.units import (
     UNLIMITED,
     less,
     megabytes,
+    operating_system,
     platform,
     real,
     whole,
@@ -183,6 +184,7 @@ def _node(name: str, facts: Facts, queues: tuple[str, ...]) -> Node:
         memory=megabytes(facts.get("maxmem"), "m"),
         disk=megabytes(facts.get("maxtmp"), "m"),
         arch=platform(facts.get("type")),
+        system=operating_system(facts.get("type")),
         load=real(facts.get("r1m")),
         # A resource that a host gives to one job at a time has a mark of exclamation.
         features=tuple(each.lstrip("!") for each in resources),

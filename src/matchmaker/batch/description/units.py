@@ -17,7 +17,8 @@ _PLATFORMS: Final = {
     "ppc64le": "ppc64le", "ia64": "ia64", "s390x": "s390x", "riscv64": "riscv64",
 }  # fmt: skip
 """Architectures by what batch systems call them, without the system that may stand before."""
-_SYSTEM: Final = re.compile(r"(?:linux|lx\d*|nt|sol|darwin)[-_]?(?=.)", re.IGNORECASE)
+_SYSTEM: Final = re.compile(r"(?:(lx)\d*[-_]?|(linux|nt|sol|darwin)[-_]?)(?=.)", re.IGNORECASE)
+_SYSTEMS: Final = {"lx": "linux", "nt": "windows", "sol": "solaris"}
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)i?([bw]?)", re.IGNORECASE)
 _POWERS: Final = {letter: power for power, letter in enumerate(("", "k", "m", "g", "t", "p", "e"))}
@@ -113,6 +114,17 @@ def platform(text: str | None) -> str | None:
     (None, None, None)
     """
     return _PLATFORMS.get(_SYSTEM.sub("", text.strip(), count=1).lower()) if text else None
+
+
+def operating_system(text: str | None) -> str | None:
+    """The operating system that stands before an architecture; None where none does.
+
+    >>> operating_system("lx-amd64"), operating_system("LINUX86"), operating_system("X86_64")
+    ('linux', 'linux', None)
+    """
+    found = _SYSTEM.match(text.strip()) if text and platform(text) else None
+    name = (found[1] or found[2]).lower() if found else None
+    return _SYSTEMS.get(name, name) if name else None
 
 
 def first(facts: Mapping[str, str], names: tuple[str, ...]) -> str | None:
