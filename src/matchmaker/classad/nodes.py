@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -276,12 +277,12 @@ _CHILDREN: Final[Mapping[type, Callable[[Any], tuple[Expr, ...]]]] = {
     Literal: lambda n: (),
     Attr: lambda n: (n.base,) if n.base is not None else (),
     Unary: lambda n: (n.operand,),
-    Binary: lambda n: (n.left, n.right),
-    Ternary: lambda n: (n.condition, n.then, n.otherwise),
-    Call: lambda n: n.arguments,
-    Subscript: lambda n: (n.base, n.index),
-    ListExpr: lambda n: n.items,
-    AdExpr: lambda n: n.expressions,
+    Binary: attrgetter("left", "right"),
+    Ternary: attrgetter("condition", "then", "otherwise"),
+    Call: attrgetter("arguments"),
+    Subscript: attrgetter("base", "index"),
+    ListExpr: attrgetter("items"),
+    AdExpr: attrgetter("expressions"),
 }
 
 
@@ -307,15 +308,16 @@ _REBUILD: Final[Mapping[type, Callable[[Any, tuple[Expr, ...]], Expr]]] = {
 def postorder(root: Expr) -> Iterator[Expr]:
     """Every distinct node, children before parents, left to right, without recursion."""
     seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
+    # None stands above a node whose children are done.
+    stack: list[Any] = [root]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is None:
+            yield stack.pop()
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(children(node)))
+            stack += (node, None)
+            stack += reversed(_CHILDREN[type(node)](node))
 
 
 def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
@@ -331,6 +333,9 @@ def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
     return results[root]
 
 
+_weight: Final = attrgetter("weight")
+
+
 def weight(root: Expr) -> int:
     """How many nodes the tree has, what occurs twice counted twice; kept on each node of it.
 
@@ -340,8 +345,7 @@ def weight(root: Expr) -> int:
     """
     if not root.weight:
         for node in postorder(root):
-            total = 1 + sum(child.weight for child in children(node))
-            object.__setattr__(node, "weight", total)
+            object.__setattr__(node, "weight", 1 + sum(map(_weight, children(node))))
     return root.weight
 
 
@@ -359,8 +363,12 @@ def spine(node: Expr, belongs: Callable[[Binary], bool] | None = None) -> tuple[
 
 def operands(node: Binary) -> list[Expr]:
     """The operands of a left chain of one operator, in order."""
-    first, links = spine(node, lambda link: link.operator == node.operator)
-    return [first, *(link.right for link in reversed(links))]
+    found: list[Expr] = []
+    first: Expr = node
+    while type(first) is Binary and first.operator == node.operator:
+        found.append(first.right)
+        first = first.left
+    return [first, *reversed(found)]
 
 
 def scope_of(node: Attr) -> str | None:

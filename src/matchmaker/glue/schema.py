@@ -245,7 +245,8 @@ def scope(name: str) -> str:
     >>> scope("GlueHostBenchmarkSI00"), scope("glueCEPolicyMaxCPUTime"), scope("QueueName")
     ('host', 'policy', 'unknown')
     """
-    found = attribute(name)
+    # Not by attribute(): reduction asks this more often than anything else.
+    found = attributes().get(name.lower())
     return "unknown" if found is None else found.scope
 
 

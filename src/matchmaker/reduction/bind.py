@@ -121,10 +121,9 @@ class Binder:
         names = names_of(node)
         if not names.paths or names.nested or names.traits & UNFOLDABLE:
             return False
-        if not all(
-            path.base is self.host and self._is_hosts(path.names[-1]) for path in names.paths
-        ):
-            return False
+        for path in names.paths:
+            if path.base is not self.host or not self._is_hosts(path.names[-1]):
+                return False
         for path in names.paths:
             self.bindings.setdefault(path.text.lower(), Binding(path.text, HOST))
         return True

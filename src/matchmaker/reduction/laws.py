@@ -13,7 +13,7 @@ from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.clauses import disjunction
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import FALSE, TRUE, Expr, children, spine
+from matchmaker.classad.nodes import FALSE, TRUE, Expr, children
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.registry import UNFOLDABLE
 from matchmaker.classad.values import UNDEFINED, Value, is_error
@@ -226,9 +226,10 @@ def absorb_exceptional(node: nodes.Binary, demand: Demand) -> Expr | None:
 
 def _is_exceptional(node: Expr) -> bool:
     """Whether an expression is always undefined or an error."""
-    node, links = spine(node, lambda link: link.operator not in _LAZY)
-    if any(_is_exceptional(link.right) for link in links):
-        return True
+    while isinstance(node, nodes.Binary) and node.operator not in _LAZY:
+        if _is_exceptional(node.right):
+            return True
+        node = node.left
     if isinstance(node, nodes.Literal):
         return node.value is UNDEFINED or is_error(node.value)
     return isinstance(node, nodes.Unary) and _is_exceptional(node.operand)
