@@ -1,0 +1,108 @@
+"""The simulator on workloads that can be checked by hand, and its laws."""
+
+from __future__ import annotations
+
+import pytest
+
+from matchmaker.pilots import delays
+from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.rules import Rule
+from matchmaker.pilots.simulate import RuleError, Settings, run
+from matchmaker.pilots.snapshot import Decision, End, PilotState, Snapshot, Submission
+from matchmaker.pilots.workload import Job, survey
+
+
+def one_each(snapshot: Snapshot, seed: int) -> Decision:
+    """As many queued pilots as jobs wait, at the first queue."""
+    waiting = sum(kind.waiting for kind in snapshot.demand or ())
+    coming = sum(p.state in (PilotState.QUEUED, PilotState.STARTING) for p in snapshot.pilots)
+    if waiting <= coming:
+        return Decision()
+    return Decision(submissions=(Submission(snapshot.queues[0].key, waiting - coming, ""),))
+
+
+SIMPLE = Rule("one each", one_each)
+
+
+def simulated(
+    jobs: list[Job], rule: Rule = SIMPLE, delay: float = 600, startup: float = 60, seed: int = 7
+) -> Report:
+    return run(
+        jobs, survey(jobs), rule, delays.fixed(delay), seed, settings=Settings(startup=startup)
+    )
+
+
+def test_a_job_waits_for_its_pilot() -> None:
+    found = simulated([Job(submit=100, run=300)])
+    # The first decision is made when the first job arrives; then 600 s in the queue, 60 s to start.
+    assert found.waits.worst == found.waits.mean == found.first_job == 660
+    assert (found.pilots, found.unused, found.not_run) == (1, 0, 0)
+    assert found.hours * 3600 == pytest.approx(360)
+    assert found.busy_hours * 3600 == 300
+    assert found.wasted_hours * 3600 == pytest.approx(60)
+
+
+def test_a_pilot_takes_the_next_job_at_once() -> None:
+    found = simulated([Job(submit=0, run=300), Job(submit=1, run=300)])
+    # One slot more than was needed: both run at the same time in the trace, so the site has two.
+    # The second is decided on at 120 s, and starts at 780 s, when the first pilot still runs.
+    assert found.waits.worst == 779
+    assert found.pilots == 2
+    found = simulated([Job(submit=0, run=300), Job(submit=1, run=300)], delay=0, startup=0)
+    assert found.waits.worst == 119
+
+
+def test_a_site_runs_no_more_pilots_than_it_has_slots() -> None:
+    jobs = [Job(submit=0, run=100), Job(submit=100, run=100)]
+    assert survey(jobs).sites[0].slots == 1
+    found = simulated(jobs, delay=300, startup=0)
+    # The first pilot starts at 300 s and runs both jobs; the second never gets a slot.
+    assert (found.pilots, found.unused) == (2, 1)
+    assert found.waits.worst == 300
+
+
+def test_an_idle_pilot_ends_after_its_time() -> None:
+    jobs = [Job(submit=0, run=100), Job(submit=5000, run=100)]
+    found = simulated(jobs, delay=0, startup=0)
+    # Idle for 300 s after the first job. The second waits for the decision at 5,040 s.
+    assert found.wasted_hours * 3600 == pytest.approx(300)
+    assert (found.pilots, found.waits.worst) == (2, 40)
+
+
+def test_a_job_never_gets_a_pilot_with_too_little_time_left() -> None:
+    jobs = [Job(submit=0, run=200, wall=250), Job(submit=190, run=100, wall=300)]
+    # A pilot of this site lives 450 s. When the first job ends it has 250 s left, of which the
+    # second needs 300: it takes the next pilot, which idles out first.
+    found = simulated(jobs, delay=0, startup=0)
+    assert found.pilots == 2
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        Decision(submissions=(Submission("nowhere", 1, ""),)),
+        Decision(submissions=(Submission("", 0, ""),)),
+        Decision(ends=(End("1", ""),)),
+        Decision(ends=(End("x", ""),)),
+    ],
+)
+def test_a_decision_that_cannot_be_carried_out_is_an_error(decision: Decision) -> None:
+    with pytest.raises(RuleError, match="wrong"):
+        simulated([Job(submit=0, run=1)], Rule("wrong", lambda s, seed: decision))
+
+
+def test_a_busy_pilot_is_never_ended() -> None:
+    def bad(snapshot: Snapshot, seed: int) -> Decision:
+        return (
+            Decision(ends=tuple(End(p.key, "") for p in snapshot.pilots))
+            if (snapshot.pilots)
+            else one_each(snapshot, seed)
+        )
+
+    with pytest.raises(RuleError, match="runs a job"):
+        simulated([Job(submit=0, run=1000)], Rule("bad", bad), delay=0, startup=0)
+
+
+def test_jobs_that_find_no_pilot_are_counted() -> None:
+    found = simulated([Job(submit=0, run=1)], Rule("nothing", lambda s, seed: Decision()))
+    assert (found.jobs, found.not_run, found.waits.jobs, found.first_job) == (1, 1, 0, None)
