@@ -188,6 +188,12 @@ hostlist              @allhosts
 slots                 8,[wn2=4]
 pe_list               make smp \\
                       mpi
+owner_list            NONE
+user_lists            NONE
+xuser_lists           NONE
+subordinate_list      NONE
+projects              NONE
+xprojects             NONE
 s_rt                  INFINITY
 h_rt                  24:00:00
 h_cpu                 INFINITY

@@ -184,10 +184,58 @@ def test_an_output_of_something_else_is_an_error_that_names_it(lrms: str, text: 
         read_description(lrms, [("saved", text)])
 
 
+@pytest.mark.parametrize(
+    ("lrms", "before", "again", "after"),
+    [
+        ("slurm", '{"partitions": [{"name": "p", ', '"groups": {"allowed": "cms"}', "}]}"),
+        ("slurm", '{"partitions": [{"name": "p", "groups": {', '"allowed": "cms"', "}}]}"),
+        ("pbspro", '{"Queue": {"q": {"queue_type": "Execution", ', '"acl_users": "ada"', "}}}"),
+        ("pbspro", '{"Queue": {', '"q": {"acl_users": "ada"}', "}}"),
+        ("htcondor", '[{"MyType": "Machine", "Name": "s", ', '"START": false', "}]"),
+        ("lsf", '{"COMMAND": "bqueues", "RECORDS": [{"QUEUE_NAME": "q", ', '"USERS": "ada"', "}]}"),
+    ],
+)
+def test_two_values_of_a_name_in_json_are_an_error(
+    lrms: str, before: str, again: str, after: str
+) -> None:
+    """The last one alone would hide the list of users before it."""
+    for more in ("", f", {again}"):
+        read_description(lrms, [("saved", f"{before}{again}{more}{after}")])
+    other = f'{again.partition(":")[0]}: "x"'
+    for pair in (f"{again}, {other}", f"{other}, {again}"):
+        with pytest.raises(DescriptionError, match="has two values in one object"):
+            read_description(lrms, [("saved", f"{before}{pair}{after}")])
+
+
+def test_names_that_come_to_one_are_both_doubted() -> None:
+    """A name with a dot is that of an object's field, and LSF's names have any case."""
+    partition = {"name": "p", "groups": {"allowed": "cms"}, "groups.allowed": ""}
+    queue = {"QUEUE_NAME": "q", "USERS": "ada", "users": "all"}
+    for lrms, data in (
+        ("slurm", {"partitions": [partition]}),
+        ("lsf", {"COMMAND": "bqueues", "RECORDS": [queue]}),
+    ):
+        found = read_description(lrms, [("saved", json.dumps(data))])
+        assert facts(found.queues[0], "LocalAccess") == [[ClassAd({"AllowedUsers": []})]]
+        assert found.issues
+
+
+def test_hosts_of_lsf_whose_names_were_cut_are_refused() -> None:
+    records = [{"HOST_NAME": "a-host-with-a-long-n", "ncpus": cpus} for cpus in ("4", "64")]
+    for command in ("lshosts", "bhosts"):
+        text = json.dumps({"COMMAND": command, "RECORDS": records})
+        with pytest.raises(DescriptionError, match="two hosts are named 'a-host-with-a-long-n'"):
+            read_description("lsf", [("saved", text)])
+        text = json.dumps({"COMMAND": command, "RECORDS": [records[0], records[0]]})
+        assert len(read_description("lsf", [("saved", text)]).nodes) == 1
+
+
 def test_two_of_a_name_and_none() -> None:
     twice = [("a", outputs.PBS_NODES), ("b", outputs.SLURM_JSON_NEW)]
     with pytest.raises(DescriptionError, match="two nodes are named wn1"):
         read_description("slurm", [twice[1], twice[1]])
+    with pytest.raises(DescriptionError, match="sge: queue 1 has no name"):
+        read_description("sge", [("qconf", "qname\nuser_lists NONE\n")])
     with pytest.raises(DescriptionError, match="node 1 has no name"):
         read_description("torque", [("a", "<Data><Node><np>1</np></Node></Data>")])
     with pytest.raises(ValueError, match="unknown batch system 'lfs'"):

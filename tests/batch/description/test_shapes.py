@@ -24,7 +24,7 @@ def queues_of(found: Description) -> dict[Any, Any]:
 
 # --- PBS Pro --------------------------------------------------------------------------------------
 
-ON = {"enabled": "True", "started": "True"}
+ON = {"queue_type": "Execution", "enabled": "True", "started": "True"}
 
 
 def pbs(nodes: Mapping[str, Any], queues: Mapping[str, Any], *issues: str) -> Description:
@@ -154,6 +154,9 @@ def test_lists_of_users_and_groups(facts_: dict[str, str], access: Any) -> None:
         ({"acl_user_enable": "True", "acl_users": ""}, "acl_users cannot be read"),
         ({"acl_user_enable": "Tru", "acl_users": "ada"}, "acl_users cannot be read"),
         ({"acl_users": {"x": "ada"}}, "acl_users.x is not known"),
+        ({"queue_type": None}, "it has no queue_type"),
+        ({"acl_user_enable": "True", "acl_users": "ada,-eve ops"}, "acl_users cannot be read"),
+        ({"q": {"queue_type": "Execution", "acl_users": "ada"}}, "q.acl_users is not known"),
         ({"acl_group_enable": "True", "acl_groups": "cms,\ufffd"}, "acl_groups cannot be read"),
     ],
 )
@@ -197,6 +200,7 @@ Queue: end
         (TWO_QUEUES, "Queue: b", "Qeue: b"),
         (TWO_QUEUES, "Queue: b", " Queue: b"),
         (TWO_QUEUES, "Queue: b", ""),
+        (TWO_QUEUES, "    acl_user_enable", "Queue: z\n    acl_user_enable"),
         (TWO_QUEUES, "acl_user_enable = True", "acl_user_enable  True"),
         (TWO_QUEUES, "acl_user_enable = True\n    acl_users", "acl_user_enabl = 1\n    acl_uses"),
         (TWO_QUEUES, "acl_user_enable = True\n    acl_users", "cl_user_enable = 1\n    cl_users"),
@@ -289,6 +293,10 @@ def test_one_list_of_torque_is_enough_where_it_says_so() -> None:
     assert ad.eval("LocalAccess") == [
         ClassAd({"AllowedUsers": ["ada"]}), ClassAd({"AllowedGroups": ["cms"]}),
     ]  # fmt: skip
+    for lost in ("    acl_user_enable = True\n", "    acl_group_enable = True\n"):
+        [ad] = read_description("torque", [("qstat", text.replace(lost, ""))]).queues
+        both = ClassAd({"AllowedUsers": ["ada"], "AllowedGroups": ["cms"]})
+        assert ad.eval("LocalAccess") == [both]
 
 
 def test_words_without_facts_are_no_nodes() -> None:
@@ -361,21 +369,42 @@ def test_what_a_host_says_of_its_limit_counts() -> None:
     assert found.queues[0].eval(WALL) == 90
 
 
+CLUSTER_QUEUE = (
+    "qname a\nseq_no 0\nuser_lists NONE\nxuser_lists NONE\nprojects NONE\nxprojects NONE\n"
+)
+
+
 @pytest.mark.parametrize(
-    ("line", "access"),
+    ("old", "new", "access"),
     [
-        ("user_lists NONE", UNDEFINED),
-        ("user_lists cms ops", [ClassAd({"AllowedUserLists": ["cms", "ops"]})]),
-        ("xprojects evil", [ClassAd({"DeniedProjects": ["evil"]})]),
-        ("user_lists cms,[wn1=ops]", NOBODY),
-        ("xuser_lists", NOBODY),
-        ("owner_list NONE\nser_lists cms\nxuser_lists NONE\nprojects NONE\nxprojects NONE", NOBODY),
+        ("", "", UNDEFINED),
+        (
+            "\nuser_lists NONE",
+            "\nuser_lists cms ops",
+            [ClassAd({"AllowedUserLists": ["cms", "ops"]})],
+        ),
+        ("xprojects NONE", "xprojects evil", [ClassAd({"DeniedProjects": ["evil"]})]),
+        ("\nuser_lists NONE", "\nuser_lists cms,[wn1=ops]", NOBODY),
+        ("xuser_lists NONE", "xuser_lists", NOBODY),
+        ("\nuser_lists", "\nser_lists", NOBODY),
+        ("xuser_lists NONE", "xuser_lists cms\n,ops", NOBODY),
+        ("xuser_lists NONE", "xuser_lists cms NONE", NOBODY),
+        ("seq_no 0", "seq_no 0\nqname b", NOBODY),
+        ("xuser_lists NONE\nprojects NONE\nxprojects NONE\n", "", NOBODY),
     ],
 )
-def test_lists_of_a_cluster_queue(line: str, access: object) -> None:
-    found = read_description("sge", [("qconf", f"qname all.q\n{line}\n")])
+def test_lists_of_a_cluster_queue(old: str, new: str, access: object) -> None:
+    found = read_description("sge", [("qconf", CLUSTER_QUEUE.replace(old, new, 1))])
     assert found.queues[0].eval("LocalAccess") == access
     assert bool(found.issues) is (access == NOBODY)
+
+
+def test_a_cluster_queue_without_its_configuration_admits_nobody() -> None:
+    """Its record may have lost its name; without any configuration nothing is known of access."""
+    texts = [shapes.GRIDENGINE_QSTAT, CLUSTER_QUEUE]
+    for given, access in ((texts, NOBODY), (texts[:1], UNDEFINED)):
+        queues = by_name(described("sge", *given).queues)
+        assert queues["all.q"].eval("LocalAccess") == access
 
 
 LISTS = "user_lists {}\nxuser_lists NONE\nsubordinate_list NONE\nprojects NONE\nxprojects NONE\n"

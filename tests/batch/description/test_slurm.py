@@ -228,6 +228,7 @@ def test_access(line: str, lists: dict[str, list[str]] | None) -> None:
         (f"AllowGroups=c\ufffdms {ALL_QOS}", "AllowGroups=c\ufffdms"),
         (f"AllowGroups=cms, {ALL_QOS}", "AllowGroups=cms,"),
         (f"AllowGroups=ALL AllowGroups=cms {ALL_QOS}", "AllowGroups=ALL=cms"),
+        ("AllowGroups=ALL DenyAccounts=ada,eve All AllowQos=ALL", "DenyAccounts=ada,eve All"),
         ("AllowGroups=ALL DenyAccounts= AllowQos=ALL", "DenyAccounts="),
         ("AllowGroups=ALL DenyAccounts=(null) AllowQos=ALL", "DenyAccounts=(null)"),
         ("AllowGroups=ALL DenyAccounts=ALL AllowQos=ALL", "DenyAccounts=ALL"),
@@ -245,6 +246,13 @@ def test_access(line: str, lists: dict[str, list[str]] | None) -> None:
 def test_access_that_cannot_be_read_admits_nobody_and_says_so(line: str, said: str) -> None:
     ad = queue(line, f"lines: partition p admits nobody: {said} cannot be read")
     assert facts(ad, "LocalAccess", RULES) == [[ClassAd({"AllowedUsers": []})], ["DENY:ALL"]]
+
+
+def test_a_partition_whose_line_is_cut_admits_nobody() -> None:
+    for line in ("PartitionName=p", "PartitionName=p AllowGroups=ALL DenyAccou"):
+        found = read_description("slurm", [("lines", line)])
+        assert facts(found.queues[0], RULES) == [["DENY:ALL"]]
+        assert "the end of the line, is missing" in found.issues[0]
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,26 @@ ALLOWED: Final = "Allowed"
 DENIED: Final = "Denied"
 
 _WORD: Final = r"[^\s,=()\"'\\\x00-\x1f\x7f\ufffd]+"
-_NAME: Final = re.compile(f"{_WORD}(?: {_WORD})*")
+_NAME: Final = re.compile(_WORD)
+_SPACED: Final = re.compile(f"{_WORD}(?: {_WORD})*")
 
 
-def names_in(text: str) -> tuple[str, ...] | None:
+def names_in(text: str, *, spaced: bool = False) -> tuple[str, ...] | None:
     """The names of a list, ``cms,ops``; None where one of them cannot be read.
+
+    Args:
+        text: the list.
+        spaced: whether a name may have spaces within, as groups of Windows do. Elsewhere a space
+            is what is left of a comma.
 
     >>> names_in("cms,ops"), names_in("cms,(null)"), names_in("")
     (('cms', 'ops'), None, None)
+    >>> names_in("domain users"), names_in("domain users", spaced=True)
+    (None, ('domain users',))
     """
     names = tuple(name.strip() for name in text.split(","))
-    return names if all(_NAME.fullmatch(name) for name in names) else None
+    pattern = _SPACED if spaced else _NAME
+    return names if all(pattern.fullmatch(name) for name in names) else None
 
 
 def both(first: Access, second: Access) -> Access:

@@ -65,8 +65,6 @@ _WALL: Final = ("h_rt", "s_rt")
 _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
                  "projects": "AllowedProjects", "xprojects": "DeniedProjects"}  # fmt: skip
-_BESIDE: Final = frozenset({"owner_list", "subordinate_list"})
-"""What is printed beside these lists."""
 _OVERRIDE: Final = re.compile(r"\[([^=\[\]]*)=([^\[\]]*)\]")
 
 Facts = Mapping[str, str]
@@ -113,6 +111,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     A host has what its queues have: complex values are as often theirs as the host's.
     """
     said = _Said()
+    configured: list[Text] = []
     for text in texts:
         content = text.content.lstrip()
         if content.startswith(_HEADING):
@@ -120,15 +119,22 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         elif content.startswith("<"):
             _take(as_xml(text), said, text)
         elif content:
+            configured.append(text)
             for name, facts in _configured(text).items():
                 said.configured[name] = facts
                 named = [each for each in (*_WALL, *_CPU) if each in facts]
                 said.limits.update({(name, each): _Limits.of(facts[each]) for each in named})
-                said.access[name] = both(said.access.get(name, EVERYBODY), _access(facts, text))
+                said.access[name] = both(
+                    said.access.get(name, EVERYBODY), _access(name, facts, text)
+                )
     hosts = dict.fromkeys([*said.hosts, *said.instances])
     nodes = [_node(host, said) for host in hosts]
     behind = by_queue(nodes)
     names = dict.fromkeys([*said.configured, *said.used, *behind])
+    for name in [name for name in names if configured and name not in said.configured]:
+        # Its record may have lost its name.
+        said.access[name] = NOBODY
+        configured[-1].note(f"queue {name} admits nobody: its record is missing")
     return nodes, [_queue(name, said, behind.get(name, ())) for name in names]
 
 
@@ -229,7 +235,10 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
             facts = found.setdefault(value.strip(), {})
         if facts is not None and name:
             value = " ".join(value.split())
-            if facts.setdefault(name, value) != value:
+            if not value or not name.isidentifier():
+                # It may be a part of a list, as every attribute has a value.
+                facts.update(dict.fromkeys(_LISTS, f"(broken by {name[:80]!r})"))
+            elif facts.setdefault(name, value) != value:
                 # It may be of another queue: neither's lists can be read then.
                 facts.update(dict.fromkeys(_LISTS, "(there twice)"))
         elif name:
@@ -237,14 +246,14 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
     return found
 
 
-def _access(facts: Facts, text: Text) -> Access:
+def _access(queue: str, facts: Facts, text: Text) -> Access:
     """Whom a queue admits. Lists that are lost, or differ between hosts, admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
     for name, kind in _LISTS.items():
-        value = facts.get(name, "(missing)" if facts.keys() & _BESIDE else "NONE")
+        value = facts.get(name, "(missing)")
         names = names_in(re.sub(r"[\s,]+", ",", value)) if "[" not in value else None
-        if names is None:
-            text.note(f"queue {facts['qname']} admits nobody: {name} {value[:80]!r} cannot be read")
+        if names is None or (value != "NONE" and "NONE" in names):
+            text.note(f"queue {queue} admits nobody: {name} {value[:80]!r} cannot be read")
             return NOBODY
         if value != "NONE":
             lists[kind] = names

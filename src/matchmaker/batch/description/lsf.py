@@ -16,7 +16,7 @@ import attrs
 from matchmaker.batch.description.access import NOBODY, Access, names_in
 from matchmaker.batch.description.hosts import has, terms
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Format, Text, as_object, flat, listed
+from matchmaker.batch.description.texts import Format, Text, as_object, flat, join, listed
 from matchmaker.batch.description.units import (
     UNLIMITED,
     less,
@@ -76,18 +76,16 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         if command not in by_command:
             known = ", ".join(by_command)
             raise text.wrong(f'"COMMAND" should be one of {known}, not {command!r}')
-        records = [
-            {name.lower(): value for name, value in {**_null_users(record), **flat(record)}.items()}
-            for record in listed(text, data, "RECORDS")
-        ]
+        records = [_facts(record) for record in listed(text, data, "RECORDS")]
         if command == "bqueues":
             records = _with_users(records)
+        else:
+            _check_names(records, text)
         by_command[command] += records
         of_queues += [text] * len(records) if command == "bqueues" else []
     hosts: dict[str, dict[str, str]] = {}
     for record in (*by_command["lshosts"], *by_command["bhosts"]):
-        name = record.get("host_name", record.get("hname", ""))
-        hosts.setdefault(name, {}).update(record)
+        hosts.setdefault(_host(record), {}).update(record)
     servers = {name: facts for name, facts in hosts.items() if facts.get("server") != "No"}
     queues = list(zip(by_command["bqueues"], of_queues, strict=True))
     members_of = _Hosts(frozenset(servers), groups)
@@ -106,9 +104,36 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     ]
 
 
-def _null_users(record: Mapping[str, Any]) -> dict[str, str]:
-    """Users that are null, or an object, as an empty text."""
-    return {name: "" for name in record if name.lower() == "users"}
+def _facts(record: Mapping[str, Any]) -> dict[str, str]:
+    """A record by names in lower case; users that are null, or an object, are an empty text.
+
+    >>> _facts({"USERS": None, "MAX": "-"}), _facts({"USERS": "ada", "users": "all"})
+    ({'max': '-', 'users': ''}, {'users': 'ada=all'})
+    """
+    found: dict[str, str] = {}
+    for name, value in flat(record).items():
+        join(found, {name.lower(): value})
+    lost = {name.lower() for name, value in record.items() if value is None or type(value) is dict}
+    join(found, dict.fromkeys(lost & {"users"}, ""))
+    return found
+
+
+def _host(record: Facts) -> str:
+    return record.get("host_name", record.get("hname", ""))
+
+
+def _check_names(records: Iterable[Facts], text: Text) -> None:
+    """Raises DescriptionError where two hosts of an output have one name.
+
+    A width of a column cuts names: two hosts become one then.
+    """
+    known: dict[str, Facts] = {}
+    for record in records:
+        if known.setdefault(_host(record), record) != record:
+            raise text.wrong(
+                f"two hosts are named {_host(record)[:80]!r}; a width in -o, as in host_name:20, "
+                "cuts names: ask without one"
+            )
 
 
 def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:

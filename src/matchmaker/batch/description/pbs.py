@@ -58,7 +58,7 @@ _TRUE: Final = frozenset({"true", "t", "y", "yes", "1"})
 _FALSE: Final = frozenset({"false", "f", "n", "no", "0"})
 _ROUTE: Final = frozenset({"route", "r"})
 _EXECUTION: Final = frozenset({"execution", "e"})
-_ACL: Final = re.compile(r"acl|[^.]*(?:users|groups|enable)$", re.IGNORECASE)
+_ACL: Final = re.compile(r"(?:.*\.)?acl|[^.]*(?:users|groups|enable)$", re.IGNORECASE)
 _ACLS: Final = frozenset(
     {"acl_user_enable", "acl_users", "acl_user_hosts", "acl_group_enable", "acl_groups",
      "acl_group_hosts", "acl_group_sloppy", "acl_host_enable", "acl_hosts", "acl_logic_or"}
@@ -101,9 +101,7 @@ def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
     for block, after in zip_longest(found, found[1:]):
         if block.head.startswith(HEAD):
             damage = list(block.damage)
-            if "queue_type" not in block.facts:
-                damage.append("no queue_type")
-            if after is not None and _is_stray(after):
+            if after is not None and (_is_stray(after) or _is_cut(after)):
                 # It may be a part of a line of this queue, with the facts after that.
                 damage.append(after.head)
             name = block.head[len(HEAD) :].strip()
@@ -117,6 +115,10 @@ def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
 
 def _is_stray(block: Block) -> bool:
     return not block.head.startswith(HEAD) and "state" not in block.facts
+
+
+def _is_cut(block: Block) -> bool:
+    return block.head.startswith(HEAD) and "queue_type" not in block.facts
 
 
 def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
@@ -288,7 +290,9 @@ def _access(name: str, facts: Facts, text: Text, wrong: str = "") -> Access:
                 **({f"Denied{kind}": denied} if denied else {}),
             }
         )
-    if _is_true(facts.get("acl_logic_or")) or not alternatives:
+    # Where one of these is lost, its list may have been off, and be no way in.
+    clear = {"acl_user_enable", "acl_group_enable"} <= facts.keys()
+    if (clear and _is_true(facts.get("acl_logic_or"))) or not alternatives:
         return tuple(alternatives)
     return ({name: each for one in alternatives for name, each in one.items()},)
 
@@ -305,9 +309,9 @@ def _routes(queue: Facts) -> bool:
 def _damage(facts: Facts) -> str:
     """What keeps a queue's access from being known; empty if nothing does."""
     kind = facts.get("queue_type")
-    if kind is None and _routes(facts):
-        return "it has route_destinations, but no queue_type"
-    if kind is not None and kind.lower() not in (_ROUTE if _routes(facts) else _EXECUTION):
+    if kind is None:
+        return "it has no queue_type"
+    if kind.lower() not in (_ROUTE if _routes(facts) else _EXECUTION):
         return f"queue_type {kind[:80]!r} cannot be right"
     unknown = next((each for each in facts if _ACL.match(each) and each not in _ACLS), "")
     return f"{unknown[:80]} is not known" if unknown else ""

@@ -261,7 +261,8 @@ def _access(facts: Facts, text: Text) -> Access:
         # In JSON an empty list is none.
         if not _WHO.search(name) or name in _NOT_WHO or everybody or not (value or _of_line(name)):
             continue
-        names = names_in(value) if kind and value != "ALL" else None
+        spaced = kind == "AllowedGroups"
+        names = names_in(value, spaced=spaced) if kind and value != "ALL" else None
         lists[kind] = names or ()
         wrong = wrong if names else f"{name}={value[:80]} cannot be read"
     wrong = wrong or _missing(facts)
@@ -284,6 +285,8 @@ def _missing(facts: Facts) -> str:
     twofold = () if any(map(_of_line, names)) else sorted(kinds - {"Groups"})
     pairs = [each + kind for kind in twofold for each in (ALLOWED, DENIED)]
     lost = [each for each in pairs if each not in said]
+    if "PartitionName" in facts and "State" not in facts:
+        lost.append("State, and with it the end of the line,")
     lost += [name for name, beside in _ROOT.items() if name not in facts and facts.keys() & beside]
     return f"{lost[0]} is missing" if lost else ""
 

@@ -113,9 +113,29 @@ def as_object(text: Text) -> dict[str, Any]:
 
 
 def as_json(text: Text) -> Any:
-    """The JSON that an output is. Raises DescriptionError for anything else."""
+    """The JSON that an output is. Raises DescriptionError for anything else.
+
+    Also for an object with two different values of one name: either may be a restriction.
+
+    >>> as_json(Text('{"a": 1, "b": 2, "a": 1}', "x"))
+    {'a': 1, 'b': 2}
+    >>> as_json(Text('{"a": 1, "b": 2, "a": 3}', "x"))
+    Traceback (most recent call last):
+    ...
+    matchmaker.batch.description.texts.DescriptionError: x: 'a' has two values in one object
+    """
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if found.setdefault(name, value) != value:
+                raise text.wrong(f"{name[:80]!r} has two values in one object")
+        return found
+
     try:
-        return json.loads(text.content, parse_constant=lambda _: None)
+        return json.loads(text.content, parse_constant=lambda _: None, object_pairs_hook=fields)
+    except DescriptionError:
+        raise
     except ValueError as error:
         raise text.wrong(f"not JSON: {error}") from None
     except RecursionError:
@@ -140,10 +160,12 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """A JSON object as names and texts; what stands inside another is named ``outer.inner``.
 
     A number of Slurm, ``{"set": true, "infinite": false, "number": 7}``, is its text; one that is
-    not set is left out.
+    not set is left out. Different values of one name stand together, so that neither is believed.
 
     >>> flat({"a": 1, "b": {"c": True}, "d": ["x", "y"], "e": None})
     {'a': '1', 'b.c': 'true', 'd': 'x,y'}
+    >>> flat({"a.b": "x", "a": {"b": "y"}})
+    {'a.b': 'x=y'}
     >>> flat({"a": {"set": False, "infinite": True, "number": 0}, "b": {"set": False, "number": 0}})
     {'a': 'UNLIMITED'}
     """
@@ -152,10 +174,17 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         value = _number(outer) if isinstance(outer, dict) and "set" in outer else outer
         if isinstance(value, dict):
             if prefix.count(".") < LIMITS.depth and len(prefix) + len(name) < LIMITS.name:
-                found.update(flat(value, f"{prefix}{name}."))
+                join(found, flat(value, f"{prefix}{name}."))
         elif value is not None:
-            found[f"{prefix}{name}"] = _plain(value)
+            join(found, {f"{prefix}{name}": _plain(value)})
     return found
+
+
+def join(found: dict[str, str], more: Mapping[str, str]) -> None:
+    """Adds facts to others; different values of one name stand together, as no list does."""
+    for name, value in more.items():
+        if found.setdefault(name, value) != value:
+            found[name] += f"={value}"
 
 
 def _number(value: Mapping[str, Any]) -> Any:
