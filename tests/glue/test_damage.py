@@ -166,6 +166,10 @@ def new_cases() -> Iterator[Case]:
     yield "a queue of two services, the first open", marked, open_.replace("=T", "=A") + marked
     both = QUEUE.replace("h:1/jm-pbs-q", "h.grid:443/arcrest-pbs-q")
     yield "a queue of three descriptions", both + marked, both + marked + open_
+    for name in ("GlueCEUniqueID: h", "dn: GlueCEUniqueID=h"):
+        closed = both.replace("Rule: VO:atlas", "Rule: VO:cms")
+        broken = closed.replace(name, name.replace("h", "x"))
+        yield "a queue of both trees, with two ids in one", closed + open_, broken + open_
     policy = """dn: GLUE2PolicyID=m,o=glue
 objectClass: GLUE2MappingPolicy
 GLUE2PolicyID: m
@@ -250,6 +254,18 @@ def json_cases() -> Iterator[Case]:
     yield case("nested rules", '"DENY:VO:atlas"', '["VO:cms", ["DENY:VO:atlas"]]', whole)
     yield case("a rule in a list", '"DENY:VO:atlas"', '["VO:cms", null]', whole)
     yield case("a rule elsewhere", '"Rule": ["VO:cms", "VO:atlas"', '"Rules": ["VO:cms"', whole)
+    for key in ("Rule", "rule"):
+        for rules in ('"ALL"', '["ALL"]'):
+            yield case("a rule twice", '["VO:cms"]', f'["VO:cms"], "{key}": {rules}')
+            yield case(
+                "a rule twice, the other first",
+                '"Rule": ["VO:cms"]',
+                f'"{key}": {rules}, "Rule": ["VO:cms"]',
+            )
+    policy = '{"ID": "r", "Rule": ["ALL"], "Associations": {"ComputingEndpointID": "e"}}'
+    yield case(
+        "policies twice", '"ComputingShare": [', f'"AccessPolicy": [{policy}], "ComputingShare": ['
+    )
     bound = flat()
     bound["ComputingService"][0]["Associations"]["ComputingEndpointID"].append("f")
     bound["ComputingEndpoint"].append({"ID": "f", "URL": "https://h.g:444/", "InterfaceName": "x"})
@@ -350,6 +366,17 @@ def xml_cases() -> Iterator[Case]:
         "<AccessPolicy><ID>p</ID><Rule>VO:cms", "<AccessPolicy><ID>o</ID><Rule>ALL"
     )
     yield case("a misspelt policy on top", "r><AccessPolicy", "r><AccessPolicx", beside + "</r>")
+    denied = alone.replace("VO:cms</Rule></A", "ALL</Rule></A")
+    denied = denied.replace("<Rule>VO:cms", "<Rule>DENY:VO:atlas</Rule><Rule>VO:cms")
+    for within in ("<b/>", "<b>x</b>", "<Rule/>"):
+        yield case(f"{within} within a denial", "DENY:V", f"DENY:{within}V", denied)
+    yield case("a denial before a rule", "<Rule>DENY:VO:atlas</Rule>", "DENY:VO:atlas", denied)
+    policy = "<AccessPolicy><ID>p</ID><Rule>VO:cms</Rule></AccessPolicy>"
+    again = "<AccessPolicy><Rule>ALL</Rule></AccessPolicy>"
+    yield case("a policy again, without its id", policy, policy + again, alone)
+    yield case("a policy again, without its id, first", policy, again + policy, alone)
+    service = alone.replace("VO:cms</Rule></A", "ALL</Rule></A").replace("<ID>S</ID>", "")
+    yield "a service again, without its id", f"<r>{alone}</r>", f"<r>{alone}{service}</r>"
 
 
 CASES = [*old_cases(), *new_cases(), *json_cases(), *xml_cases()]

@@ -200,6 +200,24 @@ def test_a_document_that_breaks_off_is_partial() -> None:
     assert only(found).eval("GlueCEStateFreeCPUs") == 17
 
 
+@pytest.mark.parametrize("service", ["7", "null", '"x"', "[7]", "[[]]", "true"])
+def test_a_service_that_is_no_object_is_a_finding(service: str) -> None:
+    """Its queues are lost with it."""
+    text = f'{{"ComputingService": {service}, "ComputingShare": [{{"ID": "s"}}]}}'
+    found = glue.read(io.BytesIO(text.encode()))
+    assert [i.rule for i in found.issues if i.level == "E"][:1] == ["document.no-object"]
+    assert found.computing_elements() == []
+
+
+def test_what_is_in_a_service_without_an_id_admits_nobody() -> None:
+    """It may be another one's, and a rule is known by its place."""
+    share = '{"ID": "s", "MappingPolicy": {"ID": "p", "Rule": "VO:cms"}}'
+    for ident, rules in (('"ID": "S", ', ["VO:cms"]), ("", ["VO:cms", "DENY:ALL"])):
+        text = f'{{"ComputingService": {{{ident}"ComputingShare": {share}}}}}'
+        [ad] = glue.read(io.BytesIO(text.encode())).computing_elements()
+        assert ad.eval("GlueCEAccessControlBaseRule") == rules
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

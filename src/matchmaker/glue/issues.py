@@ -19,7 +19,7 @@ ERRORS: Final = frozenset(
     for kind, names in {
         "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit partial url",
         "ldap": "partial value-limit",
-        "document": "partial empty",
+        "document": "partial empty no-object",
         "osg": "no-catalog entry",
         "typed": "mismatch",
         "clean": "access-rule stale",

@@ -8,13 +8,14 @@ as for LDIF.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from matchmaker.glue.admission import HOLDERS
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Report, issue
+from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.readers.objects import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _ASSOCIATIONS = "associations"
+_NAMING = {*HOLDERS, "glue2computingservice"}
+"""The classes, in lower case, by whose names there is an object or a list of them."""
 
 
 def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
@@ -94,6 +97,8 @@ class _Walker:
             raise ValueError(f"elements nested more than {LIMITS.depth} deep")
         name = tag.rpartition(" ")[2]
         above = self.open[-1][1] if self.open else None
+        if above is not None and "".join(self.pieces).strip():
+            above.damaged = True  # text before an element is lost, such as DENY:<b/>VO:cms
         kind = kind_of(name)
         if kind is not None and len(self.found) >= LIMITS.objects:
             self.cut, above = True, None
@@ -152,7 +157,7 @@ def read_json(file: Readable, report: Report, max_size: int | None = None) -> It
     except ValueError as error:
         raise ValueError(f"not a GLUE 2.0 document: {error}") from None
     found: list[Object] = []
-    _gather(whole, None, found, 0)
+    _gather(whole, None, _Objects(found, report), 0)
     if len(found) > LIMITS.objects:
         del found[LIMITS.objects :]
         report(too_many())
@@ -165,44 +170,70 @@ class _Fields(list[tuple[str, Any]]):
     __slots__ = ()
 
 
-def _gather(value: Any, inside: Object | None, found: list[Object], depth: int) -> None:
+@attrs.frozen(slots=True)
+class _Objects:
+    """The objects found so far, and what is called with an `Issue` for each that is none."""
+
+    found: list[Object]
+    report: Report
+
+
+def _gather(value: Any, inside: Object | None, into: _Objects, depth: int) -> None:
     """The objects in a value, and the fields of the object that it is in."""
     if depth > LIMITS.depth:
         raise ValueError(f"objects nested more than {LIMITS.depth} deep")
     for item in _items(value):
-        for name, content in item if isinstance(item, _Fields) else ():
+        fields = item if isinstance(item, _Fields) else ()
+        twice = _twice(fields)
+        if inside is not None and twice:
+            inside.damaged = True
+        for name, content in fields:
             kind = kind_of(name)
-            if kind is not None and (isinstance(content, list) or holds(kind)):
-                _objects(kind, content, inside, found, depth)
+            if kind is not None and (isinstance(content, list) or kind.lower() in _NAMING):
+                again = name.lower() in twice
+                _objects(kind, content, inside, into, depth, damaged=again)
             elif inside is not None and name.lower() == _ASSOCIATIONS:
                 for part in _items(content):
                     if not isinstance(part, _Fields):
                         inside.damaged = True
                     for other, ids in part if isinstance(part, _Fields) else ():
-                        add(inside, other, _each(ids), found, linked=True)
+                        add(inside, other, _each(ids), into.found, linked=True)
             elif name.lower() == RULE:
-                add(inside, name, _each(content) or [""], found)
+                add(inside, name, _each(content) or [""], into.found)
             elif name.lower() == CAPABILITY:
-                add(inside, name, _each(content), found)
+                add(inside, name, _each(content), into.found)
             elif inside is not None and (texts := _texts(content)):
-                add(inside, name, texts, found)
+                add(inside, name, texts, into.found)
             else:
-                _gather(content, inside, found, depth + 1)
+                _gather(content, inside, into, depth + 1)
+
+
+def _twice(fields: Sequence[tuple[str, Any]]) -> set[str]:
+    """The names, in lower case, that an object has twice with different values."""
+    names = [name.lower() for name, _ in fields]
+    if len(set(names)) == len(names):
+        return set()
+    values: dict[str, Any] = {}
+    return {n for n, (_, v) in zip(names, fields, strict=True) if values.setdefault(n, v) != v}
 
 
 def _objects(
-    kind: str, content: Any, inside: Object | None, found: list[Object], depth: int
+    kind: str, content: Any, inside: Object | None, into: _Objects, depth: int, *, damaged: bool
 ) -> None:
     """The objects of a class, each with what is in it."""
     for one in _items(content):
-        if len(found) > LIMITS.objects:
+        if len(into.found) > LIMITS.objects:
             break
         if isinstance(one, _Fields):
-            made = Object(kind, 0, inside)
-            found.append(made)
-            _gather(one, made, found, depth + 1)
-        elif holds(kind):
-            found.append(Object(kind, 0, inside, damaged=True))
+            made = Object(kind, 0, inside, damaged=damaged)
+            into.found.append(made)
+            _gather(one, made, into, depth + 1)
+        else:
+            said = f"no object, where one of class {kind} was expected, skipped"
+            raw = "" if isinstance(one, list) else excerpt(str(one))
+            into.report(issue("document.no-object", said, raw=raw))
+            if holds(kind):
+                into.found.append(Object(kind, 0, inside, damaged=True))
 
 
 def _items(value: Any) -> list[Any]:

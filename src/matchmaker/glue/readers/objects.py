@@ -7,6 +7,7 @@ An object is named after its class (``ComputingShare``) and has its attributes u
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
@@ -39,6 +40,7 @@ class Object:
     fields: list[Field] = attrs.Factory(list)
     associations: list[Field] = attrs.Factory(list)
     ident: str = ""
+    named: bool = False
     damaged: bool = False
 
     @property
@@ -157,18 +159,22 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         named = {name.lower(): text for name, text in reversed(made.fields)}
         known_by = named.get("id") or named.get("localid")
         made.ident = known_by or f"{made.kind}-{number}"
-        if not known_by and made.kind.lower() in APART:
+        made.named = bool(known_by)
+        if not made.named and made.kind.lower() in APART:
             # What it was is lost with its id. A policy of nothing closes what it could restrict.
             made.kind, made.damaged = "GLUE2AccessPolicy", True
             made.associations.clear()
+    policies = Counter(place for made in known for place in _governed(made))
     idents = {made.ident.lower() for made in known}
     keys = _keys(known, room)
     for made in known:
         dn = made.dn
-        if made.above is not None and made.above.kind.endswith("Policy"):
+        if made.above is not None and (made.above.kind.endswith("Policy") or not made.above.named):
             made.damaged = True
         if sum(name.lower() == "id" for name, _ in made.fields) > 1:
             made.damaged = True
+        if not made.named and any(policies[place] > 1 for place in _governed(made)):
+            made.damaged = True  # it may be another of the same thing
         if not room.take(dn):
             break
         pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
@@ -188,6 +194,14 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         report(issue("document.partial", said))
     if not known:
         report(issue("document.empty", "the document holds no object of GLUE 2.0"))
+
+
+def _governed(made: Object) -> set[str]:
+    """The ids, in lower case, of what a policy is of; nothing for an object of another class."""
+    if not made.kind.endswith("Policy"):
+        return set()
+    above = {made.above.ident.lower()} if made.above is not None else set()
+    return above | {ident.lower() for _, ident in made.associations}
 
 
 def _keys(known: Iterable[Object], room: _Room) -> dict[int, list[Field]]:

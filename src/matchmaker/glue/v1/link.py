@@ -111,7 +111,7 @@ def _computing_elements(
     def merge(first: Record, second: Record) -> Record:
         return agreeing(first, second, "gluece", report)
 
-    records = unique(kinds["gluece"], report, merge=merge)
+    records = unique(_by_each_id(kinds["gluece"]), report, merge=merge)
     views = _views(kinds["gluevoview"], report)
     lost = _Lost.of(records, views, kinds)
     binds: dict[str, list[Record]] = {}
@@ -120,10 +120,6 @@ def _computing_elements(
         owner = owner or rdns(record.entry.dn).get("gluecesebindgroupceuniqueid", "")
         binds.setdefault(owner.lower(), []).append(record)
     groups = {r.id.lower(): r for r in kinds["gluecesebindgroup"]}
-    # An entry whose name and attribute give two ids is damaged, and either may be right.
-    names = [(rdns(r.entry.dn).get("glueceuniqueid", r.id).lower(), r.id.lower()) for r in records]
-    doubtful = {name for name, ident in names if name != ident}
-    records = [closed(r, RULES) if r.id.lower() in doubtful else r for r in records]
     for record in records:
         key = record.id.lower()
         its = unique(views.pop(key, ()), report, merge=merge)
@@ -149,6 +145,15 @@ def _computing_elements(
     leftover = [r for rs in (*views.values(), *binds.values(), [*groups.values()]) for r in rs]
     for record in leftover:
         report(finding(record, "link.dangling", "its CE is not in the snapshot", record.id))
+
+
+def _by_each_id(records: Iterable[Record]) -> Iterator[Record]:
+    """Queues; one whose name and attribute give two ids is damaged, and may be of either."""
+    for record in records:
+        yield record
+        named = rdns(record.entry.dn).get("glueceuniqueid", record.id)
+        if named.lower() != record.id.lower() and named and "\0" not in named:
+            yield closed(attrs.evolve(record, id=named), RULES)
 
 
 def _views(records: Iterable[Record], report: Report) -> dict[str, list[Record]]:
