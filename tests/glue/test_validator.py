@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tomllib
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -410,6 +411,30 @@ def test_what_passes_is_read_back(site: glue.GlueRecords) -> None:
         assert {q.eval("CEid") for q in queues} == {ce.id for ce in site.computing_elements}
         for queue in queues:
             assert queue.eval("GlueCEAccessControlBaseRule") == ["VO:cms", "VOMS:/atlas"]
+
+
+@pytest.mark.parametrize("trees", ["1.3", "2.0", "both"])
+def test_a_site_that_several_servers_collect_is_published_once(
+    site: glue.GlueRecords, trees: str
+) -> None:
+    """As under a site's and a top-level BDII: what is repeated is a note, and not repeated."""
+
+    def lines(text: str) -> list[str]:
+        return text.replace("\n ", "").splitlines()
+
+    def published(source: glue.GlueRecords) -> str:
+        file = io.StringIO()
+        assert glue.write_ldif(source, file, version=trees) == ()  # type: ignore[arg-type]
+        return file.getvalue()
+
+    once = published(site)
+    read = glue.read_ldif(lines(once))
+    assert read.issues == ()
+    other = once.replace("\n ", "").replace(",Mds-Vo-name=local,o=grid", ",o=grid")
+    other = other.replace(",GLUE2GroupID=grid,o=glue", ",o=glue")
+    twice = glue.read_ldif(lines(once) + lines(other))
+    assert {(issue.level, issue.rule) for issue in twice.issues} == {("I", "link.repeated")}
+    assert published(twice.snapshot) == published(read.snapshot)
 
 
 def test_a_dump_published_again_has_an_error_only_where_it_names_no_site() -> None:

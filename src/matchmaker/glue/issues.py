@@ -40,6 +40,7 @@ NOTES: Final = frozenset(
         "clean.platform",
         "link.elsewhere",
         "link.no-queue",
+        "link.repeated",
     }
 )
 """Rules that only put a spelling or a number into its usual form, or say what a source has."""

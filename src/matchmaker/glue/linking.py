@@ -182,9 +182,18 @@ def unique(
         elif (first := kept.get(key)) is None:
             kept[key] = record
         else:
-            report(finding(record, "link.duplicate", "its id came before, skipped", record.id))
+            report(duplicate(record, first, "its id came before, skipped"))
             kept[key] = merge(first, record)
     return list(kept.values())
+
+
+def duplicate(record: Record, first: Record, said: str) -> Issue:
+    """The issue of a record that is left out for another; one that says the same is only a note.
+
+    A BDII that collects from several others repeats what two of them have.
+    """
+    same = record.values == first.values
+    return finding(record, "link.repeated" if same else "link.duplicate", said, record.id)
 
 
 def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:

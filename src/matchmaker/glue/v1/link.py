@@ -68,7 +68,7 @@ def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = Fal
         r.id.lower(): StorageElement(
             r.id,
             r.values,
-            tuple(StorageArea(a.id, a.values) for a in areas.get(r.id.lower(), ())),
+            tuple(StorageArea(a.id, a.values) for a in unique(areas.get(r.id.lower(), ()), report)),
         )
         for r in unique(kinds["gluese"], report)
     }
@@ -87,7 +87,8 @@ def _clusters(
         site_id = first_key(record, keys, report)
         if site_id and site_id.lower() not in sites:
             report(dangling(record, f"GlueSiteUniqueID={site_id}", sites))
-        subs = tuple(SubCluster(r.id, r.values) for r in subclusters.pop(record.id.lower(), ()))
+        its = unique(subclusters.pop(record.id.lower(), ()), report)
+        subs = tuple(SubCluster(r.id, r.values) for r in its)
         if not subs:
             said = "no SubCluster, so nothing is known of its hosts"
             report(finding(record, "link.no-subcluster", said))
@@ -139,7 +140,7 @@ def _computing_elements(
             with_rules(record, RULES, rules).values,
             _cluster_of(record, clusters, report),
             tuple(VOView(r.id, r.values) for r in its),
-            tuple(_bind(r, ses, report) for r in by_id(binds.pop(key, ()))),
+            tuple(_bind(r, ses, report) for r in by_id(unique(binds.pop(key, ()), report))),
             bound,
         )
     leftover = [r for rs in (*views.values(), *binds.values(), [*groups.values()]) for r in rs]

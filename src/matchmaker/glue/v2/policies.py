@@ -15,7 +15,7 @@ import attrs
 from matchmaker.glue.access import CLOSED, POLICY_RULE, both, denies
 from matchmaker.glue.admission import agreeing, closed, without_policy
 from matchmaker.glue.issues import Report
-from matchmaker.glue.linking import Children, Record, finding, home, keys_of, rdns
+from matchmaker.glue.linking import Children, Record, duplicate, finding, home, keys_of, rdns
 from matchmaker.glue.v2.pairs import takes_jobs
 
 _KINDS: Final = {
@@ -254,8 +254,7 @@ def _side(policies: Iterable[Record], name: str, known: _Known, report: Report) 
             # Where two of one id are of one thing and differ, what they agree on stays.
             at = ident, service, policy.id.lower()
             if (first := of.get(at)) is not None:
-                said = "a policy of its id came before"
-                report(finding(policy, "link.duplicate", said, policy.id))
+                report(duplicate(policy, first, "a policy of its id came before"))
                 policy = agreeing(first, policy, kind, report)
             of[at] = policy
     children = Children((ident, service, policy) for (ident, service, _), policy in of.items())
