@@ -238,6 +238,36 @@ def test_a_real_batch_system_is_published_and_chosen(
     assert (again.status, again.out) == (0, path.read_text(encoding="ascii"))
 
 
+@pytest.mark.parametrize("length", [150, 200, 208, 209, 230, 260, 900])
+def test_ids_too_long_for_a_directory_are_left_out_and_said(slapd: Start, length: int) -> None:
+    """OpenLDAP holds 244 bytes of a part of a name; in GLUE 2.0 the queue's id is not its name."""
+    queues = [
+        ClassAd(
+            {
+                "CEid": f"ce.s.org:1/cream-pbs-{name}",
+                "GlueSiteUniqueID": "S",
+                "GlueCEAccessControlBaseRule": ["VO:cms"],
+                "CloseStorageElements": [ClassAd({"name": f"se{name}", "mount": "/a"})],
+                "GlueHostApplicationSoftwareRunTimeEnvironment": [name],
+            }
+        )
+        for name in ("short", "q" * length, "\u00e9" * (length // 3), "," * (length // 3))
+    ]
+    text = io.StringIO()
+    told = glue.write_ldif(queues, text)
+    url = slapd(text.getvalue())
+    wanted = {str(ad.eval("CEid")) for ad in queues}
+    lost = {issue.raw for issue in told if issue.rule == "publish.id"}
+    old = set(ads(glue.read_ldap(url, "o=grid", timeout=10)))
+    assert "ce.s.org:1/cream-pbs-short" in old
+    assert bool(lost) or old == wanted
+    assert (f"ce.s.org:1/cream-pbs-{'q' * length}" in old) == (length <= 208)
+    new = ads(glue.read_ldap(url, "o=glue", timeout=10))
+    assert set(new) == wanted
+    for ad in new.values():
+        assert ad.eval("GlueCEAccessControlBaseRule") == ["VO:cms"]
+
+
 SITE_FILE = """name = "S"
 description = "A site of the tests"
 web = "https://www.s.org/"

@@ -329,6 +329,7 @@ def write_ldif(
     """
     from matchmaker.glue.publish.tree1 import entries13
     from matchmaker.glue.publish.tree2 import entries20
+    from matchmaker.glue.publish.values import held
 
     makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
     if version not in makers:
@@ -336,7 +337,8 @@ def write_ldif(
     found = source.snapshot if isinstance(source, Glue) else source
     snapshot = found if isinstance(found, GlueRecords) else describe_site(found)
     issues: list[Issue] = []
-    made = [entry for maker in makers[version] for entry in maker(snapshot, issues.append)]
+    entries = (entry for maker in makers[version] for entry in maker(snapshot, issues.append))
+    made = list(held(entries, issues.append))
     with replacing(file) if isinstance(file, (str, os.PathLike)) else nullcontext(file) as opened:
         write_entries(made, opened)
     return tuple(dict.fromkeys(issues))  # both versions find the same fault in the same thing

@@ -112,6 +112,17 @@ def rdns(dn: str) -> dict[str, str]:
     return parts
 
 
+def cut(dn: str) -> tuple[str, str]:
+    r"""The first part of a name, and the name above it.
+
+    >>> cut(r"GlueCEName=a\,b,o=grid")
+    ('GlueCEName=a\\,b', 'o=grid')
+    """
+    first = _PART.match(dn)
+    end = first.end() if first else 0
+    return dn[:end], dn[end + 1 :]
+
+
 def rdn(name: str, value: str) -> str:
     r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
 

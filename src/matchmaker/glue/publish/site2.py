@@ -9,6 +9,7 @@ from matchmaker.classad import Value
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import renamed
+from matchmaker.glue.publish.values import made_id
 from matchmaker.glue.publish.writer import Writer
 from matchmaker.glue.records import Site, Values
 from matchmaker.glue.v2.glue2_to_glue1 import CONTACTS
@@ -27,14 +28,14 @@ def site_entries(writer: Writer, dn: str, site_id: str, site: Site | None) -> It
         values["GLUE2EntityName"] = known["GlueSiteName"]
     yield writer.entry(dn, "GLUE2AdminDomain", values, [("GLUE2DomainID", site_id)])
     if place := _location(known):
-        ident = f"{site_id}_location"
+        ident = made_id(f"{site_id}_location")
         more = [("GLUE2LocationID", ident), ("GLUE2LocationDomainForeignKey", site_id)]
         yield writer.entry(f"{rdn('GLUE2LocationID', ident)},{dn}", "GLUE2Location", place, more)
     for kind, name in CONTACTS.items():
         address = known.get(name)
         if not isinstance(address, str) or not address.strip():
             continue
-        ident = f"{site_id}_{kind}"
+        ident = made_id(f"{site_id}_{kind}")
         more = [("GLUE2ContactID", ident), ("GLUE2ContactDomainForeignKey", site_id)]
         contact: dict[str, Value] = {"GLUE2ContactType": kind, "GLUE2ContactDetail": address}
         yield writer.entry(f"{rdn('GLUE2ContactID', ident)},{dn}", "GLUE2Contact", contact, more)

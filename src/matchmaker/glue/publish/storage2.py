@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import left, renamed, serving
+from matchmaker.glue.publish.values import made_id
 from matchmaker.glue.publish.writer import Pairs, Writer
 from matchmaker.glue.records import ComputingElement, StorageElement, texts
 from matchmaker.glue.v2.glue2_to_glue1 import CE_ID
@@ -44,7 +45,7 @@ def policy(
 ) -> Iterator[Entry]:
     """The entry of the rules of access of a share, or of an endpoint, where it has any."""
     if rules:
-        ident = f"{of}_policy"
+        ident = made_id(f"{of}_policy")
         what = {"Mapping": "Share", "Access": "Endpoint"}[kind]
         more = [("GLUE2PolicyID", ident), (f"GLUE2{kind}Policy{what}ForeignKey", of)]
         values = {"GLUE2PolicyRule": [*rules]}
@@ -55,7 +56,7 @@ def policy(
 def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -> Iterator[Entry]:
     """The entries that tie a queue's service to the storage that is close to the queue."""
     for bind in ce.binds:
-        ident = f"{ce.id}_{bind.se_id}"
+        ident = made_id(f"{ce.id}_{bind.se_id}")
         more = [
             ("GLUE2ToStorageServiceID", ident),
             ("GLUE2ToStorageServiceComputingServiceForeignKey", service_id),

@@ -30,7 +30,14 @@ from matchmaker.glue.publish.glue1_to_glue2 import (
 )
 from matchmaker.glue.publish.site2 import site_entries
 from matchmaker.glue.publish.storage2 import close, policy, storage
-from matchmaker.glue.publish.values import NOWHERE, homes_of_storage, key, publishable, whole
+from matchmaker.glue.publish.values import (
+    NOWHERE,
+    homes_of_storage,
+    key,
+    made_id,
+    publishable,
+    whole,
+)
 from matchmaker.glue.publish.writer import Pairs, Writer
 from matchmaker.glue.records import (
     Cluster,
@@ -236,7 +243,7 @@ def _hosts(writer: Writer, sub: SubCluster, place: _Place) -> Iterator[Entry]:
         other = left(sub.values, values, "GlueSubCluster", *hosts)
     yield writer.entry(dn, "GLUE2ExecutionEnvironment", values, more, other)
     for number, found in enumerate(benchmarks(sub.values), 1):
-        ident = _or(found.get("GLUE2BenchmarkID"), f"{sub.id}_benchmark_{number}")
+        ident = _or(found.get("GLUE2BenchmarkID"), made_id(f"{sub.id}_benchmark_{number}"))
         more = [
             ("GLUE2BenchmarkID", ident),
             ("GLUE2BenchmarkExecutionEnvironmentForeignKey", sub.id),
@@ -244,7 +251,7 @@ def _hosts(writer: Writer, sub: SubCluster, place: _Place) -> Iterator[Entry]:
         yield writer.entry(f"{rdn('GLUE2BenchmarkID', ident)},{dn}", "GLUE2Benchmark", found, more)
     for found in applications(sub.values):
         name = "GLUE2ApplicationEnvironment"
-        ident = _or(found.get(f"{name}ID"), f"{sub.id}_{found.get(f'{name}AppName')}")
+        ident = _or(found.get(f"{name}ID"), made_id(f"{sub.id}_{found.get(f'{name}AppName')}"))
         more = [
             (f"{name}ID", ident),
             (f"{name}ComputingManagerForeignKey", place.manager_id),
@@ -355,7 +362,7 @@ def _share(
 ) -> Iterator[Entry]:
     ce, view = of
     shown = nested(values, "GLUE2ComputingShare")
-    ident = _or(shown.get("GLUE2ShareID"), f"{ce.id}/{view}" if view else ce.id)
+    ident = _or(shown.get("GLUE2ShareID"), made_id(f"{ce.id}/{view}" if view else ce.id))
     more: list[tuple[str, str]] = [
         ("GLUE2ShareID", ident),
         ("GLUE2ShareServiceForeignKey", place.service_id),

@@ -6,15 +6,18 @@ of another, and says so. Where things stand that belong to no site is decided he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 from unicodedata import category, normalize
 
 import attrs
 
+from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Report, excerpt, issue
-from matchmaker.glue.linking import key_values
+from matchmaker.glue.linking import cut, key_values
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
@@ -43,6 +46,56 @@ def key(ident: str) -> str:
     if not text.isprintable():
         text = "".join(char for char in text if char.isspace() or category(char) not in _UNSEEN)
     return " ".join(text.split())
+
+
+LONGEST_NAME: Final = 244
+"""Bytes of the first part of a name that OpenLDAP's database holds, each escaped one as three."""
+
+_SHORT: Final = 200
+_WIDE: Final = re.compile(rb'\\[0-9A-Fa-f]{2}|\\.|[^\x20-\x7e]|[,+"\\<>;=#]', re.DOTALL)
+
+
+def _width(text: str) -> int:
+    return len(_WIDE.sub(b"xxx", text.encode("utf-8", "surrogatepass")))
+
+
+def made_id(text: str) -> str:
+    """An id that is made here, or a digest in its place where a directory could not hold it.
+
+    >>> made_id("ce.s.grid_policy"), len(made_id("q" * 300))
+    ('ce.s.grid_policy', 35)
+    """
+    if _width(text) <= _SHORT:
+        return text
+    return f"id-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def held(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
+    """The entries whose names a directory can hold, without what is below the others.
+
+    Args:
+        entries: parents first.
+        report: called with ``publish.id`` for each that is left out itself.
+
+    >>> from matchmaker.glue.entries import Attributes
+    >>> found = []
+    >>> long = Entry(f"GlueCEUniqueID={'q' * 250},o=grid", Attributes())
+    >>> list(held([long, Entry(f"GlueVOViewLocalID=x,{long.dn}", Attributes())], found.append))
+    []
+    >>> print(found[0].rule, found[0].message)
+    publish.id its name has 265 bytes, and OpenLDAP holds 244: this entry is left out
+    """
+    lost: set[str] = set()
+    for entry in entries:
+        name, above = cut(entry.dn)
+        if above in lost:
+            lost.add(entry.dn)
+        elif (width := _width(name) - 2) > LONGEST_NAME:
+            lost.add(entry.dn)
+            said = f"its name has {width} bytes, and OpenLDAP holds {LONGEST_NAME}"
+            report(issue("publish.id", f"{said}: this entry is left out", raw=excerpt(name)))
+        else:
+            yield entry
 
 
 def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueRecords:
