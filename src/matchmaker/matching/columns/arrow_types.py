@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -85,7 +85,28 @@ def _check_zone(kind: Type) -> None:
 
 def readable(kind: Type) -> Type:
     """The type to cast to before values are taken. Raises ValueError if ads cannot hold it."""
+    return _mapped(kind, _readable)
+
+
+def whole(kind: Type) -> Type:
+    """The type with microseconds instead of nanoseconds."""
+    return _mapped(kind, _whole)
+
+
+def _mapped(kind: Type, plain: Callable[[ModuleType, Type], Type]) -> Type:
+    """A type with each plain one that it is made of replaced; dictionaries become their values."""
     pa = pyarrow()
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _mapped(kind.value_type, plain)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_mapped(field.type, plain)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.large_list(_mapped(kind.value_type, plain))
+    return plain(pa, kind)
+
+
+def _readable(pa: ModuleType, kind: Type) -> Type:
     types = pa.types
     if types.is_boolean(kind) or types.is_uint64(kind) or types.is_null(kind):
         return kind
@@ -99,31 +120,10 @@ def readable(kind: Type) -> Type:
         return pa.timestamp("us", getattr(kind, "tz", None))
     if types.is_duration(kind):
         return pa.duration("us")
-    if types.is_dictionary(kind):
-        return readable(kind.value_type)
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(readable(field.type)) for field in kind])
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return pa.large_list(readable(kind.value_type))
     raise ValueError(f"Arrow's {kind} is no type of ClassAds; cast the column, or leave it out")
 
 
-def whole(kind: Type) -> Type:
-    """The type with microseconds instead of nanoseconds."""
-    pa = pyarrow()
-    types = pa.types
-    if types.is_timestamp(kind) and kind.unit == "ns":
+def _whole(pa: ModuleType, kind: Type) -> Type:
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return pa.timestamp("us", kind.tz)
-    if types.is_duration(kind) and kind.unit == "ns":
-        return pa.duration("us")
-    if types.is_dictionary(kind) and whole(kind.value_type) != kind.value_type:
-        return whole(kind.value_type)
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(whole(field.type)) for field in kind])
-    if types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(whole(kind.value_type)))
-    if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(whole(kind.value_type)))
-    if types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(whole(kind.value_type)), kind.list_size)
-    return kind
+    return pa.duration("us") if pa.types.is_duration(kind) and kind.unit == "ns" else kind

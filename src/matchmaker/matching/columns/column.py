@@ -199,10 +199,25 @@ class Table(list[Any]):
         return found, leading
 
 
-class Coded(Column):
+class Tabled(Column):
+    """A column with a table that holds all its expressions."""
+
+    __slots__ = ("table",)
+    table: Table
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents."""
+        return self.table.expressions()
+
+    def leading(self) -> list[Expr]:
+        """Those of them that are no constants."""
+        return self.table.leading()
+
+
+class Coded(Tabled):
     """A code a row and a table of distinct contents, of which the first is MISSING."""
 
-    __slots__ = ("_plain", "_used", "codes", "table")
+    __slots__ = ("_plain", "_used", "codes")
 
     def __init__(self, codes: Codes | None = None, table: Table | None = None) -> None:
         super().__init__()
@@ -245,14 +260,6 @@ class Coded(Column):
         """A column of the first `size` rows with room for more."""
         return Coded(roomy(self.codes, size, room), self.table)
 
-    def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
-        return self.table.expressions()
-
-    def leading(self) -> list[Expr]:
-        """Those of them that are no constants."""
-        return self.table.leading()
-
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return np.equal(self.codes[:size], 0)
@@ -284,16 +291,17 @@ def used_codes(codes: Codes, size: int) -> Rows:
     return np.flatnonzero(np.bincount(codes, minlength=size))
 
 
-class Numeric(Column):
+class Numeric(Tabled):
     """A kind and 64 bits a row: those of the integer or real, else a code of the other contents."""
 
-    __slots__ = ("bits", "kinds", "others")
+    __slots__ = ("bits", "kinds")
 
-    def __init__(self, kinds: Kinds, bits: Bits, others: Table) -> None:
+    def __init__(self, kinds: Kinds, bits: Bits, table: Table) -> None:
+        """`table` has the other contents."""
         super().__init__()
         self.kinds = kinds
         self.bits = bits
-        self.others = others
+        self.table = table
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -305,7 +313,7 @@ class Numeric(Column):
             return int(self.bits[row])
         if kind == REAL:
             return float(self.bits[row : row + 1].view(np.float64)[0])
-        return MISSING if kind == ABSENT else self.others[self.bits[row]]
+        return MISSING if kind == ABSENT else self.table[self.bits[row]]
 
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
@@ -316,7 +324,7 @@ class Numeric(Column):
         elif content is MISSING:
             kind, bits = ABSENT, 0
         else:
-            kind, bits = OTHER, self.others.code(content)
+            kind, bits = OTHER, self.table.code(content)
         if self.bits.item(row) != bits or self.kinds.item(row) != kind:
             self.kinds[row], self.bits[row] = kind, bits
             self.version = stamp()
@@ -327,27 +335,19 @@ class Numeric(Column):
         for place in np.flatnonzero((kinds != INTEGER) & (kinds != REAL)).tolist():
             missing = contents[place] is MISSING
             kinds[place] = ABSENT if missing else OTHER
-            bits[place] = 0 if missing else self.others.code(contents[place])
+            bits[place] = 0 if missing else self.table.code(contents[place])
         self.kinds[rows], self.bits[rows] = kinds, bits
         self.version = stamp()
 
     def take(self, rows: Rows) -> Numeric:
         """A column of some of the rows."""
-        return Numeric(self.kinds[rows], self.bits[rows], self.others)
+        return Numeric(self.kinds[rows], self.bits[rows], self.table)
 
     def copy(self, size: int, room: int) -> Numeric:
         """A column of the first `size` rows with room for more."""
         kinds, bits = roomy(self.kinds, size, room), roomy(self.bits, size, room)
         kinds[size:] = ABSENT
-        return Numeric(kinds, bits, self.others)
-
-    def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
-        return self.others.expressions()
-
-    def leading(self) -> list[Expr]:
-        """Those of them that are no constants."""
-        return self.others.leading()
+        return Numeric(kinds, bits, self.table)
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""

@@ -27,10 +27,10 @@ def settled(column: Column, size: int) -> Column:
         if len(column.table) > many:
             fresh = _recoded(column, size, many)
     elif isinstance(column, Numeric):
-        if len(column.others) > many:
+        if len(column.table) > many:
             fresh = _with_fewer_others(column, column.kinds == OTHER, column.bits, size, many)
     elif isinstance(column, Texts):
-        if len(column.others) > many:
+        if len(column.table) > many:
             other = column.other(len(column.starts))
             fresh = _with_fewer_others(column, other, column.starts, size, many)
         elif column.waste > 1 << 16 and 2 * column.waste > column.heap.used:
@@ -99,7 +99,7 @@ def _with_fewer_others(
         return _loose(column, size)
     others = Table((MISSING,)) if isinstance(column, Texts) else Table()
     moved = codes.copy()
-    places = others.codes([column.others[code] for code in used.tolist()])
+    places = others.codes([column.table[code] for code in used.tolist()])
     moved[other] = np.array(places)[np.searchsorted(used, codes[other])]
     if isinstance(column, Texts):
         return Texts(moved, column.lengths.copy(), column.heap, others, column.waste)

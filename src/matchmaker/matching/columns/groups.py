@@ -80,7 +80,7 @@ def grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | Group
     if len(found) > MOST_EXPRESSIONS:
         return None
     plain = np.flatnonzero(kinds <= REAL)
-    groups = [(np.flatnonzero(codes == code), column.others[code]) for code in found]
+    groups = [(np.flatnonzero(codes == code), column.table[code]) for code in found]
     groups.append((np.flatnonzero(kinds == ABSENT), MISSING))
     return Groups(plain, Scalars(kinds[plain], bits[plain]), groups)
 

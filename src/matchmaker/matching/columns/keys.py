@@ -119,7 +119,7 @@ class Index:
         index._entries = zeros(len(rows), np.uint64)
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE].tolist()
-            index._entries[first : first + _AT_ONCE] = _entries(keys.of(some), some)
+            index._entries[first : first + _AT_ONCE] = entries_of(keys.of(some), some)
         index._entries.sort()
         index._check(keys)
         return index
@@ -130,7 +130,7 @@ class Index:
         suspect = np.zeros(len(hashes), np.bool_)
         suspect[1:] = hashes[1:] == hashes[:-1]
         suspect[:-1] |= suspect[1:]
-        suspects = _rows(self._entries[suspect])
+        suspects = rows_of(self._entries[suspect])
         seen: set[str] = set()
         again = []
         for key in keys.of(np.sort(suspects).tolist()):
@@ -145,7 +145,7 @@ class Index:
         row = self._recent.get(key)
         if row is not None:
             return row if row >= 0 else None
-        code = hash(key) & _LOWER
+        code = hash(key) & LOWER
         place = int(self._entries.searchsorted(np.uint64(code << 32)))
         while place < len(self._entries):
             found, row = divmod(int(self._entries[place]), 1 << 32)
@@ -161,7 +161,7 @@ class Index:
         recent = self._recent
         known = [key in recent for key in keys]
         if len(self._entries):
-            wanted = _entries(keys, 0)
+            wanted = entries_of(keys, 0)
             places = np.minimum(self._entries.searchsorted(wanted), len(self._entries) - 1)
             same = self._entries[places] >> _HALF == wanted >> _HALF
             for place in np.flatnonzero(same).tolist():
@@ -189,25 +189,27 @@ class Index:
         """
         entries = self._entries
         if alive is not None:
-            entries = entries[alive[_rows(entries)]]
+            entries = entries[alive[rows_of(entries)]]
         recent = {key: row for key, row in self._recent.items() if row >= 0}
         merged = zeros(len(entries) + len(recent), np.uint64)
         merged[: len(entries)] = entries
-        merged[len(entries) :] = _entries(list(recent), list(recent.values()))
+        merged[len(entries) :] = entries_of(list(recent), list(recent.values()))
         if moved is not None:
-            merged = merged >> _HALF << _HALF | moved[_rows(merged)].astype(np.uint64)
+            merged = merged >> _HALF << _HALF | moved[rows_of(merged)].astype(np.uint64)
         merged.sort()
         self._entries, self._recent = merged, {}
 
 
 _HALF: Final = np.uint64(32)
-_LOWER: Final = 0xFFFFFFFF
+LOWER: Final = 0xFFFFFFFF
 
 
-def _entries(keys: list[str], rows: list[int] | int) -> Entries:
-    hashes = np.fromiter(map(hash, keys), np.int64, len(keys)).view(np.uint64)
+def entries_of(keys: Iterable[str], rows: Sequence[int] | int) -> Entries:
+    """The entries of keys and their rows, or the least that keys may have."""
+    hashes = np.fromiter(map(hash, keys), np.int64).view(np.uint64)
     return hashes << _HALF | np.array(rows, np.uint64)
 
 
-def _rows(entries: Entries) -> Rows:
-    return (entries & np.uint64(_LOWER)).astype(np.intp)
+def rows_of(entries: Entries) -> Rows:
+    """The rows of entries."""
+    return (entries & np.uint64(LOWER)).astype(np.intp)

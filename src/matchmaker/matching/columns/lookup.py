@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.column import Column, Rows, Table, zeros
+from matchmaker.matching.columns.keys import LOWER, Entries, entries_of, rows_of
 
-_HALF: Final = np.uint64(32)
-_LOWER: Final = np.uint64(0xFFFFFFFF)
 _AT_ONCE: Final = 1 << 16
 
 
 class Lookup:
     """The places of strings among contents, by a hash of what they are in small letters.
 
-    An entry has a hash in the upper 32 bits and a place in the lower, as those of ``keys.Index``.
+    Entries are those of ``keys.Index``, of the text in small letters and a place.
     ``others`` are the places of what is no string.
     """
 
@@ -31,9 +29,8 @@ class Lookup:
         for first in range(0, size, _AT_ONCE):
             held = contents(range(first, min(size, first + _AT_ONCE)))
             odd = [n for n, content in enumerate(held) if content.__class__ is not str]
-            hashes = _hashes([c if c.__class__ is str else "" for c in held])
-            places = np.arange(first, first + len(held), dtype=np.uint64)
-            entries.append(np.delete(hashes << _HALF | places, odd))
+            texts = [c if c.__class__ is str else "" for c in held]
+            entries.append(np.delete(_entries(texts, range(first, first + len(held))), odd))
             others.append(np.array(odd, np.intp) + first)
         self.others: Rows = np.concatenate(others) if others else np.zeros(0, np.intp)
         self._entries = zeros(size - len(self.others), np.uint64)
@@ -45,18 +42,18 @@ class Lookup:
         self, texts: Sequence[str], exact: bool, contents: Callable[[list[int]], Sequence[Any]]
     ) -> Rows:
         """The places of the strings that are one of some texts."""
-        hashes = _hashes(texts) << _HALF
-        first = np.searchsorted(self._entries, hashes)
-        last = np.searchsorted(self._entries, hashes | _LOWER, side="right")
+        least = _entries(texts, 0)
+        first = np.searchsorted(self._entries, least)
+        last = np.searchsorted(self._entries, least | np.uint64(LOWER), side="right")
         some = [self._entries[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-        places = (np.unique(np.concatenate(some)) & _LOWER).astype(np.intp) if some else self.others
+        places = rows_of(np.unique(np.concatenate(some))) if some else self.others
         wanted = set(texts) if exact else set(map(ascii_fold, texts))
         held = contents(places.tolist())
         return places[[(c if exact else ascii_fold(c)) in wanted for c in held]]
 
 
-def _hashes(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
-    return np.fromiter(map(hash, map(ascii_fold, texts)), np.int64, len(texts)).view(np.uint64)
+def _entries(texts: Sequence[str], places: Sequence[int] | int) -> Entries:
+    return entries_of(map(ascii_fold, texts), places)
 
 
 def of_table(table: Table) -> Lookup:

@@ -8,12 +8,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import (
     Codes,
-    Column,
     Rows,
     Table,
+    Tabled,
     narrowest,
     roomy,
     stamp,
@@ -58,24 +57,24 @@ class Heap:
         return start
 
 
-class Texts(Column):
+class Texts(Tabled):
     """Where in a heap the string of each row begins, and how many bytes it has.
 
     A row that holds no string has the greatest length there is, and begins at the code of what it
-    holds in a table of others, of which the first is MISSING.
+    holds in a table of other contents, of which the first is MISSING.
     """
 
-    __slots__ = ("heap", "lengths", "others", "starts", "waste")
+    __slots__ = ("heap", "lengths", "starts", "waste")
 
     def __init__(
-        self, starts: Codes, lengths: Codes, heap: Heap, others: Table, waste: int = 0
+        self, starts: Codes, lengths: Codes, heap: Heap, table: Table, waste: int = 0
     ) -> None:
         """`waste` is how many bytes of the heap are no longer of use."""
         super().__init__()
         self.starts = starts
         self.lengths = lengths
         self.heap = heap
-        self.others = others
+        self.table = table
         self.waste = waste
 
     def __len__(self) -> int:
@@ -85,13 +84,13 @@ class Texts(Column):
         """The content of a row."""
         start, length = self.starts.item(row), self.lengths.item(row)
         if length == greatest(self.lengths):
-            return self.others[start]
+            return self.table[start]
         return str(self.heap.data[start : start + length].data, "utf-8", "surrogatepass")
 
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
         if content.__class__ is not str:
-            start, length = self.others.code(content), greatest(self.lengths)
+            start, length = self.table.code(content), greatest(self.lengths)
             if self.starts[row] == start and self.lengths[row] == length:
                 return
         else:
@@ -124,21 +123,13 @@ class Texts(Column):
 
     def take(self, rows: Rows) -> Texts:
         """A column of some of the rows."""
-        return Texts(self.starts[rows], self.lengths[rows], self.heap, self.others, self.waste)
+        return Texts(self.starts[rows], self.lengths[rows], self.heap, self.table, self.waste)
 
     def copy(self, size: int, room: int) -> Texts:
         """A column of the first `size` rows with room for more."""
         starts, lengths = roomy(self.starts, size, room), roomy(self.lengths, size, room)
         lengths[size:] = greatest(lengths)
-        return Texts(starts, lengths, self.heap, self.others, self.waste)
-
-    def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
-        return self.others.expressions()
-
-    def leading(self) -> list[Expr]:
-        """Those of them that are no constants."""
-        return self.others.leading()
+        return Texts(starts, lengths, self.heap, self.table, self.waste)
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
@@ -162,7 +153,7 @@ class Texts(Column):
                 text = str(data.data, "ascii")
                 cuts = zip((starts - first).tolist(), (ends - first).tolist(), strict=True)
                 return [text[start:end] for start, end in cuts]
-        held, others = self.heap.data.data, self.others
+        held, others = self.heap.data.data, self.table
         cuts = zip(starts.tolist(), ends.tolist(), strict=True)
         return [
             others[start] if elsewhere else str(held[start:end], "utf-8", "surrogatepass")
@@ -183,7 +174,7 @@ class Texts(Column):
         moved = self.starts.copy()
         moved[~other] = (np.cumsum(lengths) - lengths)[inverse]
         heap = Heap(self._gathered(starts, lengths))
-        return Texts(moved, self.lengths.copy(), heap, self.others)
+        return Texts(moved, self.lengths.copy(), heap, self.table)
 
     def _gathered(self, starts: Codes, lengths: Places) -> Bytes:
         pieces = []
