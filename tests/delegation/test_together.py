@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,3 +42,31 @@ def test_an_error_reaches_who_asked_and_nobody_else() -> None:
     with pytest.raises(ZeroDivisionError):
         inverse(0)
     assert inverse(1) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_nobody_waiting() -> None:
+    """What threads of the parent asked for is not done again in the child."""
+    first, go = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def work(asked: Sequence[int]) -> list[int]:
+        first.set()
+        assert go.wait(30)
+        done.extend(asked)
+        return list(asked)
+
+    same = Together(work)
+    with ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(same, 1)]
+        assert first.wait(30)
+        results += [pool.submit(same, number) for number in (2, 3)]
+        while len(same._queue) < 2:
+            pass
+        child = os.fork()
+        if child == 0:
+            go.set()
+            os._exit(0 if same(9) == 9 and done == [9] else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        go.set()
+        assert [each.result(30) for each in results] == [1, 2, 3]

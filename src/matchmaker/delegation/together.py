@@ -7,8 +7,10 @@ to come: alone, each is served at once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import attrs
 
@@ -46,6 +48,7 @@ class Together(Generic[_Asked, _Found]):
         self._coming = Lock()
         self._serving = Lock()
         self._queue: list[_Waiting[_Asked, _Found]] = []
+        _all.add(self)
 
     def __call__(self, asked: _Asked) -> _Found:
         """The result for one thing."""
@@ -72,3 +75,16 @@ class Together(Generic[_Asked, _Found]):
         finally:
             for one in now:
                 one.done = True
+
+
+_all: Final[WeakSet[Together[Any, Any]]] = WeakSet()
+
+
+def _empty() -> None:
+    """In a forked child nobody waits: the threads that do are the parent's, which serves them."""
+    for one in _all:
+        one._queue = []  # noqa: SLF001 - of this module
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_empty)
