@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from matchmaker.cli import transfers
-from matchmaker.cli.output import print_json, show, table
+from matchmaker.cli.output import print_json, show, table, warn
 
 if TYPE_CHECKING:
     from matchmaker.delegation import Delegator, Record
@@ -21,8 +21,8 @@ def act(
 ) -> int:
     """Does something for each job, and prints what became of it.
 
-    Exit status 1 if the state of a job does not allow it, or the job may not know of it; the
-    others are done.
+    Exit status 1, with the reason on standard error, if the state of a job does not allow it, or
+    the job may not know of it; the others are done.
     """
     from matchmaker.delegation import NotPossibleError, UnansweredError
 
@@ -35,6 +35,7 @@ def act(
                 rows.append((do(delegator, key), ""))
             except (NotPossibleError, UnansweredError) as error:
                 rows.append((delegator.job(key), str(error)))
+                warn(str(error))
     if as_json:
         print_json([
             {**transfers.record_data(record), "refused": why or None} for record, why in rows
@@ -42,8 +43,8 @@ def act(
     else:
         cells = [
             [record.key, record.state, "" if record.exit is None else record.exit,
-             why or record.reason]
-            for record, why in rows
+             transfers.short(record.reason)]
+            for record, _ in rows
         ]  # fmt: skip
         show(table(["key", "state", "exit", "why"], cells, right=(2,), whole=(0,)))
     return 1 if any(why for _, why in rows) else 0

@@ -81,10 +81,10 @@ def _print(system: str, report: Report, *, as_json: bool) -> None:
         print_json({"lrms": system, **transfers.report_data(report)})
         return
     for old, new in report.moved:
-        why = f": {new.reason}" if new.reason else ""
+        why = f": {transfers.short(new.reason)}" if new.reason else ""
         print(printable(f"{new.key}: {old.state} -> {new.state}{why}"))
     for key, trouble in report.troubles:
-        print(printable(f"{key}: {trouble}"))
+        print(printable(f"{key}: {transfers.short(trouble)}"))
     if report.silence:
-        print(printable(f"{system}: no answer: {report.silence}"))
+        print(printable(f"{system}: no answer: {transfers.short(report.silence)}"))
     print(printable(f"{system}: {count(report.live, 'job')}, {len(report.moved)} moved"))
