@@ -15,7 +15,9 @@ import pytest
 
 from matchmaker.cli import transfers
 from matchmaker.delegation import Delegator, Ledger
+from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Payload
+from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 from tests.cli.conftest import Done, Run
 from tests.delegation.world import World
@@ -191,7 +193,8 @@ def test_renew_and_cancel(submitted: Done, classad: Run, world: World, here: lis
     assert json.loads(classad("jobs", "run-7", *here, "--json").out)["state"] == "cancelled"
     refused = classad("renew", "run-7", *here)
     assert refused.status == 1
-    assert "there is no lease to renew" in refused.out
+    assert "there is no lease to renew" in refused.err
+    assert "there is no lease to renew" not in refused.out
 
 
 @pytest.mark.parametrize("command", ["renew", "cancel", "acknowledge", "jobs"])
@@ -294,18 +297,50 @@ def test_a_ledger_that_would_be_lost_is_refused(
         assert not world.calls
 
 
-def test_a_batch_system_that_is_not_there_is_unknown_and_not_failed(
+def test_a_batch_system_that_is_not_there_is_bad_input(
     classad: Run, here: list[object], job: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     done = classad("submit", *job, *here, "--key", "k", "--wait", 0, "--json")
-    assert done.status == 0, done.err
-    record = json.loads(done.out)["transfer"]
-    assert record["state"] == "unknown"
-    assert "sbatch" in record["reason"]
-    done = classad("reconcile", *here)
+    assert done.status == 2
+    assert "sbatch: no such command here" in done.err
+    assert classad("jobs", *here, "--all").out == "no jobs\n"
+
+
+def test_a_job_that_has_not_ended_is_refused_on_standard_error(
+    submitted: Done, classad: Run, here: list[object]
+) -> None:
+    done = classad("acknowledge", "run-7", *here)
     assert done.status == 1
-    assert "no answer" in done.out
+    assert "no result to take yet" in done.err
+    assert "no result to take yet" not in done.out
+
+
+def test_a_long_complaint_is_short_in_a_table(
+    classad: Run, world: World, here: list[object], job: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    said = "sbatch: error: " + "; ".join(f"line {n} of what it said" for n in range(40))
+    monkeypatch.setattr(world, "park", lambda *_, **__: Silence(said))
+    classad("submit", *job, *here, "--key", "k", "--wait", 0)
+    row = classad("jobs", *here).out.splitlines()[1]
+    assert row.endswith("…")
+    assert len(row) < 200
+    assert "line 30 of what it said" in classad("jobs", "k", *here).out
+    monkeypatch.setattr(world, "look", lambda: Silence(said))
+    assert max(map(len, classad("reconcile", *here).out.splitlines())) < 200
+
+
+def test_a_ledger_that_does_not_know_the_jobs_of_the_spool_is_not_sound(
+    classad: Run, here: list[object], tmp_path: Path
+) -> None:
+    spool = SharedSpool(tmp_path / "jobs.db.spool")
+    spool.prepare("run-7", 1, b"#!/bin/sh\n", "d1", "slurm")
+    done = classad("jobs", "--check", *here)
+    assert done.status == 1
+    assert "jobs that the spool has: run-7; classad jobs --rebuild" in done.out
+    assert classad("jobs", "--check", *here, "--no-spool").status == 0
+    assert classad("jobs", "--check", *here, "--spool", tmp_path / "other").status == 1
 
 
 def test_a_service_outlives_a_ledger_that_is_locked(

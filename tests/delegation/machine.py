@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from matchmaker import parse_ad
 from matchmaker.delegation import moves
 from matchmaker.delegation.delegate import Delegator
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.errors import LedgerError, UnansweredError
 from matchmaker.delegation.record import Deadlines, Record, State
 from matchmaker.delegation.states import NotPossibleError
 from tests.delegation.world import Killed, MemoryLedger, World
@@ -199,7 +199,7 @@ class Transfers(RuleBasedStateMachine):
         """Whether a call came to its end; a kill and a refusal are no failures."""
         try:
             call()
-        except (Killed, LedgerError, NotPossibleError):
+        except (Killed, LedgerError, NotPossibleError, UnansweredError):
             return False
         return True
 

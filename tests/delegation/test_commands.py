@@ -19,6 +19,11 @@ from tests.delegation.test_readers import QUEUES
 
 SYSTEMS = ("slurm", "sge", "htcondor", "pbspro", "torque", "lsf")
 SCRIPT = Path("/spool/k/1/start.sh")
+MARK = "00112233aabbccdd"
+SQUEUE_OF_2 = (
+    "last_update_time=1795366170 records=1\n"
+    "2|PENDING|2026-11-22T16:49:26|2026-11-22T16:59:26|0|4294901758|None||mm-a-1|\n"
+)
 
 
 @attrs.frozen
@@ -77,16 +82,24 @@ def test_a_job_is_parked(
 ) -> None:
     site.answer(submit, reply)
     script = site.folder / "start.sh"
+    options = {"htcondor": ["-append", "+a = 5"], "slurm": ["--mem", "a b"]}.get(
+        lrms, ["-q", "a b"]
+    )
     found = site.commands(lrms, fenced=fenced).park(
-        "mm-k7-1", script, ["--x", "a b"], metadata={"key": "k7", "ad": "[ A = 1 ]"}, seconds=900
+        "mm-k7-1",
+        script,
+        options,
+        metadata={"key": "k7", "ad": "[ A = 1 ]", "mark": MARK},
+        seconds=900,
     )
     assert found == number
     (words,) = site.asked()
     text = "\n".join(words)
-    assert words[1:3] == ["--x", "a b"]
+    assert words[1:3] == options
     if lrms == "htcondor":
         text += (site.folder / "start.sh.sub").read_text()
     assert "mm-k7-1" in text
+    assert MARK in text
     assert str(script) in text
     assert "base64:WyBBID0gMSBd" in text
     held = {"slurm": "--hold", "lsf": "-H", "htcondor": "hold = true"}.get(lrms, "-h")
@@ -115,7 +128,7 @@ def test_a_command_that_is_not_there_is_silence(tmp_path: Path) -> None:
     assert commands.look() == Silence("bjobs: no such command here")
 
 
-@pytest.mark.parametrize("script", ["/a b/start.sh", "/a$(id)/s", "relative", "/a\nqueue 9", "/é"])
+@pytest.mark.parametrize("script", ["/a\tb/start.sh", "/a$(id)/s", "relative", "/a\nqueue 9", "/é"])
 def test_a_path_that_a_command_may_take_otherwise_is_refused(site: Site, script: str) -> None:
     site.answer("condor_submit", "17.0 - 17.0\n")
     found = site.commands("htcondor").park("mm-k-1", Path(script), [], metadata={}, seconds=1)
@@ -198,7 +211,9 @@ def test_no_accounting_has_no_jobs_and_an_error_has_no_answer(site: Site) -> Non
     assert site.commands("slurm").recall(["mm-a-1"], 0) == Listing(())
     site.answer("sacct", "", "sacct: error: slurm_persist_conn_open_without_init\n", 1)
     assert isinstance(site.commands("slurm").recall(["mm-a-1"], 0), Silence)
-    site.answer("sacct", "7|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n8|FAILED|x|1:0|mm-b-1\n")
+    site.answer(
+        "sacct", "7|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n8|FAILED|Unknown|1:0|mm-b-1\n"
+    )
     answer = site.commands("slurm").recall(["mm-a-1"], 1795366166.0)
     assert isinstance(answer, Listing)
     assert [(s.name, s.phase, s.exit) for s in answer.sights] == [("mm-a-1", Phase.ENDED, 0)]
@@ -209,10 +224,8 @@ def test_no_accounting_has_no_jobs_and_an_error_has_no_answer(site: Site) -> Non
 @pytest.mark.parametrize(
     ("action", "complaint", "good"),
     [
-        ("release", "Job has already finished for job 1\n", True),
         ("release", "Job has already finished for job 2\n", False),
-        ("release", "Job has already finished for job 21\n", True),
-        ("release", "scontrol: error: No jobs with name\n", False),
+        ("release", "Invalid job id specified for job 2\n", False),
         ("release", "", False),
         ("cancel", "scancel: error: Kill job error on job id 2: Invalid job id specified\n", True),
         ("cancel", "scancel: error: Unable to contact slurm controller\n", False),
@@ -221,6 +234,7 @@ def test_no_accounting_has_no_jobs_and_an_error_has_no_answer(site: Site) -> Non
 def test_a_complaint_counts_unless_it_is_known_to_do_no_harm(
     site: Site, action: str, complaint: str, *, good: bool
 ) -> None:
+    site.answer("squeue", SQUEUE_OF_2)
     site.answer("scontrol" if action == "release" else "scancel", "", complaint, 1)
     commands = site.commands("slurm")
     act = commands.release if action == "release" else commands.cancel
@@ -229,23 +243,17 @@ def test_a_complaint_counts_unless_it_is_known_to_do_no_harm(
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_releases_at_a_time_share_a_command_unless_one_fails(site: Site, status: int) -> None:
-    script = site.folder / "scontrol"
-    script.write_text(
-        f'#!/bin/sh\nif [ $# -gt 0 ]; then echo "$*" >>{site.folder}/alone; exit 0; fi\n'
-        f"cat >{site.folder}/lines; exit {status}\n"
-    )
-    script.chmod(0o755)
+    site.answer("squeue", SQUEUE_OF_2.replace("records=1", "records=2") + (
+        "3|PENDING|2026-11-22T16:49:26|2026-11-22T16:59:26|0|4294901758|None||mm-b-1|\n"
+    ))  # fmt: skip
+    site.answer("scontrol", "", "" if status == 0 else "Invalid job id", status)
     commands = site.commands("slurm")
-    jobs = [("1", "mm-a-1"), ("2", "mm-b-2")]
-    assert commands._release_all(jobs) == [None, None]
-    lines = (site.folder / "lines").read_text().splitlines()
-    assert [line.split()[:2] for line in lines] == [
-        ["update", "JobName=mm-a-1"], ["update", "JobName=mm-b-2"],
-    ]  # fmt: skip
-    assert (site.folder / "alone").exists() is (status != 0)
-    # A name that could be more than one word never gets there.
-    commands._release_all([("1", "mm-a-1 JobId=9"), ("2", "mm-b-2")])
-    assert (site.folder / "lines").read_text().splitlines() == lines
+    found = commands._release_all([("2", "mm-a-1"), ("3", "mm-b-1"), ("2", "mm-b-1")])
+    assert found[2] == Silence("slurm has no job 2 with the name mm-b-1")
+    assert [isinstance(one, Silence) for one in found[:2]] == [status != 0] * 2
+    asked = [words for words in site.asked() if words[0] == "scontrol"]
+    assert asked[0] == ["scontrol", "update", "JobId=2,3", "StartTime=now"]
+    assert len(asked) == (1 if status == 0 else 3)
 
 
 @pytest.mark.parametrize("lrms", ["pbspro", "torque"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -260,17 +260,6 @@ def test_a_spool_that_nodes_do_not_share_is_named(world: World, ledger: Any, tmp
     assert world.starts["k"] == 0
 
 
-def test_a_directory_that_is_no_spool_is_named(world: World, ledger: Any, tmp_path: Path,
-                                               script: Path) -> None:  # fmt: skip
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "letter").write_text("dear")
-    made = mm.delegation.Delegator(ledger, world, tmp_path / "home", clock=lambda: world.now)
-    job = made.submit(AD, script, key="k")
-    assert job.state is State.UNKNOWN
-    assert "no spool" in job.reason
-    assert world.calls["park"] == 0
-
-
 def test_a_silent_owner_loses_the_job(made: mm.delegation.Delegator, world: World,
                                       script: Path) -> None:  # fmt: skip
     world.length = 10_000.0
@@ -297,6 +286,106 @@ def test_a_renewal_that_the_job_may_not_know_is_an_error(
         made.renew("k", 9000.0)
     made.renew("k")
     assert world.files["k", 1].lease_until == world.now + 9000.0
+
+
+def test_a_renewal_before_the_commit_is_on_record_counts(
+    ledger: Any, script: Path, tmp_path: Path
+) -> None:
+    """Between the committed row and the commit's record: the job must get the new lease."""
+    world = World()
+    spool = SharedSpool(tmp_path / "spool")
+    made, owner = (
+        mm.delegation.Delegator(ledger, world, spool, clock=lambda: world.now) for _ in "12"
+    )
+    made.submit(AD, script, key="k", lease=300.0)
+    world.pass_time(12)
+    real = SharedSpool.commit
+
+    def late(self: SharedSpool, key: str, attempt: int, seconds: float) -> Any:
+        with pytest.MonkeyPatch.context() as again:
+            again.setattr(SharedSpool, "commit", real)
+            owner.renew("k", 90_000.0)
+        return real(self, key, attempt, seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedSpool, "commit", late)
+        made.reconcile()
+    assert made.job("k").state is State.COMMITTED
+    lease = (tmp_path / "spool" / "k" / "1" / "lease").stat().st_mtime
+    assert lease - time.time() > 80_000
+
+
+def test_a_script_that_changes_meanwhile_is_not_submitted(
+    world: World, ledger: Any, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the spool is what the digest was made of."""
+    real = SharedSpool.prepare
+
+    def late(self: SharedSpool, *args: Any, **named: Any) -> Any:
+        script.write_text("rm -rf /\n")
+        return real(self, *args, **named)
+
+    monkeypatch.setattr(SharedSpool, "prepare", late)
+    made = mm.delegation.Delegator(
+        ledger, world, SharedSpool(tmp_path / "spool"), clock=lambda: world.now
+    )
+    made.submit(AD, script, key="k")
+    assert (tmp_path / "spool" / "k" / "1" / "payload").read_text() == "#!/bin/sh\n"
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_cancel_that_fails_goes_on_until_it_has_effect(
+    ledger: Any, script: Path, *, fenced: bool, forgets: bool
+) -> None:
+    world = World(fenced=fenced, length=5000.0)
+    made = mm.delegation.Delegator(
+        ledger, world, world if fenced else None, clock=lambda: world.now
+    )
+    made.submit(AD, script, key="k")
+    world.faults = {"cancel": ["nothing"] * 6}
+    made.cancel("k")
+    for _ in range(5):
+        world.pass_time(12)
+        made.reconcile()
+        assert made.job("k").state is State.CANCELLING
+        assert made.job("k").deadline is not None
+    world.faults = {}
+    if forgets:
+        world.jobs.clear()
+    looks(world, made, 6)
+    assert made.job("k").state is State.CANCELLED
+    assert {job.phase for job in world.jobs.values()} <= {"cancelled"}
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_two_ledgers_with_one_key_leave_each_others_jobs_alone(
+    script: Path, tmp_path: Path, *, fenced: bool
+) -> None:
+    """On one batch system, as the same user, under the same name."""
+    world = World(fenced=fenced, length=500.0)
+    one, two = (
+        mm.delegation.Delegator(
+            cast("Any", MemoryLedger()), world, SharedSpool(tmp_path / name) if fenced else None,
+            clock=lambda: world.now, owner="ana@ui",
+        )
+        for name in ("one", "two")
+    )  # fmt: skip
+    one.submit(AD, script, key="k")
+    world.pass_time(1)
+    two.submit(AD, script, key="k")
+    number = one.job("k").remote_id
+    two.cancel("k")
+    looks(world, two, 6)
+    assert two.job("k").state is State.CANCELLED
+    assert world.jobs[number].phase == "parked"
+    world.faults = {"park": ["lost", "lost"]}
+    three = mm.delegation.Delegator(
+        cast("Any", MemoryLedger()), world, None, clock=lambda: world.now, owner="ana@ui"
+    )
+    assert three.submit(AD, script, key="k").state is State.UNKNOWN
+    looks(world, three, 1)
+    assert three.job("k").remote_id not in {"", number}
 
 
 def test_a_silent_batch_system_is_waited_for(made: mm.delegation.Delegator, world: World,

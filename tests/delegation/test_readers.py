@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from matchmaker.delegation.observation import Phase, Sight
 from matchmaker.delegation.readers import READERS
@@ -18,17 +22,25 @@ users       = 1000
 
 
 last_update_time=1795366170 records=7
-17|CANCELLED|2026-11-22T16:49:26|2026-11-22T16:49:26|0|4294901759|BeginTime|mm-a-1|
-18|PENDING|2026-11-22T16:49:26|2026-11-22T16:59:26|0|4294901758|None|b
+17|CANCELLED|2026-11-22T16:49:26|2026-11-22T16:49:26|0|4294901759|BeginTime|mark=00112233aabbccdd|mm-a-1|
+18|PENDING|2026-11-22T16:49:26|2026-11-22T16:59:26|0|4294901758|None||b
 c||
-19|PENDING|2026-11-22T16:49:27|N/A|0|0|None|mm-c-1|
-20|RUNNING|2026-11-22T16:49:28|2026-11-22T16:49:28|0|4294901757|None|mm-d-1|
-21|FAILED|2026-11-22T16:49:29|2026-11-22T16:49:29|768|4294901756|NonZeroExitCode|mm-e-12|
-22|TIMEOUT|Unknown|2026-11-22T16:49:29|15|4294901755|TimeLimit|mm-f-1|
-23|PENDING|2026-11-22T16:49:30|2026-11-22T16:49:30|0|4294901754|BeginTime|mm-g-1|
+19|PENDING|2026-11-22T16:49:27|N/A|0|0|None||mm-c-1|
+20|RUNNING|2026-11-22T16:49:28|2026-11-22T16:49:28|0|4294901757|None||mm-d-1|
+21|FAILED|2026-11-22T16:49:29|2026-11-22T16:49:29|768|4294901756|NonZeroExitCode|key=k|mm-e-12|
+22|TIMEOUT|Unknown|2026-11-22T16:49:29|15|4294901755|TimeLimit|a comment|mm-f-1|
+23|PENDING|2026-11-22T16:49:30|2026-11-22T16:49:30|0|4294901754|BeginTime||mm-g-1|
 """
 SQUEUE_SIGHTS = [
-    Sight("mm-a-1", "17", 1795366166.0, Phase.CANCELLED, None, "CANCELLED BeginTime"),
+    Sight(
+        "mm-a-1",
+        "17",
+        1795366166.0,
+        Phase.CANCELLED,
+        None,
+        "CANCELLED BeginTime",
+        "00112233aabbccdd",
+    ),
     Sight("mm-c-1", "19", 1795366167.0, Phase.PARKED),
     Sight("mm-d-1", "20", 1795366168.0, Phase.RUNNING, None, "RUNNING"),
     Sight("mm-e-12", "21", 1795366169.0, Phase.ENDED, 3, "NonZeroExitCode"),
@@ -153,10 +165,19 @@ QUEUES = {
 }
 
 
+QACCT = (
+    "==============================================================\n"
+    "qname        q                   \njobname      mm-a-1              \n"
+    "jobnumber    1                   \nqsub_time    Sun Nov 22 16:50:24 2026\n"
+    "failed       0    \nexit_status  3                   \ncpu          0.0\n"
+)
+ACCOUNTS = {"slurm": "17|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n", "gridengine": QACCT}
+
+
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queue_is_read(name: str) -> None:
     text, sights = QUEUES[name]
-    assert [s for s in READERS[name].queue(text) if s.name != "b\nc|"] == sights
+    assert [s for s in READERS[name].queue(text) if "\n" not in s.name] == sights
 
 
 @pytest.mark.parametrize("name", QUEUES)
@@ -256,3 +277,101 @@ def test_numbers_of_jobs_are_read() -> None:
     for name in QUEUES:
         with pytest.raises(UnreadableError):
             READERS[name].count("")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": [5], "JobBatchName": "mm-a-1"}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "JobBatchName": ["mm-a-1"]}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": true, "JobBatchName": "mm-a-1"}]'),
+        ("htcondor", '[{"ClusterId": "1;id", "JobStatus": 5, "JobBatchName": "mm-a-1"}]'),
+        ("htcondor", f'[{{"ClusterId": {"9" * 4301}, "JobStatus": 5, "JobBatchName": "mm-a-1"}}]'),
+        ("htcondor", ('[{"ClusterId": 1, "JobStatus": 4, "JobBatchName": "mm-a-1", '
+                     '"ExitBySignal": true, "ExitSignal": "x"}]')),
+        ("htcondor", ('[{"ClusterId": 1, "JobStatus": 4, "JobBatchName": "mm-a-1", '
+                     '"ExitCode": "zero"}]')),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "QDate": "x", "JobBatchName": "mm-a-1"}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "QDate": 1e999, "JobBatchName": "a"}]'),
+        ("lsf", '{"JOBS": 1, "RECORDS": [{"JOBID": "7", "STAT": "EXIT", "EXIT_CODE": "\u00b2"}]}'),
+        ("lsf", (f'{{"JOBS": 1, "RECORDS": [{{"JOBID": "7", "STAT": "EXIT", '
+                f'"EXIT_CODE": "{"9" * 4301}"}}]}}')),
+        ("lsf", '{"JOBS": 1, "RECORDS": [{"JOBID": [7], "STAT": "RUN"}]}'),
+        ("pbs", '{"pbs_server": "h", "Jobs": {"7.h": {"job_state": "R", "ctime": "\u00b2"}}}'),
+        ("pbs", (f'{{"pbs_server": "h", "Jobs": {{"7.h": {{"job_state": "F", '
+                f'"Exit_status": "{"9" * 4301}"}}}}}}')),
+        ("pbs", '{"pbs_server": "h", "Jobs": {"7 h": {"job_state": "R"}}}'),
+        ("torque", ("<Data><Job><Job_Id>7.h</Job_Id><job_state>R</job_state>"
+                   f"<ctime>{'9' * 400}</ctime></Job></Data>")),
+        ("gridengine", QSTAT.replace("<JB_job_number>1<", f"<JB_job_number>{'9' * 4301}<")),
+        ("slurm", SQUEUE.replace("17|CAN", f"{'9' * 4301}|CAN")),
+        ("slurm", SQUEUE.replace("|768|", f"|{'9' * 4301}|")),
+        ("slurm", SQUEUE.replace("=1795366170", f"={'9' * 4301}")),
+        ("slurm", SQUEUE.replace("records=7", f"records={'9' * 4301}")),
+    ],
+)  # fmt: skip
+def test_a_strange_value_is_no_answer(name: str, text: str) -> None:
+    with pytest.raises(UnreadableError):
+        READERS[name].queue(text)
+
+
+def test_a_row_within_a_name_is_no_job() -> None:
+    """The number of records is that of the others, and a name pretends to be one of ours."""
+    text = (
+        "last_update_time=1795366170 records=1\n"
+        "50|PENDING|2026-11-22T16:49:26|2026-11-22T16:59:26|0|4294901758|None||x\n"
+        "99|COMPLETED|2026-11-22T16:49:26|2026-11-22T16:49:26|0|4294901759|None||mm-a-1|\n"
+    )
+    with pytest.raises(UnreadableError):
+        READERS["slurm"].queue(text)
+    with pytest.raises(UnreadableError):
+        READERS["slurm"].accounts(
+            "17|COMPLETED|2026-11-22T16:49:26|0:0|x\n99|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n"
+            "y\n"
+        )
+
+
+@pytest.mark.parametrize("status", ["\u00b2:0", "0:\u00b2", f"{'9' * 4301}:0", "1" * 400 + ":0"])
+def test_a_strange_exit_status_of_the_accounting_is_no_answer(status: str) -> None:
+    with pytest.raises(UnreadableError):
+        READERS["slurm"].accounts(f"17|COMPLETED|2026-11-22T16:49:26|{status}|mm-a-1\n")
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_numbers_without_end_are_no_answer(name: str) -> None:
+    many = "9" * 4301
+    with pytest.raises(UnreadableError):
+        READERS[name].count(f"Total for query: {many} jobs; x\n total_jobs = {many}\n")
+    for text in (f"{many}\n", f"{many}.0 - {many}.0\n", f"Job <{many}> is submitted to queue x\n"):
+        assert READERS[name].new_id(text) is None
+
+
+ODD = st.sampled_from(
+    ["\u00b2", "9" * 4301, "-1", "1e999", "NaN", "null", "[", "{}", "true", "\0", "\n", "|",
+     "mm-z-9", "0", "\u0661", '"', "<", "\ud800", " ", "None", "Unknown", "256", "1795366226"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUEUES)
+@given(data=st.data())
+def test_every_answer_is_read_or_unanswered(name: str, data: st.DataObject) -> None:
+    """Anything may stand anywhere in an answer: jobs in the documented form, or no answer."""
+    text = data.draw(st.sampled_from([QUEUES[name][0], ACCOUNTS.get(name, QUEUES[name][0])]))
+    for _ in range(data.draw(st.integers(0, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 12)))
+        text = text[:start] + data.draw(ODD | st.text(max_size=5)) + text[end:]
+    reader = READERS[name]
+    for read in (reader.queue, reader.accounts):
+        try:
+            found = read(text)
+        except UnreadableError:
+            continue
+        for sight in found:
+            assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,99}", sight.remote_id)
+            assert sight.submitted is None or math.isfinite(sight.submitted)
+            assert sight.exit is None or 0 <= sight.exit < 1 << 32
+            assert isinstance(sight.phase, Phase)
+            assert isinstance(sight.why, str)
+    number = reader.new_id(text)
+    assert number is None or len(number) < 200

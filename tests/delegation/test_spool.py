@@ -24,7 +24,7 @@ def payload(tmp_path: Path) -> Path:
 @pytest.fixture
 def spool(tmp_path: Path, payload: Path) -> SharedSpool:
     made = SharedSpool(tmp_path / "spool")
-    assert isinstance(made.prepare("k", 1, payload), Path)
+    assert isinstance(made.prepare("k", 1, payload.read_bytes()), Path)
     return made
 
 
@@ -37,16 +37,16 @@ def test_a_payload_is_kept_as_it_is(spool: SharedSpool, payload: Path) -> None:
 
 def test_the_room_of_another_job_is_refused(spool: SharedSpool, payload: Path) -> None:
     first, second = "ab" * 32, "cd" * 32
-    script = spool.prepare("j", 1, payload, first)
+    script = spool.prepare("j", 1, payload.read_bytes(), first)
     assert isinstance(script, Path)
     payload.write_text("another job")
-    answer = spool.prepare("j", 1, payload, second)
+    answer = spool.prepare("j", 1, payload.read_bytes(), second)
     assert isinstance(answer, Silence)
     assert "another job" in answer.reason
     assert script.with_name("payload").read_bytes() == b"\x7fELF\0\xff"
     assert spool.marks([("j", 1)]) == {("j", 1): Marks(job=first)}
     # One that does not say whose it is, is not this job's either.
-    assert isinstance(spool.prepare("k", 1, payload, first), Silence)
+    assert isinstance(spool.prepare("k", 1, payload.read_bytes(), first), Silence)
 
 
 def test_records_are_private(spool: SharedSpool) -> None:
@@ -119,48 +119,45 @@ def test_a_spool_that_is_not_mounted_is_silent(spool: SharedSpool, payload: Path
     for done in (spool.commit("k", 1, 1), spool.renew("k", 1, 1), spool.forbid("k", 1)):
         assert isinstance(done, Silence)
     # Another job may begin there, and the first has still no record that could be forbidden.
-    assert isinstance(spool.prepare("other", 1, payload), Path)
+    assert isinstance(spool.prepare("other", 1, payload.read_bytes()), Path)
     assert isinstance(spool.forbid("k", 1), Silence)
 
 
 def test_a_directory_of_others_is_no_spool(tmp_path: Path, payload: Path) -> None:
-    answer = SharedSpool(tmp_path).prepare("k", 1, payload)
+    answer = SharedSpool(tmp_path).prepare("k", 1, payload.read_bytes())
     assert isinstance(answer, Silence)
     assert "name another directory" in answer.reason
     assert sorted(path.name for path in tmp_path.iterdir()) == [payload.name]
 
 
-def test_a_payload_that_is_not_there_is_silence(spool: SharedSpool, tmp_path: Path) -> None:
-    answer = spool.prepare("k", 2, tmp_path / "missing.sh")
-    assert isinstance(answer, Silence)
-    assert "missing.sh: No such file" in answer.reason
-
-
 def test_attempts_are_found_again_and_forgotten(spool: SharedSpool, payload: Path) -> None:
-    spool.prepare("k", 2, payload)
-    spool.prepare("a-1.b", 1, payload)
+    spool.prepare("k", 2, payload.read_bytes())
+    spool.prepare("a-1.b", 1, payload.read_bytes())
     found = spool.attempts()
     assert not isinstance(found, Silence)
     assert sorted(found) == [("a-1.b", 1), ("k", 1), ("k", 2)]
     assert spool.forget("k") is None
     assert spool.forget("k") is None
-    assert spool.attempts() == [("a-1.b", 1)]
+    assert spool.attempts() == {("a-1.b", 1): ""}
 
 
 def test_what_is_another_jobs_is_not_forgotten(spool: SharedSpool, payload: Path) -> None:
-    spool.prepare("other", 1, payload, "d1")
+    spool.prepare("other", 1, payload.read_bytes(), "d1")
     answer = spool.forget("other", "d2")
     assert isinstance(answer, Silence)
     assert "another job" in answer.reason
     assert (spool.root / "other" / "1" / "payload").exists()
     assert spool.forget("other", "d1") is None
-    assert spool.attempts() == [("k", 1)]
+    assert spool.attempts() == {("k", 1): ""}
+    spool.prepare("other", 1, payload.read_bytes(), "d1", "slurm@a.b")
+    assert spool.attempts() == {("k", 1): "", ("other", 1): "slurm@a.b"}
+    assert spool.marks([("other", 1)]) == {("other", 1): Marks(job="d1")}
 
 
 @pytest.mark.parametrize("key", ["..", "../k", "/etc", "", "a b", "k\n", "-k", "é"])
 def test_a_hostile_key_is_no_directory(spool: SharedSpool, payload: Path, key: str) -> None:
     with pytest.raises(ValueError, match="a key has"):
-        spool.prepare(key, 1, payload)
+        spool.prepare(key, 1, payload.read_bytes())
 
 
 def test_a_full_disk_leaves_the_old_record(

@@ -62,16 +62,16 @@ def job(
     return start
 
 
-def prepare(spool: SharedSpool, text: str, tmp_path: Path) -> None:
-    payload = tmp_path / "job.sh"
-    payload.write_text(text)
-    assert spool.prepare("k", 1, payload) == spool.root / "k" / "1" / "start.sh"
+def prepare(spool: SharedSpool, text: str) -> None:
+    assert spool.prepare("k", 1, text.encode()) == spool.root / "k" / "1" / "start.sh"
 
 
 def marks(spool: SharedSpool) -> Marks:
     found = spool.marks([("k", 1)])
     assert not isinstance(found, Silence)
-    return found["k", 1]
+    mine = found["k", 1]
+    assert isinstance(mine, Marks)
+    return mine
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -95,7 +95,7 @@ Start = Callable[[], "subprocess.Popen[bytes]"]
 def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, '#!/bin/sh\necho "it runs in $PWD"\nexit 3\n', tmp_path)
+    prepare(spool, '#!/bin/sh\necho "it runs in $PWD"\nexit 3\n')
     assert spool.commit("k", 1, 60) is None
     process = job()
     output, _ = process.communicate(timeout=PATIENCE)
@@ -107,7 +107,7 @@ def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
 def test_a_job_without_a_commit_does_not_start_and_never_will(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\ntouch ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\ntouch ran\n")
     assert job().wait(PATIENCE) == REFUSED
     assert spool.commit("k", 1, 60) is None
     assert job().wait(PATIENCE) == REFUSED
@@ -116,7 +116,7 @@ def test_a_job_without_a_commit_does_not_start_and_never_will(
 
 
 def test_a_forbidden_job_does_not_start(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
-    prepare(spool, "#!/bin/sh\ntouch ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\ntouch ran\n")
     assert spool.commit("k", 1, 60) is None
     assert spool.forbid("k", 1) is None
     assert job().wait(PATIENCE) == REFUSED
@@ -124,7 +124,7 @@ def test_a_forbidden_job_does_not_start(spool: SharedSpool, tmp_path: Path, job:
 
 
 def test_of_many_starts_one_runs(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
-    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\necho once >>ran\n")
     assert spool.commit("k", 1, 60) is None
     ends = [process.wait(PATIENCE) for process in [job() for _ in range(8)]]
     assert sorted(ends) == [0] + [REFUSED] * 7
@@ -133,7 +133,7 @@ def test_of_many_starts_one_runs(spool: SharedSpool, tmp_path: Path, job: Start)
 
 def test_a_full_disk_starts_nothing(spool: SharedSpool, tmp_path: Path, shell: list[str]) -> None:
     """No byte can be written, as on a full disk or over a quota; names can still be made."""
-    prepare(spool, '#!/bin/sh\ntouch "ran.$$"\n', tmp_path)
+    prepare(spool, '#!/bin/sh\ntouch "ran.$$"\n')
     assert spool.commit("k", 1, 60) is None
     room = spool.root / "k" / "1"
     for _ in range(3):
@@ -154,7 +154,7 @@ def test_starts_with_the_same_process_id_and_time_run_once(
     spool: SharedSpool, tmp_path: Path, shell: list[str]
 ) -> None:
     """In containers on one host the first process has the same id in each."""
-    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\necho once >>ran\n")
     assert spool.commit("k", 1, 60) is None
     script = spool.root / "k" / "1" / "start.sh"
     script.write_text(script.read_text().replace("$$", "7").replace("date +%s", "echo 9"))
@@ -167,7 +167,7 @@ def test_a_small_image_has_what_it_needs(
     spool: SharedSpool, tmp_path: Path, shell: list[str]
 ) -> None:
     """The programs of coreutils, find, ps and awk; not diffutils, whose ``cmp`` some lack."""
-    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\necho once >>ran\n")
     assert spool.commit("k", 1, 60) is None
     (tmp_path / "bin").mkdir()
     coreutils = ("date", "ln", "mktemp", "mv", "rm", "sleep", "sync", "touch", "uname")
@@ -183,7 +183,7 @@ def test_a_small_image_has_what_it_needs(
 def test_a_start_and_its_prohibition_exclude_each_other(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\necho once >>ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\necho once >>ran\n")
     assert spool.commit("k", 1, 60) is None
     process = job()
     assert spool.forbid("k", 1) is None
@@ -196,7 +196,7 @@ def test_a_start_and_its_prohibition_exclude_each_other(
 def test_a_job_whose_lease_is_over_does_not_start(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\ntouch ran\n", tmp_path)
+    prepare(spool, "#!/bin/sh\ntouch ran\n")
     assert spool.commit("k", 1, 60) is None
     assert spool.renew("k", 1, 0) is None
     assert job().wait(PATIENCE) == REFUSED
@@ -209,7 +209,7 @@ def test_a_job_ends_with_its_family_when_its_lease_is_over(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     deaf = "trap '' TERM; echo $$ >child; while :; do sleep 1; done"
-    prepare(spool, f'#!/bin/sh\nsh -c "{deaf}" &\necho up >ran\nwait\n', tmp_path)
+    prepare(spool, f'#!/bin/sh\nsh -c "{deaf}" &\necho up >ran\nwait\n')
     assert spool.commit("k", 1, 2) is None
     process = job()
     until((tmp_path / "child").exists)
@@ -221,7 +221,7 @@ def test_a_job_ends_with_its_family_when_its_lease_is_over(
 
 @pytest.mark.slow
 def test_a_renewed_lease_keeps_a_job(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
-    prepare(spool, "#!/bin/sh\nwhile ! [ -e go ]; do sleep 0.1; done\n", tmp_path)
+    prepare(spool, "#!/bin/sh\nwhile ! [ -e go ]; do sleep 0.1; done\n")
     assert spool.commit("k", 1, 2) is None
     process = job()
     until(lambda: marks(spool).started)
@@ -235,7 +235,7 @@ def test_a_renewed_lease_keeps_a_job(spool: SharedSpool, tmp_path: Path, job: St
 def test_a_job_ends_when_the_storage_is_silent_for_as_long_as_its_lease(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\ntouch ran\nexec sleep 60\n", tmp_path)
+    prepare(spool, "#!/bin/sh\ntouch ran\nexec sleep 60\n")
     assert spool.commit("k", 1, 2) is None
     process = job()
     until((tmp_path / "ran").exists)
@@ -250,7 +250,7 @@ def test_a_job_ends_when_the_storage_is_silent_for_as_long_as_its_lease(
 def test_signals_are_passed_on(spool: SharedSpool, tmp_path: Path, job: Start, name: str) -> None:
     trap = f'trap "echo {name} >got; exit 9" {name}'
     text = f"#!/bin/sh\n{trap}\ntouch up\nwhile :; do sleep 0.1; done\n"
-    prepare(spool, text, tmp_path)
+    prepare(spool, text)
     assert spool.commit("k", 1, 60) is None
     process = job()
     until((tmp_path / "up").exists)
@@ -263,7 +263,7 @@ def test_signals_are_passed_on(spool: SharedSpool, tmp_path: Path, job: Start, n
 def test_a_payload_goes_on_after_a_signal_that_it_ignores(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\ntrap '' USR1\ntouch up\nsleep 1\nexit 4\n", tmp_path)
+    prepare(spool, "#!/bin/sh\ntrap '' USR1\ntouch up\nsleep 1\nexit 4\n")
     assert spool.commit("k", 1, 60) is None
     process = job()
     until((tmp_path / "up").exists)
@@ -274,7 +274,7 @@ def test_a_payload_goes_on_after_a_signal_that_it_ignores(
 
 
 def test_nothing_is_left_behind(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
-    prepare(spool, '#!/bin/sh\nread line; echo "[$line]"\n', tmp_path)
+    prepare(spool, '#!/bin/sh\nread line; echo "[$line]"\n')
     assert spool.commit("k", 1, 60) is None
     process = job()
     # The pipe ends only when the last process that holds it has ended.
@@ -295,7 +295,7 @@ def test_a_node_without_the_spool_says_so(tmp_path: Path, shell: list[str]) -> N
 def test_a_payload_that_cannot_run_is_an_end(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/no/such/shell\n", tmp_path)
+    prepare(spool, "#!/no/such/shell\n")
     assert spool.commit("k", 1, 60) is None
     assert job().wait(PATIENCE) in (126, 127)
     assert marks(spool).exit in (126, 127)

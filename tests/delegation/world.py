@@ -16,7 +16,7 @@ from matchmaker.delegation.contact import Marks, key_of
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Answer, Listing, Phase, Sight, Silence
-from matchmaker.delegation.record import Entry, Payload, Record
+from matchmaker.delegation.record import Entry, Payload, Record, Unreadable
 
 BROKEN = Silence("the command failed")
 OVER = {Phase.ENDED, Phase.CANCELLED}
@@ -37,6 +37,7 @@ class Job:
     phase: Phase = Phase.PARKED
     exit: int | None = None
     ended: float = 0.0
+    mark: str = ""
 
 
 @attrs.define
@@ -105,27 +106,31 @@ class World:
 
     # --- the batch system ---------------------------------------------------------------------
 
-    def _new(self, name: str, seconds: float) -> Job:
+    def _new(self, name: str, seconds: float, mark: str = "") -> Job:
         # Where no records keep a job from starting, it is held until it is released.
         begin = self.now + seconds if self.fenced else float("inf")
-        job = Job(name, str(self.next_id), self.now, begin)
+        job = Job(name, str(self.next_id), self.now, begin, mark=mark)
         self.next_id += 1
         self.jobs[job.remote_id] = job
         return job
+
+    def refusal(self, words: Sequence[str], folder: Path) -> str:
+        return ""
 
     def park(
         self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
         seconds: float,
     ) -> str | Silence:  # fmt: skip
         fault = self.boundary("park")
+        mark = metadata.get("mark", "")
         if fault == "nothing":
             return BROKEN
         if fault == "late":
-            self.delayed.append((self.now + 45.0, lambda: self._new(name, seconds)))
+            self.delayed.append((self.now + 45.0, lambda: self._new(name, seconds, mark)))
             return BROKEN
-        job = self._new(name, seconds)
+        job = self._new(name, seconds, mark)
         if fault == "twice":
-            self._new(name, seconds)
+            self._new(name, seconds, mark)
         if fault == "killed":
             raise Killed
         return BROKEN if fault == "lost" else job.remote_id
@@ -174,11 +179,16 @@ class World:
 
     # --- the spool ----------------------------------------------------------------------------
 
-    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
+    def ready(self) -> Path | Silence:
+        return Path("/spool")
+
+    def prepare(
+        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+    ) -> Path | Silence:
         fault = self.boundary("prepare")
         if fault != "nothing":
             self.files.setdefault((key, attempt), Files())
-        return BROKEN if fault else payload
+        return BROKEN if fault else Path(f"/spool/{key}/{attempt}/start.sh")
 
     def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
         fault = self.boundary("commit")
@@ -192,7 +202,7 @@ class World:
     def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
         fault = self.boundary("renew")
         files = self.files.get((key, attempt))
-        if files is not None and fault != "nothing":
+        if files is not None and files.committed and fault != "nothing":
             files.lease_until = self.now + seconds
         return BROKEN if fault or files is None else None
 
@@ -203,13 +213,15 @@ class World:
             files.start = files.start or "forbidden"
         return BROKEN if fault or files is None else None
 
-    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks] | Silence:
+    def marks(
+        self, names: Iterable[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Marks | Silence] | Silence:
         if self.boundary("marks"):
             return BROKEN
         return {name: _marks(self.files.get(name, Files())) for name in names}
 
-    def attempts(self) -> Collection[tuple[str, int]] | Silence:
-        return BROKEN if self.boundary("attempts") else list(self.files)
+    def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
+        return BROKEN if self.boundary("attempts") else dict.fromkeys(self.files, "")
 
     def forget(self, key: str, job: str = "") -> Silence | None:
         self.boundary("forget")
@@ -308,7 +320,7 @@ class World:
 
 
 def _sight(job: Job) -> Sight:
-    return Sight(job.name, job.remote_id, job.submitted, job.phase, job.exit)
+    return Sight(job.name, job.remote_id, job.submitted, job.phase, job.exit, mark=job.mark)
 
 
 def _marks(files: Files) -> Marks:
@@ -365,8 +377,11 @@ class MemoryLedger:
                      for k, r in self.rows.items()}  # fmt: skip
         for record in records:
             known = self.rows.get(record.key)
-            digest = known.digest if known is not None else ""
-            made = attrs.evolve(record, epoch=self.epoch, revision=1, digest=digest)
+            made = attrs.evolve(record, epoch=self.epoch, revision=1)
+            if known is not None:
+                made = attrs.evolve(
+                    made, digest=known.digest, created=known.created, owner=known.owner
+                )
             self.rows[record.key] = made
             self._note("new", made, by)
 
@@ -380,6 +395,9 @@ class MemoryLedger:
 
     def live(self, cluster: str | None = None) -> list[Record]:
         return [r for r in self.rows.values() if r.state.live and cluster in {None, r.cluster}]
+
+    def live_rows(self, cluster: str | None = None) -> list[Record | Unreadable]:
+        return [*self.live(cluster)]
 
     def payload(self, key: str) -> Payload | None:
         return self.payloads.get(key)

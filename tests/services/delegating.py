@@ -56,7 +56,7 @@ class Room:
 
     @spool.default
     def _own_spool(self) -> SharedSpool:
-        return SharedSpool(self.folder / "spool", grace=1)
+        return SharedSpool(self.folder / "our spool", grace=1)
 
     @property
     def site(self) -> Mapping[str, str]:
@@ -115,7 +115,8 @@ class Room:
     def killed_at_every_step(self, most: float = 300.0) -> int:
         """Hands over a job for each step of a delegator that is killed there; how many were."""
         script = self.script("step-${key}", "exit 0")
-        text = script.read_text().replace("\n", "\nkey=$(basename $(dirname $(dirname $0)))\n", 1)
+        own_key = 'key=$(basename "$(dirname "$(dirname "$0")")")'
+        text = script.read_text().replace("\n", f"\n{own_key}\n", 1)
         script.write_text(text)
         site: dict[str, Any] = {
             "lrms": self.lrms, "ledger": str(self.folder / "jobs.db"), "words": self.words,

@@ -35,8 +35,10 @@ told = pytest.fixture(scope="module", autouse=True)(tell)
 class GivenSpool(SharedSpool):
     """A spool whose files belong to the user whose jobs they are of."""
 
-    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
-        made = super().prepare(key, attempt, payload, job)
+    def prepare(
+        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+    ) -> Path | Silence:
+        made = super().prepare(key, attempt, payload, job, cluster)
         self._give()
         return made
 
@@ -96,7 +98,7 @@ def room(made: Pool) -> Iterator[PoolRoom]:
     folder.chmod(0o777)
     real = {name: str(made.folder / "bin" / name) for name in ("condor_submit", "condor_q")}
     room = PoolRoom(
-        "htcondor", folder, made.environment, spool=GivenSpool(folder / "spool", grace=1),
+        "htcondor", folder, made.environment, spool=GivenSpool(folder / "our spool", grace=1),
         real=real, pool=made,
     )  # fmt: skip
     yield room

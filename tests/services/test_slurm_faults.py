@@ -72,7 +72,8 @@ def test_no_fault_at_all(room: SlurmRoom) -> None:
     # Under its own name, with the key and the ad in its metadata.
     said = room.slurm.command("scontrol", "show", "job", bad.remote_id)
     assert "JobName=mm-bad-1" in said
-    assert "Comment=ad=base64:" in said
+    assert "Comment=mark=" in said
+    assert " ad=base64:" in said
     assert " key=bad " in said
 
 

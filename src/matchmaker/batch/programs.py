@@ -6,7 +6,6 @@ that it has started.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import signal
@@ -45,7 +44,6 @@ def run(
     most: int,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    given: bytes = b"",
 ) -> Ended:
     """Runs a program to its end.
 
@@ -55,7 +53,6 @@ def run(
         most: the most bytes that it may print, standard output and error together.
         env: its environment; by default that of this process.
         cwd: its working folder; by default that of this process.
-        given: its input, at most 64 KiB; none if not given.
 
     Raises:
         NoProgramError: the program does not exist.
@@ -67,7 +64,7 @@ def run(
     try:
         process = subprocess.Popen(  # noqa: S603 - words, and no shell
             list(argv),
-            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=None if env is None else dict(env),
@@ -81,10 +78,6 @@ def run(
     end = time.monotonic() + seconds
     with process:
         try:
-            if process.stdin is not None:
-                # A pipe takes this much at once; who ends before reading it is no error.
-                with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-                    pipe.write(given[:_PIECE])
             output, complaint = _both(process, end, most)
             status = process.wait(max(0.0, end - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from matchmaker.cli import transfers
-from matchmaker.cli.output import count, facts, print_json, printable, show, table
+from matchmaker.cli.output import count, facts, print_json, printable, show, table, warn
+from matchmaker.delegation.record import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matchmaker.delegation import Ledger, Record
+    from matchmaker.delegation.contact import Spool
 
 
 @click.command()
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--most", metavar="NUMBER", type=click.IntRange(1, 1_000_000), default=1000,
               show_default=True, help="With --all: how many at most, the youngest.")  # fmt: skip
 @click.option("--stuck", is_flag=True, help="Only jobs that do not get on, and why.")
-@click.option("--check", is_flag=True, help="Look for damage in the ledger's file.")
+@click.option("--check", is_flag=True, help="Look for damage, and for jobs that are missing.")
 @click.option("--rebuild", metavar="LRMS",
               help="Make the ledger anew from this batch system and the spool.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -38,16 +42,21 @@ def command(
 ) -> int:
     """List the jobs that were handed over and have not ended, or show the history of KEY.
 
-    Exit status 1 if there are none; with --check, if there is damage.
+    Exit status 1 if there are none; with --check, if something is wrong.
     """
     if rebuild is not None:
         return _rebuild(place, rebuild, as_json=as_json)
     with transfers.opened(place) as ledger:
         if check:
-            return _check(ledger, as_json=as_json)
+            return _check(ledger, transfers.spool_of(place, ledger), as_json=as_json)
         if key is not None:
             return _history(ledger, key, as_json=as_json)
-        records = ledger.recent(most) if everything else ledger.live()
+        rows: Sequence[Record | Unreadable]
+        rows = ledger.recent(most) if everything else ledger.live_rows()
+    records = [row for row in rows if not isinstance(row, Unreadable)]
+    for row in rows:
+        if isinstance(row, Unreadable):
+            warn(f"{row.key}: {row.why}")
     return _list(records, stuck=stuck, as_json=as_json)
 
 
@@ -61,7 +70,7 @@ def _list(records: list[Record], *, stuck: bool, as_json: bool) -> int:
     if as_json:
         print_json([{**transfers.record_data(r), "stuck": why} for r, why in pairs])
     elif pairs:
-        waits = [why or record.reason for record, why in pairs]
+        waits = [why or transfers.short(record.reason) for record, why in pairs]
         show(transfers.jobs_table([record for record, _ in pairs], now, waits))
     else:
         print("no job is stuck" if stuck else "no jobs")
@@ -97,8 +106,10 @@ def _history(ledger: Ledger, key: str, *, as_json: bool) -> int:
     return 0
 
 
-def _check(ledger: Ledger, *, as_json: bool) -> int:
-    found = ledger.check()
+def _check(ledger: Ledger, spool: Spool | None, *, as_json: bool) -> int:
+    from matchmaker.delegation import check
+
+    found = check(ledger, spool)
     if as_json:
         print_json(found)
     else:

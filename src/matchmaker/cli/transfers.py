@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from matchmaker.delegation import Delegator, Entry, Ledger, Record, Report
+    from matchmaker.delegation.contact import Spool
 
 _LOOK_SECONDS: Final = 2.0
+_SHORT: Final = 90
 EARLY: Final = frozenset({"intent", "unknown", "prepared"})
 """The states of a job that may not start yet."""
 
@@ -112,6 +114,16 @@ def delegator(place: Place, ledger: Ledger, system: str) -> Delegator:
     return Delegator(ledger, system, spool, cluster=place.cluster, parallel=4)
 
 
+def spool_of(place: Place, ledger: Ledger) -> Spool | None:
+    """The spool of a ledger; None where there is none yet, or none is known."""
+    from matchmaker.delegation.spool import SharedSpool
+
+    root = place.spool or (f"{ledger.place}.spool" if ledger.sqlite else "")
+    if place.no_spool or not root or (place.spool is None and not Path(root).exists()):
+        return None
+    return SharedSpool(Path(root))
+
+
 def delegator_of(place: Place, ledger: Ledger, key: str) -> Delegator:
     """Who handed a job over.
 
@@ -164,6 +176,15 @@ def jobs_table(records: list[Record], now: float, waits: list[str]) -> Table:
     ]  # fmt: skip
     columns = ["key", "state", "batch system", "id", "age", "lease", "why"]
     return table(columns, rows, right=(3, 4, 5), whole=(0, 1))
+
+
+def short(reason: str) -> str:
+    """A reason for one line: what commands print at length is in the job's history.
+
+    >>> short("sbatch: status 1: " + "error; " * 30)[-8:]
+    'error; …'
+    """
+    return reason if len(reason) <= _SHORT else f"{reason[:_SHORT]}…"
 
 
 def span(seconds: float) -> str:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         KeyTakenError,
         LedgerError,
         NoJobError,
+        RefusedError,
         UnansweredError,
     )
+    from matchmaker.delegation.findings import check
     from matchmaker.delegation.ledger import Ledger, set_aside
     from matchmaker.delegation.reconcile import Report
     from matchmaker.delegation.record import Deadlines, Entry, Record, State
@@ -35,9 +37,11 @@ __all__ = [
     "NoJobError",
     "NotPossibleError",
     "Record",
+    "RefusedError",
     "Report",
     "State",
     "UnansweredError",
+    "check",
     "set_aside",
     "stuck",
 ]
@@ -54,9 +58,11 @@ _MODULES: Final = {
     "NoJobError": "errors",
     "NotPossibleError": "states",
     "Record": "record",
+    "RefusedError": "errors",
     "Report": "reconcile",
     "State": "record",
     "UnansweredError": "errors",
+    "check": "findings",
     "set_aside": "ledger",
     "stuck": "states",
 }

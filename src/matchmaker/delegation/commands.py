@@ -13,6 +13,7 @@ import os
 import pwd
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
-from matchmaker.delegation.contact import PREFIX, key_of
+from matchmaker.delegation.contact import PREFIX
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Sight, Silence
 from matchmaker.delegation.readers.reading import UnreadableError
@@ -30,7 +31,7 @@ from matchmaker.delegation.together import Together
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_PATH: Final = re.compile(r"/[A-Za-z0-9_.,:+@=/-]*")
+_PATH: Final = re.compile(r"/[A-Za-z0-9_.,:+@=/ -]*")
 _SHORT: Final = 15
 """What every version of PBS and Torque takes as a job's name."""
 
@@ -64,6 +65,23 @@ class Commands:
         """The name of the batch system, such as ``slurm``."""
         return self.control.lrms
 
+    def refusal(self, words: Sequence[str], folder: Path) -> str:
+        """Why a job cannot be submitted from here; empty where it may be.
+
+        Args:
+            words: options, as of ``Submission.argv``; any that the table does not name is refused.
+            folder: where the job's script is.
+        """
+        command = self._park[0]
+        wrong = self.control.options.wrong(words)
+        if wrong:
+            return f"{wrong} to {command}: give options, each value with its option"
+        if not _plain_path(folder, self.control):
+            return f"{str(folder)!r} is a path that {command} may take otherwise: choose another"
+        if shutil.which(command, path=self._environment().get("PATH")) is None:
+            return f"{command}: no such command here: submit where {self.name} is installed"
+        return ""
+
     def park(
         self,
         name: str,
@@ -77,7 +95,7 @@ class Commands:
 
         Args:
             name: the name of the job, ``mm-KEY-N``.
-            script: the script, an absolute path of plain signs.
+            script: the script, an absolute path that the batch system's commands take as it is.
             words: options, as of ``Submission.argv``.
             metadata: names and values that the job carries where the batch system has room; the
                 longest are left out first. ``key`` is short.
@@ -86,11 +104,14 @@ class Commands:
         Returns:
             The batch system's id, or Silence for every other outcome; the job may then be there.
         """
-        if not _PATH.fullmatch(str(script)):
-            return Silence(f"{str(script)!r} is no plain absolute path, as batch systems need")
+        if not _plain_path(script, self.control):
+            return Silence(f"{str(script)!r} is a path that {self._park[0]} may take otherwise")
+        wrong = self.control.options.wrong(words)
+        if wrong:
+            return Silence(wrong)
         values = self._values() | {"name": name, "short": name[:_SHORT], "script": str(script)}
         values["seconds"] = str(max(1, round(seconds)))
-        template = self.control.park if self.fenced else self.control.hold or self.control.park
+        values["marked"] = f"{name}.{metadata['mark']}" if metadata.get("mark") else name
         carried, rest = entries(metadata, words, self.control, values)
         if self.control.description:
             values["metadata"] = "\n".join(carried)
@@ -102,7 +123,7 @@ class Commands:
             values["description"] = str(path)
             carried = []
         argv: list[str] = []
-        for word in template:
+        for word in self._park:
             several = {"{words}": rest, "{metadata}": carried}.get(word)
             argv += [filled(word, values)] if several is None else several
         ended = self._run(argv)
@@ -112,6 +133,10 @@ class Commands:
         if ended.status != 0 or found is None:
             return Silence(_complaint(argv, ended))
         return found
+
+    @property
+    def _park(self) -> tuple[str, ...]:
+        return self.control.park if self.fenced else self.control.hold or self.control.park
 
     def look(self) -> Answer:
         """All jobs in the queue with names that begin ``mm-``; others are absent."""
@@ -142,16 +167,18 @@ class Commands:
         call = self.control.release
         if call.held and not self.fenced:
             call = attrs.evolve(call, argv=call.held)
-        if call.together and len(jobs) > 1 and all(key_of(name) for _, name in jobs):
-            lines = [
-                " ".join(filled(word, {**self._values(), "name": name}) for word in call.argv[1:])
-                for _, name in jobs
-            ]
-            ended = self._run(call.together, "\n".join([*lines, ""]).encode())
-            if not isinstance(ended, Silence) and ended.status == 0 and not ended.complaint:
-                return [None] * len(jobs)
+        if not call.join or len(jobs) == 1:
+            return [self._act(call, *job) for job in jobs]
+        answer = self.look()
+        if isinstance(answer, Silence):
+            return [answer] * len(jobs)
+        there = {(sight.remote_id, sight.name) for sight in answer.sights}
+        known = [job for job in jobs if job in there and _ID.fullmatch(job[0])]
+        ended = self._run(self._filled(call, call.join.join(number for number, _ in known)))
+        if isinstance(ended, Ended) and ended.status == 0 and not ended.complaint:
+            return [None if job in known else self._missing(*job) for job in jobs]
         # Again is no harm, and says which of them it was.
-        return [self._act(call, remote_id, name) for remote_id, name in jobs]
+        return [self._act(call, *job) for job in jobs]
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
         """Ends a job, if the id has that name. A job that is not there is ended."""
@@ -165,17 +192,22 @@ class Commands:
             if isinstance(answer, Silence):
                 return answer
             if all((s.remote_id, s.name) != (remote_id, name) for s in answer.sights):
-                missing = Silence(f"{self.name} has no job {remote_id} with the name {name}")
-                return None if call is self.control.cancel else missing
-        values = self._values() | {"id": remote_id, "name": name}
-        argv = [filled(word, values) for word in call.argv]
+                return None if call is self.control.cancel else self._missing(remote_id, name)
+        argv = self._filled(call, remote_id, name)
         ended = self._run(argv)
         if isinstance(ended, Silence) or ended.status == 0:
             return ended if isinstance(ended, Silence) else None
-        harmless = {n: re.escape(v) for n, v in values.items()}
+        harmless = {"id": re.escape(remote_id), "name": re.escape(name)}
         if call.done and _all_match(filled(call.done, harmless), ended):
             return None
         return Silence(_complaint(argv, ended))
+
+    def _missing(self, remote_id: str, name: str) -> Silence:
+        return Silence(f"{self.name} has no job {remote_id[:100]} with the name {name}")
+
+    def _filled(self, call: Call, remote_id: str, name: str = "") -> list[str]:
+        values = self._values() | {"id": remote_id, "name": name}
+        return [filled(word, values) for word in call.argv]
 
     def _list(self, call: Call, values: Mapping[str, str], read: _Read) -> Answer:
         if "user" not in values and "{user}" in call.argv:
@@ -211,14 +243,15 @@ class Commands:
             return Silence(f"{argv[0]} counts {number} jobs, and the listing was empty")
         return Listing(())
 
-    def _run(self, argv: Sequence[str], given: bytes = b"") -> Ended | Silence:
+    def _environment(self) -> dict[str, str]:
         kept = os.environ if self.environment is None else self.environment
         env = {n: v for n, v in kept.items() if not n.startswith(self.control.without or ("\0",))}
-        env |= {"LC_ALL": "C", **self.control.environment}
+        return env | {"LC_ALL": "C", **self.control.environment}
+
+    def _run(self, argv: Sequence[str]) -> Ended | Silence:
+        env = self._environment()
         try:
-            return run(
-                argv, seconds=self.seconds, most=LIMITS.describe_output, env=env, given=given
-            )
+            return run(argv, seconds=self.seconds, most=LIMITS.describe_output, env=env)
         except NoProgramError:
             return Silence(f"{argv[0]}: no such command here")
         except ProgramError as error:
@@ -256,7 +289,10 @@ def entries(
         if room < 0:
             break
         made.append((name, text))
-    texts = [*earlier, *(text for _, text in sorted(made))]
+    # The mark comes first: listings show the beginning.
+    made.sort(key=lambda item: (item[0] != "mark", item[0]))
+    texts = [text for name, text in made if name == "mark"]
+    texts += [*earlier, *(text for name, text in made if name != "mark")]
     if carrier.line:
         return texts, rest
     if not texts:
@@ -279,6 +315,11 @@ def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list
         else:
             rest.append(word)
     return earlier, rest
+
+
+def _plain_path(path: Path, control: Control) -> bool:
+    """Whether no command of a batch system takes a path otherwise than as one word."""
+    return _PATH.fullmatch(str(path)) is not None and (control.spaces or " " not in str(path))
 
 
 def _word(value: str) -> str:

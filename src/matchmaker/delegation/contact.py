@@ -66,6 +66,13 @@ class BatchSystem(Protocol):
         """The name of the batch system, such as ``slurm``."""
         ...
 
+    def refusal(self, words: Sequence[str], folder: Path) -> str:
+        """Why a job with these words, whose script is in a folder, cannot be submitted from here.
+
+        Empty where it may be. Asked before anything is written down; asks no other machine.
+        """
+        ...
+
     def park(
         self,
         name: str,
@@ -127,10 +134,17 @@ class Spool(Protocol):
     Each record is written atomically and survives a crash once the method returned None.
     """
 
-    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
+    def ready(self) -> Path | Silence:
+        """Makes the place for records, if there is none; returns the folder of all scripts."""
+        ...
+
+    def prepare(
+        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+    ) -> Path | Silence:
         """Makes room for an attempt; returns the script to submit, which fences the payload.
 
-        With the digest of a job, Silence where the room is another job's.
+        With the digest of a job, Silence where the room is another job's. ``cluster`` is the batch
+        system that it is made for.
         """
         ...
 
@@ -152,12 +166,20 @@ class Spool(Protocol):
         """
         ...
 
-    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks] | Silence:
-        """The records of attempts (key, attempt), each in the answer; all of them or Silence."""
+    def marks(
+        self, names: Iterable[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Marks | Silence] | Silence:
+        """The records of attempts (key, attempt), each in the answer; of all of them, or Silence.
+
+        An attempt whose records alone cannot be read has a Silence.
+        """
         ...
 
-    def attempts(self) -> Collection[tuple[str, int]] | Silence:
-        """Every attempt (key, attempt) that there is room for."""
+    def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
+        """Every attempt (key, attempt) that there is room for, and its batch system.
+
+        The batch system is empty where the room does not say it.
+        """
         ...
 
     def forget(self, key: str, job: str = "") -> Silence | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -31,8 +31,7 @@ class Call:
     Attributes:
         argv: its words, with slots.
         held: its words for a job that is held rather than parked by a begin time, if they differ.
-        together: the command that takes such commands, without their first word, as lines of its
-            input.
+        join: what stands between ids where the command takes several at a time; or empty.
         count: the command for the number of jobs, asked where the answer is empty.
         none: a pattern for the whole complaint of a command that says that there are no such jobs.
         done: a pattern for each line of a complaint that does no harm, with slots.
@@ -41,7 +40,7 @@ class Call:
 
     argv: tuple[str, ...]
     held: tuple[str, ...] = ()
-    together: tuple[str, ...] = ()
+    join: str = ""
     count: tuple[str, ...] = ()
     none: str = ""
     done: str = ""
@@ -68,6 +67,48 @@ class Carrier:
 
 
 @attrs.frozen(slots=True)
+class Options:
+    """The options of the command for submissions that a caller may give.
+
+    Any other word could take the place of the script, or undo what fences it.
+
+    Attributes:
+        none: those without a value; the long ones may have one after ``=``.
+        one: those with a value in the next word; of the long ones also after ``=``.
+        two: those with values in the next two words.
+        value: a pattern of all values; empty if they may be anything.
+    """
+
+    none: tuple[str, ...] = ()
+    one: tuple[str, ...] = ()
+    two: tuple[str, ...] = ()
+    value: str = ""
+
+    def wrong(self, words: Sequence[str]) -> str:
+        """The first of some words that is no such option, and why; empty if all are.
+
+        >>> options = Options(none=("-x",), one=("--mem", "-n"))
+        >>> options.wrong(["--mem=5M", "-n", "5", "-x"]), options.wrong(["-x", "job.sh"])
+        ('', "'job.sh' is none of the options that may be given")
+        """
+        left = list(words)
+        while left:
+            word = left.pop(0)
+            name, given, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            values = [value] if given else []
+            number = 2 * (name in self.two) + (name in self.one)
+            if not number and name not in self.none:
+                return f"{word[:80]!r} is none of the options that may be given"
+            values += [left.pop(0) for _ in range(number - len(values)) if left]
+            if len(values) < number:
+                return f"the option {name} lacks its value"
+            for one in values if self.value else ():
+                if not re.fullmatch(self.value, one):
+                    return f"{one[:80]!r} is no value of the option {name} that may be given"
+        return ""
+
+
+@attrs.frozen(slots=True)
 class Control:
     """The table of one batch system.
 
@@ -79,6 +120,8 @@ class Control:
         description: the text of a submit description, where the command takes one.
         look, recall, release, cancel: the commands; ``recall`` is None without accounting.
         metadata: where metadata go.
+        options: the words that a caller may add to ``park``.
+        spaces: whether its commands take paths with spaces.
         since: the form of a moment in ``recall``, in UTC, as ``strftime`` takes it; seconds
             since 1970 if empty.
         environment: variables that its commands run with.
@@ -92,6 +135,8 @@ class Control:
     release: Call
     cancel: Call
     metadata: Carrier
+    options: Options
+    spaces: bool = False
     recall: Call | None = None
     hold: tuple[str, ...] = ()
     description: str = ""
@@ -117,6 +162,7 @@ def load_control(lrms: str) -> Control:
     table = _tuples(tomllib.loads(place.read_text("utf-8")))
     table["reader"] = READERS[table["reader"]]
     table["metadata"] = Carrier(**_tuples(table["metadata"]))
+    table["options"] = Options(**_tuples(table["options"]))
     for name in {"look", "recall", "release", "cancel"} & table.keys():
         table[name] = Call(**_tuples(table[name]))
     return Control(**table)

@@ -21,8 +21,8 @@ from matchmaker.batch.policy import encoded
 from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool, check_key
-from matchmaker.delegation.effects import TRIES, Means, carry_out, digest_of, script_at
-from matchmaker.delegation.errors import KeyTakenError, UnansweredError
+from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in, script_at
+from matchmaker.delegation.errors import KeyTakenError, RefusedError, UnansweredError
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.reconcile import Report, rebuild, reconcile
@@ -114,6 +114,9 @@ class Delegator:
 
         Raises:
             OSError: the script cannot be read.
+            RefusedError: a job cannot be submitted from here as it is: a word is no option of the
+                batch system's command, the command is missing, or the spool cannot be used.
+                Nothing was written down.
             KeyTakenError: the key stands for another job.
             ValueError: the key, the lease or a word is not valid, something is too large, or the
                 flags are for another system.
@@ -128,10 +131,11 @@ class Delegator:
         if policy is not None:
             metadata["policy"] = encoded(policy)
         path = Path(script).absolute()
-        payload = Payload(
-            text, str(path), self._words(submission), tuple(metadata.items())
-        )  # fmt: skip
-        digest = digest_of(payload, script_at(path), self._means.system.name)
+        words = self._words(submission)
+        content = script_at(path)
+        self._check_place(words, path)
+        payload = Payload(text, str(path), words, tuple(metadata.items()))
+        digest = digest_of(payload, content, self._means.system.name)
         made = states.begin(
             key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
             cluster=self._means.cluster, digest=digest,
@@ -145,8 +149,8 @@ class Delegator:
                     f"another key"
                 )
             return known
-        carry_out(self._means, written, made.effects)
-        return self.job(key)
+        (park,) = made.effects
+        return hand_in(self._means, written, park, (payload, content)) or self.job(key)
 
     def job(self, key: str) -> Record:
         """The record of a job. Raises NoJobError for an unknown key."""
@@ -167,9 +171,14 @@ class Delegator:
         record = self._update(
             key, lambda known: states.renewed(known, self._means.clock(), seconds)
         )
-        if self._means.spool is not None and record.state in {State.COMMITTED, State.RUNNING}:
+        spool = self._means.spool
+        if spool is not None and record.state in {State.COMMITTED, State.RUNNING}:
             left = record.lease_until - self._means.clock()
-            answer = self._means.spool.renew(key, record.attempt, left)
+            answer = None
+            if record.state is State.COMMITTED:
+                # Its commit may not be on record yet, and the lease would begin with the old one.
+                answer = spool.commit(key, record.attempt, left)
+            answer = answer or spool.renew(key, record.attempt, left)
             if isinstance(answer, Silence):
                 raise UnansweredError(
                     f"{key}: the ledger has the new lease, and the job may still end by the one "
@@ -232,6 +241,17 @@ class Delegator:
         if sum(map(len, words)) > LIMITS.words:
             raise ValueError(f"the words for the command have more than {LIMITS.words} characters")
         return words
+
+    def _check_place(self, words: Sequence[str], script: Path) -> None:
+        """Raises RefusedError where nothing could be submitted from here."""
+        folder: Path | Silence = script
+        if self._means.spool is not None:
+            folder = self._means.spool.ready()
+        if isinstance(folder, Silence):
+            raise RefusedError(f"the spool cannot be used: {folder.reason}")
+        why = self._means.system.refusal(words, folder)
+        if why:
+            raise RefusedError(why)
 
     def _update(self, key: str, change: Callable[[Record], Record]) -> Record:
         """Changes a record, and again if another wrote it meanwhile."""

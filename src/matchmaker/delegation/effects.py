@@ -81,13 +81,23 @@ def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> str:
     failed: dict[Act, str] = {}
     for effect in effects:
         if effect.act is Act.PARK:
-            reply = _heard(lambda: _park(means, record, effect))  # noqa: B023 - called at once
-            _replied(means, record, reply)
+            hand_in(means, record, effect)
         elif not (effect.act is Act.RELEASE and Act.COMMIT in failed):
             trouble = _heard(lambda: _done(means, record, effect))  # noqa: B023 - called at once
             if trouble is not None:
                 failed[effect.act] = trouble.reason
     return "; ".join(f"{act}: {reason}" for act, reason in failed.items())
+
+
+def hand_in(
+    means: Means, record: Record, effect: Effect, given: tuple[Payload, bytes] | None = None
+) -> Record | None:
+    """Submits an attempt and writes down what came of it; the record after, if it is known.
+
+    The job and its script are `given` where they are at hand, as from who hands it over.
+    """
+    reply = _heard(lambda: _park(means, record, effect, given))
+    return _replied(means, record, reply)
 
 
 def _heard(act: Callable[[], _T]) -> _T | Silence:
@@ -116,47 +126,65 @@ def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
             return None
 
 
-def _park(means: Means, record: Record, effect: Effect) -> str | Silence:
+def _park(
+    means: Means, record: Record, effect: Effect, given: tuple[Payload, bytes] | None
+) -> str | Silence:
     """Submits an attempt; whatever goes wrong, it counts as submitted perhaps."""
+    made = given if given is not None else _described(means, record)
+    if isinstance(made, Silence):
+        return made
+    payload, content = made
+    script: Path | Silence = Path(payload.script)
+    if means.spool is not None:
+        script = means.spool.prepare(
+            record.key, record.attempt, content, record.digest, means.cluster
+        )
+    if isinstance(script, Silence):
+        return script
+    more = {"attempt": str(record.attempt), "mark": record.mark}
+    return means.system.park(
+        record.name, script, payload.words, metadata={**dict(payload.metadata), **more},
+        seconds=effect.seconds,
+    )  # fmt: skip
+
+
+def _described(means: Means, record: Record) -> tuple[Payload, bytes] | Silence:
+    """The job and its script by the ledger; what is submitted is the content that was checked."""
     payload = means.ledger.payload(record.key)
     if payload is None:
         return Silence("the ledger does not describe the job")
     path = Path(payload.script)
     try:
-        same = digest_of(payload, script_at(path), means.system.name) == record.digest
+        content = script_at(path)
     except OSError as error:
         return Silence(f"{path}: {error.strerror or error}")
     except ValueError as error:
         return Silence(str(error))
-    if not same:
+    if digest_of(payload, content, means.system.name) != record.digest:
         return Silence(f"{path} has changed since the job was handed over")
-    script: Path | Silence = path
-    if means.spool is not None:
-        script = means.spool.prepare(record.key, record.attempt, path, record.digest)
-    if isinstance(script, Silence):
-        return script
-    return means.system.park(
-        record.name,
-        script,
-        payload.words,
-        metadata={**dict(payload.metadata), "attempt": str(record.attempt)},
-        seconds=effect.seconds,
-    )
+    return payload, content
 
 
-def _replied(means: Means, record: Record, reply: str | Silence) -> None:
-    """Writes down what came of a submission, unless the job has gone on meanwhile."""
+def _replied(means: Means, record: Record, reply: str | Silence) -> Record | None:
+    """Writes down what came of a submission, unless the job has gone on meanwhile.
+
+    That need not reach the disk: what is lost with it is found again by the job's name.
+    """
     known: Record | None = record
     seen = Observation(queue=_NOT_ASKED, reply=reply)
     for _ in range(TRIES):
         if known is None or known.attempt != record.attempt:
-            return
+            return known
         if known.state not in {State.INTENT, State.UNKNOWN}:
-            return
+            return known
         moved = states.step(known, seen, means.clock(), means.deadlines).record
-        if moved == known or means.ledger.save([(known, moved)], means.owner)[0] is not None:
-            return
+        if moved == known:
+            return known
+        written = means.ledger.save([(known, moved)], means.owner)[0]
+        if written is not None:
+            return written
         known = means.ledger.find(record.key)
+    return known
 
 
 def script_at(path: Path) -> bytes:

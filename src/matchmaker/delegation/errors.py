@@ -15,6 +15,10 @@ class KeyTakenError(ValueError):
     """A key stands for another job already, so that nothing was submitted."""
 
 
+class RefusedError(ValueError):
+    """A job cannot be submitted from here as it is, so that nothing was written down."""
+
+
 class NoJobError(ValueError):
     """No job has the key."""
 

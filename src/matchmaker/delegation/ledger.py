@@ -7,7 +7,7 @@ holds only if nobody else wrote it since it was read (its revision) and the ledg
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from matchmaker.classad.locks import Lock
 from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError, explained
 from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
-from matchmaker.delegation.record import Entry, Payload, Record
+from matchmaker.delegation.record import Entry, Payload, Record, Unreadable
 from matchmaker.delegation.tables import facts, jobs, log, transfers
 from matchmaker.delegation.together import Together
 
@@ -88,8 +88,12 @@ class Ledger:
     # --- reading ----------------------------------------------------------------------------------
 
     def find(self, key: str) -> Record | None:
-        """The record of a key, or None."""
-        return next(iter(self.records([key])), None)
+        """The record of a key, or None. Raises DamagedError where its row is no record."""
+        for found in self._select(transfers.c.key == key):
+            if isinstance(found, Unreadable):
+                raise DamagedError(f"{found.key}: {found.why}")
+            return found
+        return None
 
     def get(self, key: str) -> Record:
         """The record of a key. Raises NoJobError for an unknown one."""
@@ -99,30 +103,38 @@ class Ledger:
         return found
 
     def records(self, keys: Collection[str]) -> list[Record]:
-        """The records of those keys that there are."""
+        """The records of those keys that there are and can be read."""
         wanted = sorted(keys)
         found: list[Record] = []
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted[start : start + _AT_ONCE]
-            found += self._select(transfers.c.key.in_(some))
+            found += _readable(self._select(transfers.c.key.in_(some)))
         return found
 
     def live(self, cluster: str | None = None) -> list[Record]:
         """The records that are not terminal, the oldest first; of one batch system or of all."""
+        return _readable(self.live_rows(cluster))
+
+    def live_rows(self, cluster: str | None = None) -> list[Record | Unreadable]:
+        """The same with the rows among them that are no records."""
         only = () if cluster is None else (transfers.c.cluster == cluster,)
         return self._select(transfers.c.live == sql.true(), *only, order=transfers.c.created)
 
     def recent(self, most: int = 1000, states: Collection[str] = ()) -> list[Record]:
         """The youngest records, in some states or in all."""
         only = (transfers.c.state.in_(sorted(map(str, states))),) if states else ()
-        return self._select(*only, order=transfers.c.created.desc(), most=most)
+        return _readable(self._select(*only, order=transfers.c.created.desc(), most=most))
+
+    def unreadable(self) -> list[Unreadable]:
+        """Every row that is no record, because its values were changed or damaged."""
+        return [found for found in self._select() if isinstance(found, Unreadable)]
 
     def _select(
         self, *where: sql.ColumnElement[bool], order: Any = None, most: int | None = None
-    ) -> list[Record]:
+    ) -> list[Record | Unreadable]:
         with self._reading() as read:
             query = sql.select(transfers).where(*where).order_by(order).limit(most)
-            return [tables.record_of(row) for row in read.execute(query).mappings()]
+            return [_found(row) for row in read.execute(query).mappings()]
 
     def payload(self, key: str) -> Payload | None:
         """The job that a key stands for; None if nothing describes it, as after a rebuild."""
@@ -218,17 +230,19 @@ class Ledger:
     def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
         """Replaces the live records, and those of the given keys, in a new epoch.
 
-        Whoever read the ledger before can write no more. Jobs and the log stay; each record gets
-        the digest that is on record, so that a job with a description can be submitted again.
+        Whoever read the ledger before can write no more. Jobs and the log stay. Each record gets
+        what the row before says of the job, so that a job with a description can be submitted
+        again, and its mark is the same.
         """
         keys = sorted({record.key for record in records})
         with self._writing() as write:
             self._check_epoch(write)
-            known: dict[str, str] = {}
+            known: dict[str, dict[str, Any]] = {}
             for start in range(0, len(keys), _AT_ONCE):
                 some = transfers.c.key.in_(keys[start : start + _AT_ONCE])
-                found = write.execute(sql.select(transfers.c.key, transfers.c.digest).where(some))
-                known.update({row.key: row.digest for row in found})
+                columns = (transfers.c.key, *(transfers.c[name] for name in _OF_THE_JOB))
+                for row in write.execute(sql.select(*columns).where(some)).mappings():
+                    known[row["key"]] = {n: v for n, v in row.items() if n in _OF_THE_JOB}
                 write.execute(transfers.delete().where(some))
             self.epoch += 1
             write.execute(facts.update().where(facts.c.name == "epoch").values(value=self.epoch))
@@ -236,7 +250,7 @@ class Ledger:
                 transfers.update().where(transfers.c.live == sql.true()).values(epoch=self.epoch)
             )
             made = [
-                attrs.evolve(r, epoch=self.epoch, revision=1, digest=known.get(r.key, ""))
+                attrs.evolve(r, epoch=self.epoch, revision=1, **_sound(known.get(r.key, {})))
                 for r in records
             ]
             if made:
@@ -274,6 +288,27 @@ _UPDATE: Final = (
     )
     .values({column.name: sql.bindparam(column.name) for column in transfers.c})
 )
+
+
+_OF_THE_JOB: Final[Mapping[str, type]] = {"digest": str, "created": float, "owner": str}
+"""What a row says of its job that is the same in every attempt."""
+
+
+def _sound(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of a row has the right kind; all of it, since the mark is made of all."""
+    return row if all(isinstance(row.get(n), kind) for n, kind in _OF_THE_JOB.items()) else {}
+
+
+def _found(row: sql.RowMapping) -> Record | Unreadable:
+    try:
+        return tables.record_of(row)
+    except ValueError as error:
+        why = f"its row in the ledger is damaged ({error}): classad jobs --rebuild makes it anew"
+        return Unreadable(str(row["key"])[:80], why)
+
+
+def _readable(found: Iterable[Record | Unreadable]) -> list[Record]:
+    return [one for one in found if isinstance(one, Record)]
 
 
 def _entry(before: Record | None, after: Record, by: str) -> dict[str, Any]:

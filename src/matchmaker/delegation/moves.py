@@ -194,9 +194,11 @@ def _payload_runs(s: Situation) -> bool:
 
 
 def _stopped(s: Situation) -> bool:
-    """Whether a job that is being ended can neither run nor start any more."""
-    if s.marks.forbidden or s.marks.exit is not None:
+    """Whether a job that is being ended can neither run nor start, and is in the queue no more."""
+    if s.marks.exit is not None:
         return True
+    if s.marks.forbidden:
+        return s.unlisted
     if s.unfenced:
         return s.gone
     never = s.fenced and not s.marks.committed and not s.marks.started
@@ -225,7 +227,8 @@ MOVES: Final = (
          "it is proven absent, nothing says how it ended, and its lease ran out", _vanished,
          lambda s: {"reason": "gone from the batch system, with no record of its end"}),
     Move((_S.CANCELLING,), _S.CANCELLED,
-         "it can neither run nor start any more", _stopped, _how_it_stopped),
+         "it can neither run nor start any more, and the queue has no job of it", _stopped,
+         _how_it_stopped),
     Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED, _S.COMMITTED, _S.RUNNING), _S.CANCELLING,
          "its owner wants it ended, or its lease ran out", _end_wanted, _why_end),
     Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED), _S.COMMITTED,

@@ -40,6 +40,7 @@ class Sight:
         exit: the exit status of a job that ended, or None if it is not known; 128 and the signal's
             number where a signal ended it.
         why: the batch system's own words for a job that does not go on, or empty.
+        mark: the mark of the record that it was submitted for; empty if it does not show one.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Sight:
     phase: Phase
     exit: int | None = None
     why: str = ""
+    mark: str = ""
 
 
 @attrs.frozen(slots=True)

@@ -16,7 +16,7 @@ from matchmaker.delegation.contact import Marks, key_of
 from matchmaker.delegation.effects import Means, carry_out_all
 from matchmaker.delegation.errors import UnansweredError
 from matchmaker.delegation.observation import Answer, Phase, Sight, Silence
-from matchmaker.delegation.record import Record, State
+from matchmaker.delegation.record import Record, State, Unreadable
 from matchmaker.delegation.situation import Observation
 
 _DAY: Final = 86_400.0
@@ -49,8 +49,11 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
     """One look at the batch system, and one move at most for each live job, or for some keys."""
     now = means.clock()
     # The records come before the look: what is submitted in between must not seem absent.
+    damaged: list[Unreadable] = []
     if keys is None:
-        records = means.ledger.live(means.cluster)
+        rows = means.ledger.live_rows(means.cluster)
+        records = [row for row in rows if isinstance(row, Record)]
+        damaged = [row for row in rows if isinstance(row, Unreadable)]
     else:
         records = [r for r in means.ledger.records(keys) if r.cluster == means.cluster]
     queue = _by_key(means.system.look())
@@ -61,15 +64,17 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
     live = sum(record.state.live for record in records)
     strangers = 0
     if keys is None and not isinstance(queue, Silence):
-        others = _alive(queue) - {record.key for record in records}
+        others = _alive(queue) - {record.key for record in records} - {row.key for row in damaged}
         ended = [r for r in means.ledger.records(others) if r.cluster == means.cluster]
         strangers = len(others) - len(ended)
         records += [record for record in ended if not record.state.live]
-    steps = [
-        (record, states.step(record, seen, now, means.deadlines))
-        for record in records
-        for seen in [_observation(record, queue, accounting, marks)]
-    ]
+    steps = []
+    troubles = [(row.key, row.why) for row in damaged]
+    for record in records:
+        seen = _observation(record, queue, accounting, marks)
+        if isinstance(seen.marks, Silence) and not isinstance(marks, Silence):
+            troubles.append((record.key, seen.marks.reason))
+        steps.append((record, states.step(record, seen, now, means.deadlines)))
     changes = [(old, made.record) for old, made in steps if made.record != old]
     saved = means.ledger.save(changes, means.owner)
     written = {old.key: new for (old, _), new in zip(changes, saved, strict=True)}
@@ -87,7 +92,7 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
             if new is not None and (old.state, old.attempt) != (new.state, new.attempt)
         ),
         "; ".join(x.reason for x in (queue, accounting, marks) if isinstance(x, Silence)),
-        tuple(carry_out_all(means, due)),
+        (*troubles, *carry_out_all(means, due)),
         strangers,
     )
 
@@ -95,18 +100,19 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
 def rebuild(means: Means) -> Report:
     """Makes the missing records anew from the batch system and the records of starts and ends.
 
-    A row of the ledger stays as it is, unless there is a later attempt of a live job than it has.
+    A row of the ledger stays as it is, unless it is damaged, or there is a later attempt of a live
+    job than it has. What the spool has for another batch system is left to that one.
 
     Raises UnansweredError while one of them gives no answer.
     """
     now = means.clock()
     queue = _by_key(means.system.look())
-    kept = means.spool.attempts() if means.spool is not None else ()
+    kept = means.spool.attempts() if means.spool is not None else {}
     if isinstance(queue, Silence):
         raise UnansweredError(f"nothing to rebuild from: {queue.reason}")
     if isinstance(kept, Silence):
         raise UnansweredError(f"nothing to rebuild from: {kept.reason}")
-    latest: dict[str, int] = dict(sorted(kept))
+    latest = dict(sorted(name for name, at in kept.items() if at in {"", means.cluster}))
     for sight in (sight for sights in queue.values() for sight in sights):
         key, attempt = key_of(sight.name) or ("", 0)
         latest[key] = max(attempt, latest.get(key, 0))
@@ -169,21 +175,25 @@ def _observation(
     record: Record,
     queue: _Sights | Silence,
     accounting: _Sights | Silence | None,
-    marks: Mapping[tuple[str, int], Marks] | Silence | None,
+    marks: Mapping[tuple[str, int], Marks | Silence] | Silence | None,
 ) -> Observation:
     return Observation(
-        queue=queue if isinstance(queue, Silence) else queue.get(record.key, ()),
-        accounting=accounting.get(record.key, ())
-        if isinstance(accounting, Mapping)
-        else accounting,
-        marks=_own(record, marks.get((record.key, record.attempt), Marks()))
-        if isinstance(marks, Mapping)
-        else marks,
+        queue=_own(record, queue) if isinstance(queue, Mapping) else queue,
+        accounting=_own(record, accounting) if isinstance(accounting, Mapping) else accounting,
+        marks=_own_marks(record, marks) if isinstance(marks, Mapping) else marks,
     )
 
 
-def _own(record: Record, marks: Marks) -> Marks | Silence:
+def _own(record: Record, shown: _Sights) -> tuple[Sight, ...]:
+    """The jobs of the key, unless their mark says that another ledger submitted them."""
+    found = shown.get(record.key, ())
+    mark = record.mark if found else ""
+    return tuple(sight for sight in found if not mark or sight.mark in {"", mark})
+
+
+def _own_marks(record: Record, marks: Mapping[tuple[str, int], Marks | Silence]) -> Marks | Silence:
     """The records of the attempt, unless they are another job's."""
-    if marks.job and record.digest and marks.job != record.digest:
+    found = marks.get((record.key, record.attempt), Marks())
+    if isinstance(found, Marks) and found.job and record.digest and found.job != record.digest:
         return Silence(f"the spool has another job as {record.name}")
-    return marks
+    return found

@@ -6,6 +6,7 @@ The data alone: what moves a record from state to state is in
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Any, Final
 
@@ -153,6 +154,18 @@ class Record:
         """The name that the batch system knows the attempt by."""
         return job_name(self.key, self.attempt)
 
+    @property
+    def mark(self) -> str:
+        """What tells its jobs from those that another ledger submits under the same name.
+
+        Empty where the ledger was rebuilt without the job's description: then every job of its name
+        may be its own.
+        """
+        if not self.digest:
+            return ""
+        made = f"{self.key} {self.created!r} {self.owner} {self.digest}"
+        return hashlib.sha256(made.encode("utf-8", "replace")).hexdigest()[:16]
+
 
 @attrs.frozen(slots=True)
 class Payload:
@@ -169,6 +182,14 @@ class Payload:
     script: str
     words: tuple[str, ...]
     metadata: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen(slots=True)
+class Unreadable:
+    """A row of the ledger that is no record: its key, and what is wrong with it."""
+
+    key: str
+    why: str
 
 
 @attrs.frozen(slots=True)

@@ -105,6 +105,12 @@ class Situation:
         return answered and not self.alive
 
     @property
+    def unlisted(self) -> bool:
+        """Whether a healthy answer of the queue has no living job of it, of any attempt."""
+        mine = [sight for sight in self.alive if not self.foreign(sight)]
+        return isinstance(self.seen.queue, tuple) and not mine and not self.outdated
+
+    @property
     def gone(self) -> bool:
         """Whether it has been absent long enough, and still is."""
         since = self.record.absent_since

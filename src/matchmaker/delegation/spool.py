@@ -29,6 +29,7 @@ from matchmaker.delegation.together import Together
 _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096
 _JOB: Final = "job."
+_CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
 _T = TypeVar("_T")
 
 
@@ -48,20 +49,31 @@ class SharedSpool:
     root: Path = attrs.field(converter=_absolute)
     grace: int = 10
 
-    def prepare(self, key: str, attempt: int, payload: Path, job: str = "") -> Path | Silence:
+    def ready(self) -> Path | Silence:
+        """Makes the spool, if there is none; returns its directory."""
+
+        def make() -> Path:
+            _mark(self.root)
+            return self.root
+
+        return _quiet(make)
+
+    def prepare(
+        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+    ) -> Path | Silence:
         """Makes the directory of an attempt; returns the script to submit, which fences it.
 
-        With the digest of a job, Silence where the directory is another job's.
+        With the digest of a job, Silence where the directory is another job's. The batch system
+        ``cluster`` is on record with it.
         """
 
         def make() -> Path:
             _mark(self.root)
             room = self._room(key, attempt)
             room.mkdir(parents=True, exist_ok=True, mode=0o700)
-            content = payload.read_bytes()
             if job:
-                _take(room, job)
-            _write(room / "payload", content, mode=0o700)
+                _take(room, job, cluster)
+            _write(room / "payload", payload, mode=0o700)
             _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
             return room / "start.sh"
 
@@ -76,7 +88,8 @@ class SharedSpool:
                 _sync(room / "payload")
                 _sync(room.parent)
                 _FOLDERS(self.root)
-                _lease(room, seconds)
+                with contextlib.suppress(FileExistsError):
+                    _lease(room, seconds, os.link)
 
         return _quiet(do)
 
@@ -86,7 +99,7 @@ class SharedSpool:
         def do() -> None:
             room = self._there(key, attempt)
             if (room / "lease").exists():
-                _lease(room, seconds)
+                _lease(room, seconds, os.replace)
 
         return _quiet(do)
 
@@ -96,18 +109,23 @@ class SharedSpool:
             lambda: _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
         )
 
-    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks] | Silence:
-        """The records of attempts (key, attempt), each in the answer; all of them or Silence."""
+    def marks(
+        self, names: Iterable[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Marks | Silence] | Silence:
+        """The records of attempts (key, attempt), each in the answer; of all of them, or Silence.
 
-        def read() -> dict[tuple[str, int], Marks]:
+        An attempt whose records alone cannot be read has a Silence.
+        """
+
+        def read() -> dict[tuple[str, int], Marks | Silence]:
             self._check()
             return {name: _marks(self._room(*name)) for name in names}
 
         return _quiet(read)
 
-    def attempts(self) -> Collection[tuple[str, int]] | Silence:
-        """Every attempt (key, attempt) that there is a directory for."""
-        return _quiet(lambda: list(self._attempts()))
+    def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
+        """Every attempt (key, attempt) that there is a directory for, and its batch system."""
+        return _quiet(lambda: dict(self._attempts()))
 
     def forget(self, key: str, job: str = "") -> Silence | None:
         """Removes what is on record of a key; its owner has taken the result.
@@ -119,7 +137,7 @@ class SharedSpool:
             self._check()
             folder = self.root / check_key(key)
             for room in folder.iterdir() if job and folder.is_dir() else ():
-                if _job({entry.name for entry in room.iterdir()}) not in {"", job}:
+                if _job({entry.name for entry in room.iterdir()})[0] not in {"", job}:
                     raise FileExistsError(0, "another job has this directory: it stays", room)
             gone = self.root / f".gone.{secrets.token_hex(8)}"
             with contextlib.suppress(FileNotFoundError):
@@ -146,12 +164,13 @@ class SharedSpool:
         if not (self.root / _MARKER).is_file():
             raise FileNotFoundError(0, "no spool: is the shared directory mounted?", self.root)
 
-    def _attempts(self) -> Iterator[tuple[str, int]]:
+    def _attempts(self) -> Iterator[tuple[tuple[str, int], str]]:
         self._check()
         for key in self.root.iterdir():
-            if not key.name.startswith("."):
-                names = (key_of(f"{PREFIX}{key.name}-{room.name}") for room in key.iterdir())
-                yield from (name for name in names if name is not None and name[0] == key.name)
+            for room in key.iterdir() if key.is_dir() and not key.name.startswith(".") else ():
+                name = key_of(f"{PREFIX}{key.name}-{room.name}")
+                if name is not None and name[0] == key.name and room.is_dir():
+                    yield name, _job({entry.name for entry in room.iterdir()})[1]
 
 
 def _quiet(work: Callable[[], _T]) -> _T | Silence:
@@ -166,6 +185,8 @@ def _mark(root: Path) -> None:
     """Makes a spool of a directory that is empty or not there."""
     if (root / _MARKER).is_file():
         return
+    if root.exists() and not root.is_dir():
+        raise NotADirectoryError(0, "it is a file, not a directory: name another", root)
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     if any(root.iterdir()):
         raise FileExistsError(0, "it is not empty and no spool: name another directory", root)
@@ -175,16 +196,18 @@ def _mark(root: Path) -> None:
 # --- records --------------------------------------------------------------------------------------
 
 
-def _marks(room: Path) -> Marks:
+def _marks(room: Path) -> Marks | Silence:
     try:
         with os.scandir(room) as entries:
             there = {entry.name for entry in entries}
+        by = _first_word(room / "start") if "start" in there else ""
+        end = _first_word(room / "end") if "end" in there else ""
     except FileNotFoundError:
         return Marks()
-    by = _first_word(room / "start") if "start" in there else ""
-    end = _first_word(room / "end") if "end" in there else ""
+    except OSError as error:
+        return Silence(f"{error.filename or room}: {error.strerror or error}")
     return Marks(
-        job=_job(there),
+        job=_job(there)[0],
         committed="lease" in there,
         started=bool(by) and by != "forbidden",
         forbidden=by == "forbidden",
@@ -192,33 +215,47 @@ def _marks(room: Path) -> Marks:
     )
 
 
-def _job(there: Collection[str]) -> str:
-    """The digest in the name of a file ``job.DIGEST``; of several ``?``, which is no job's."""
+def _job(there: Collection[str]) -> tuple[str, str]:
+    """The digest and the batch system in the name of a file ``job.DIGEST.CLUSTER``.
+
+    Of several such files the digest is ``?``, which is no job's.
+    """
     jobs = [name.removeprefix(_JOB) for name in there if name.startswith(_JOB)]
-    return jobs[0] if len(jobs) == 1 else "?" if jobs else ""
+    digest, _, cluster = jobs[0].partition(".") if len(jobs) == 1 else ("?" if jobs else "", "", "")
+    return digest, cluster
 
 
-def _take(room: Path, job: str) -> None:
+def _take(room: Path, job: str, cluster: str) -> None:
     """Makes a directory the job's, unless it is another's; with the commit it is durable."""
-    made = room / f"{_JOB}{job}"
+    made = room / (f"{_JOB}{job}.{cluster}" if _CLUSTER.fullmatch(cluster) else f"{_JOB}{job}")
     there = {entry.name for entry in room.iterdir()}
-    if made.name not in there and "payload" not in there:
+    if not _job(there)[0] and "payload" not in there:
         _write(made, b"")
         there = {entry.name for entry in room.iterdir()}
-    if _job(there) != job:
+    if _job(there)[0] != job:
         raise FileExistsError(0, "another job has this directory: choose another key", room)
 
 
 def _first_word(path: Path) -> str:
-    """The first word of a record; of a damaged one ``?``, since it is there."""
-    with path.open("rb") as file:
+    """The first word of a record; of a damaged one ``?``, since it is there.
+
+    Raises OSError for what is no file; a pipe is not waited for.
+    """
+    with open(path, "rb", opener=_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "a record is no file", path)
         text = file.read(_RECORD).decode("utf-8", "replace")
     return text.split(" ", 1)[0] if text.endswith("\n") else "?"
 
 
-def _lease(room: Path, seconds: float) -> None:
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _lease(room: Path, seconds: float, place: Callable[[Path, Path], object]) -> None:
     """A lease of ``seconds`` from now by the clock of the storage, which gives a new file its time.
 
+    The commit places it by a link, which only the first can make, and a renewal by a rename.
     The text is for how long at most a job goes on while the storage is silent.
     """
     with _beside(room / "lease", f"{max(0, round(seconds))}\n".encode()) as made:
@@ -226,7 +263,7 @@ def _lease(room: Path, seconds: float) -> None:
         until = now + seconds if seconds > 0 else now - 1
         os.utime(made, (until, until))
         _sync(made)
-        made.replace(room / "lease")
+        place(made, room / "lease")
     _sync(room)
 
 

@@ -8,6 +8,8 @@ number of jobs that ended long ago.
 from __future__ import annotations
 
 import json
+from math import isfinite
+from types import NoneType
 from typing import Any, Final
 
 import attrs
@@ -25,6 +27,7 @@ from sqlalchemy import (
     true,
 )
 
+from matchmaker.delegation.contact import key_of
 from matchmaker.delegation.record import Payload, Record, State
 
 VERSION: Final = 1
@@ -103,6 +106,14 @@ Index("log_key", log.c.key, log.c.id)
 
 
 _NAMES: Final = tuple(field.name for field in attrs.fields(Record))
+_KINDS: Final = {
+    name: (
+        *((float, int) if isinstance(column.type, Float) else (column.type.python_type,)),
+        *((NoneType,) if column.nullable else ()),
+    )
+    for name in _NAMES
+    for column in [transfers.c[name]]
+}
 
 
 def row_of(record: Record) -> dict[str, Any]:
@@ -114,10 +125,21 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 def record_of(row: RowMapping) -> Record:
-    """The record in a row of ``transfers``."""
+    """The record in a row of ``transfers``. Raises ValueError for a row that holds something else.
+
+    SQLite keeps any kind of value in any column.
+    """
     values = {name: row[name] for name in _NAMES}
+    for name, value in values.items():
+        if not isinstance(value, _KINDS[name]):
+            raise ValueError(f"{name} is {str(value)[:80]!r}")  # noqa: TRY004 - of a stranger
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(f"{name} is {value}")
     values["state"] = State(values["state"])
-    return Record(**values)
+    record = Record(**values)
+    if key_of(record.name) != (record.key, record.attempt):
+        raise ValueError(f"{record.name[:80]!r} is no name of a job")
+    return record
 
 
 def job_row(key: str, payload: Payload) -> dict[str, Any]:

@@ -6,7 +6,14 @@ import re
 from typing import Final
 
 from matchmaker.delegation.observation import Phase, Sight
-from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_xml, moment, no_count
+from matchmaker.delegation.readers.reading import (
+    Reader,
+    UnreadableError,
+    as_xml,
+    moment,
+    no_count,
+    seen,
+)
 
 
 def _queue(text: str) -> list[Sight]:
@@ -17,8 +24,15 @@ def _queue(text: str) -> list[Sight]:
         if not (name and number and state):
             raise UnreadableError("a job without its name, number or state")
         submitted = moment(fact.get("JB_submission_time", ""))
-        found.append(Sight(name, number, submitted, _phase(state), None, _why(state)))
+        ours, mark = _name(name)
+        found.append(seen(ours, number, submitted, _phase(state), None, _why(state), mark))
     return found
+
+
+def _name(name: str) -> tuple[str, str]:
+    """Our name and the mark in the name of a job, which has nothing else that a listing shows."""
+    match = _MARKED.fullmatch(name)
+    return (match[1], match[2]) if match else (name, "")
 
 
 def _phase(state: str) -> Phase:
@@ -34,6 +48,7 @@ def _why(state: str) -> str:
     return f"in error, state {state}" if "E" in state else ""
 
 
+_MARKED: Final = re.compile(r"(mm-.*-[0-9]+)\.([0-9a-f]{16})")
 _SEPARATOR: Final = re.compile(r"^={20,}$", re.MULTILINE)
 
 
@@ -50,18 +65,21 @@ def _accounts(text: str) -> list[Sight]:
         ):
             raise UnreadableError("cut short: a record without its end")
         submitted = moment(fact.get("qsub_time", ""), "%a %b %d %H:%M:%S %Y")
-        code = re.match(r"[0-9]+", fact["exit_status"])
+        code = re.fullmatch(r"([0-9]{1,9})( .*)?", fact["exit_status"])
+        if code is None:
+            raise UnreadableError("a record without its exit status")
+        name, mark = _name(fact["jobname"])
         failed = fact["failed"].split(" ")[0] not in ("0", "")
         why = fact["failed"] if failed else ""
         found.append(
-            Sight(fact["jobname"], fact["jobnumber"], submitted,
-                  Phase.CANCELLED if failed else Phase.ENDED, int(code[0]) if code else None, why)
+            seen(name, fact["jobnumber"], submitted,
+                 Phase.CANCELLED if failed else Phase.ENDED, code[1], why, mark)
         )  # fmt: skip
     return found
 
 
 def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]+)\n", text)
+    match = re.fullmatch(r"([0-9]{1,15})\n", text)
     return match[1] if match else None
 
 

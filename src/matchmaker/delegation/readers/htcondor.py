@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from matchmaker.delegation.observation import Phase, Sight
-from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json
+from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json, seen, whole
 
 _PHASES: Final = {
     1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.CANCELLED, 4: Phase.ENDED, 5: Phase.PARKED,
@@ -28,16 +28,16 @@ def _jobs(text: str) -> list[Sight]:
 def _sight(ad: Mapping[str, Any]) -> Sight:
     try:
         number, status, name = ad["ClusterId"], ad["JobStatus"], ad["JobBatchName"]
-        phase = _PHASES[status]
+        phase = _PHASES[whole(status)]
     except KeyError as error:
         raise UnreadableError(f"an ad without {error}, or with an unknown value of it") from None
     why = ad.get("HoldReason") or ad.get("RemoveReason") or ""
     exit_ = ad.get("ExitCode")
     if ad.get("ExitBySignal") and ad.get("ExitSignal") is not None:
-        exit_ = 128 + int(ad["ExitSignal"])
+        exit_ = 128 + whole(ad["ExitSignal"])
     done = phase is Phase.ENDED
-    return Sight(
-        str(name), str(number), ad.get("QDate"), phase, exit_ if done else None, str(why)
+    return seen(
+        name, number, ad.get("QDate"), phase, exit_ if done else None, why, ad.get("ClassAdMark")
     )  # fmt: skip
 
 
@@ -45,11 +45,11 @@ def _count(text: str) -> int:
     match = re.search(r"^Total for query: ([0-9]+) jobs;.*\n", text, re.MULTILINE)
     if match is None:
         raise UnreadableError("the totals lack their line")
-    return int(match[1])
+    return whole(match[1])
 
 
 def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]+)\.0 - \1\.0\n", text)
+    match = re.fullmatch(r"([0-9]{1,15})\.0 - \1\.0\n", text)
     return match[1] if match else None
 
 

@@ -6,7 +6,15 @@ import re
 from typing import Final
 
 from matchmaker.delegation.observation import Phase, Sight
-from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json, no_count
+from matchmaker.delegation.readers.reading import (
+    Reader,
+    UnreadableError,
+    as_json,
+    mark_in,
+    no_count,
+    seen,
+    whole,
+)
 
 _PHASES: Final = {
     "PSUSP": Phase.PARKED, "PEND": Phase.WAITING, "FWD_PEND": Phase.WAITING, "WAIT": Phase.WAITING,
@@ -29,15 +37,16 @@ def _sight(record: object) -> Sight:
     # ZOMBI, UNKWN, RUN, USUSP, SSUSP: it has started, and no one knows that it has ended.
     phase = _PHASES.get(state, Phase.RUNNING)
     code = str(record.get("EXIT_CODE") or "")
-    exit_ = int(code) if state == "EXIT" and code.isdigit() else 0 if state == "DONE" else None
+    exit_ = whole(code) if state == "EXIT" and code else 0 if state == "DONE" else None
     if state == "EXIT" and exit_ is None:
         phase = Phase.CANCELLED
     why = str(record.get("PEND_REASON") or "") if phase in (Phase.PARKED, Phase.WAITING) else ""
-    return Sight(str(record.get("JOB_NAME", "")), str(record["JOBID"]), None, phase, exit_, why)
+    mark = mark_in(record.get("JOB_DESCRIPTION"))
+    return seen(record.get("JOB_NAME", ""), record["JOBID"], None, phase, exit_, why, mark)
 
 
 def _new_id(text: str) -> str | None:
-    match = re.search(r"^Job <([0-9]+)> is submitted to ", text, re.MULTILINE)
+    match = re.search(r"^Job <([0-9]{1,15})> is submitted to ", text, re.MULTILINE)
     return match[1] if match else None
 
 

@@ -18,6 +18,8 @@ from matchmaker.delegation.readers.reading import (
     as_xml,
     moment,
     no_count,
+    seen,
+    whole,
 )
 
 _PHASES: Final = {
@@ -37,16 +39,19 @@ def _sight(number: str, fact: Mapping[str, str], variables: Mapping[str, str]) -
     phase = _PHASES.get(state, Phase.RUNNING)
     code = fact.get("Exit_status", fact.get("exit_status", ""))
     exit_ = None
-    if phase is Phase.ENDED and re.fullmatch(r"-?[0-9]+", code):
-        value = int(code)
+    if phase is Phase.ENDED and code:
+        value = -whole(code[1:]) if code.startswith("-") else whole(code)
         exit_ = value if value < _SIGNAL else 128 + value - _SIGNAL
         # Negative: PBS itself ended it, or never started it.
         if value < 0 or value in (_SIGNAL + 9, _SIGNAL + 15):
             phase, exit_ = Phase.CANCELLED, None if value < 0 else exit_
     created = fact.get("ctime", "")
-    since = float(created) if created.isdigit() else moment(created, "%a %b %d %H:%M:%S %Y")
+    since = moment(created, "%a %b %d %H:%M:%S %Y")
+    if since is None and created:
+        since = float(whole(created))
     name = variables.get("CLASSAD_JOB", fact.get("Job_Name", ""))
-    return Sight(name, number, since, phase, exit_, fact.get("comment", ""))
+    mark = variables.get("CLASSAD_MARK", "")
+    return seen(name, number, since, phase, exit_, fact.get("comment", ""), mark)
 
 
 def _queue_json(text: str) -> list[Sight]:
@@ -81,11 +86,11 @@ def _count(text: str) -> int:
     match = re.search(r"^ *total_jobs = ([0-9]+)\n", text, re.MULTILINE)
     if match is None:
         raise UnreadableError("the server's status lacks total_jobs")
-    return int(match[1])
+    return whole(match[1])
 
 
 def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]+\.[A-Za-z0-9._-]+|[0-9]+)\n", text)
+    match = re.fullmatch(r"([0-9]{1,15}\.[A-Za-z0-9._-]{1,80}|[0-9]{1,15})\n", text)
     return match[1] if match else None
 
 

@@ -1,15 +1,21 @@
-"""What readers of answers share: the shape of a reader, the error for a cut answer, times."""
+"""What readers of answers share: the shape of a reader, the error for a cut answer, values.
+
+Answers come from strangers: whatever a reader cannot take for a value of the documented form makes
+the whole answer unreadable, since a job that is left out would seem absent.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
-from matchmaker.delegation.observation import Sight
+from matchmaker.delegation.observation import Phase, Sight
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -29,7 +35,8 @@ class Reader:
         accounts: the jobs of a listing of the accounting.
         count: how many jobs there are, in the answer to ``count`` of the table.
 
-    All raise UnreadableError for an answer that is cut short or that they cannot read.
+    All raise UnreadableError for an answer that is cut short or that they cannot read, and nothing
+    else.
     """
 
     new_id: Callable[[str], str | None]
@@ -43,11 +50,65 @@ def no_count(_: str) -> int:
     raise UnreadableError("no number of jobs was asked for")
 
 
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,99}")
+_MARK: Final = re.compile(r"(?:.*\s)?mark=([0-9a-f]{16})(?:\s.*)?", re.DOTALL)
+_LATEST: Final = 1e12
+"""Far beyond every moment of a job, and before what a float of seconds rounds."""
+
+
+def seen(  # noqa: PLR0917 - in the order of Sight
+    name: object, remote_id: object, submitted: object, phase: Phase, exit_: object = None,
+    why: object = "", mark: object = "",
+) -> Sight:  # fmt: skip
+    """A job of an answer. Raises UnreadableError for a value that is not of its kind."""
+    number = remote_id if isinstance(remote_id, str) else str(whole(remote_id))
+    if not _ID.fullmatch(number):
+        raise UnreadableError(f"{number[:80]!r} is no id of a job")
+    at = submitted
+    if at is not None and not (_is_number(at) and math.isfinite(at) and 0 <= at < _LATEST):
+        raise UnreadableError(f"{str(at)[:80]!r} is no time")
+    if not isinstance(name, str):
+        raise UnreadableError(f"{str(name)[:80]!r} is no name of a job")
+    code = None if exit_ is None else whole(exit_)
+    carried = mark if isinstance(mark, str) and re.fullmatch(r"[0-9a-f]{16}", mark) else ""
+    return Sight(name, number, at, phase, code, str(why), carried)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def whole(value: object) -> int:
+    """A whole number that is not negative, of an answer's own kind or in digits.
+
+    Raises UnreadableError for anything else.
+
+    >>> whole("17"), whole(17)
+    (17, 17)
+    """
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15:
+        return value
+    raise UnreadableError("a number was expected")
+
+
+def mark_in(text: object) -> str:
+    """The mark in a comment or a description that carries ``mark=…``; empty if there is none.
+
+    >>> mark_in("mark=00112233aabbccdd key=k7")
+    '00112233aabbccdd'
+    """
+    match = _MARK.fullmatch(text) if isinstance(text, str) else None
+    return match[1] if match else ""
+
+
 def as_json(text: str) -> Any:
     """The JSON that a text is. Raises UnreadableError for anything else, a part of it too."""
     try:
         return json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
+        # Also for a number of more digits than Python takes.
         raise UnreadableError(f"not JSON, or cut short: {error}") from None
 
 
@@ -62,7 +123,7 @@ def as_xml(text: str) -> Element:
         raise UnreadableError("XML with a document type")
     try:
         return fromstring(text)  # noqa: S314 - no document type
-    except ParseError as error:
+    except (ParseError, ValueError, RecursionError) as error:
         raise UnreadableError(f"not XML, or cut short: {error}") from None
 
 
@@ -74,7 +135,7 @@ def moment(text: str, form: str = "%Y-%m-%dT%H:%M:%S") -> float | None:
     """
     try:
         return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

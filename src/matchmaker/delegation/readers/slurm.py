@@ -13,9 +13,12 @@ from matchmaker.delegation.observation import Phase, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
+    mark_in,
     moment,
     no_count,
+    seen,
     status_of,
+    whole,
 )
 
 _ENDED: Final = {"COMPLETED": Phase.ENDED, "FAILED": Phase.ENDED} | dict.fromkeys(
@@ -24,12 +27,16 @@ _ENDED: Final = {"COMPLETED": Phase.ENDED, "FAILED": Phase.ENDED} | dict.fromkey
 )  # fmt: skip
 
 _RECORDS: Final = re.compile(r"^last_update_time=([0-9]+) records=([0-9]+)\n", re.MULTILINE)
-# Before the name, which comes last because it may hold anything, even a new line: id, state,
-# submitted, may start from then on, exit status, priority, reason.
+# Before the comment and the name, which may hold anything, even a new line: id, state, submitted,
+# may start from then on, exit status, priority, reason.
 _ROW: Final = re.compile(
     r"^([0-9]+)\|([A-Z_]+)\|([0-9T:-]+|N/A|Unknown)\|([0-9T:-]+|N/A|Unknown)\|([0-9]+)\|([0-9]+)"
     r"\|([^|\n]*)\|",
     re.MULTILINE,
+)
+
+_ACCOUNT: Final = re.compile(
+    r"[0-9]+\|[A-Z_]+( [^|]*)?\|([0-9T:-]+|Unknown|None|N/A)\|[0-9]+:[0-9]+"
 )
 
 
@@ -39,24 +46,30 @@ def _queue(text: str) -> list[Sight]:
         raise UnreadableError("cut short: it lacks the number of records")
     rows = list(_ROW.finditer(text, head.end()))
     ends = [row.start() for row in rows[1:]] + [len(text.rstrip()) + 1]
-    names = [text[row.end() : end] for row, end in zip(rows, ends, strict=False)]
-    whole = sum(name.endswith("|\n") for name in names)
-    if whole != int(head[2]):
-        raise UnreadableError(f"cut short: {whole} whole records of {head[2]}")
-    now = float(head[1])
-    return [_sight(row, name[:-2], now) for row, name in zip(rows, names, strict=True)]
+    tails = [text[row.end() : end] for row, end in zip(rows, ends, strict=False)]
+    complete = sum(tail.endswith("|\n") for tail in tails)
+    # A row that stands in a name would be one too many, or leave that name without its end.
+    if not len(rows) == complete == whole(head[2]):
+        raise UnreadableError(f"cut short, or with a row in a name: {complete} of {head[2][:20]}")
+    now = float(whole(head[1]))
+    return [_sight(row, tail[:-2], now) for row, tail in zip(rows, tails, strict=True)]
 
 
-def _sight(row: re.Match[str], name: str, now: float) -> Sight:
+def _sight(row: re.Match[str], tail: str, now: float) -> Sight:
     number, state, submitted, eligible, wait, priority, reason = row.groups()
+    comment, bar, name = tail.partition("|")
+    # With another bar within, nobody can say where the name begins; none of ours has one.
+    if not bar or "|" in name:
+        comment, name = "", tail
     # The reason that Slurm gives is of its last attempt to start the job, if there was one.
     held = priority == "0" or (moment(eligible) or 0.0) > now
     phase = _phase(state, held=held)
     done = phase in (Phase.ENDED, Phase.CANCELLED)
     why = reason if reason != "None" else ""
     why = why if state in ("PENDING", "FAILED", "COMPLETED") else f"{state} {why}".strip()
-    exit_ = status_of(int(wait)) if done and (phase is Phase.ENDED or wait != "0") else None
-    return Sight(name, number, moment(submitted), phase, exit_, why)
+    code = status_of(whole(wait))
+    exit_ = code if done and (phase is Phase.ENDED or wait != "0") else None
+    return seen(name, number, moment(submitted), phase, exit_, why, mark_in(comment.rstrip()))
 
 
 def _phase(state: str, *, held: bool) -> Phase:
@@ -67,24 +80,32 @@ def _phase(state: str, *, held: bool) -> Phase:
 
 def _accounts(text: str) -> list[Sight]:
     found = []
-    for line in text.splitlines(keepends=True):
-        fields = line.rstrip("\n").split("|", 4)
-        if not line.endswith("\n") or len(fields) != 5:
-            raise UnreadableError(f"cut short at {line[:80]!r}")
-        number, state, submitted, code, name = fields
+    *lines, rest = text.split("\n")
+    if rest:
+        raise UnreadableError("cut short: a line without its end")
+    for line in lines:
+        number, state, submitted, code, name = _fields(line)
         phase = _phase(state.split(" ")[0], held=False)
         status, _, by = code.partition(":")
         exit_ = None
-        if phase in (Phase.ENDED, Phase.CANCELLED) and status.isdigit() and by.isdigit():
-            exit_ = 128 + int(by) if by != "0" else int(status)
+        if phase in (Phase.ENDED, Phase.CANCELLED):
+            exit_ = 128 + whole(by) if by != "0" else whole(status)
             exit_ = None if phase is Phase.CANCELLED and exit_ == 0 else exit_
         why = "" if phase is Phase.ENDED else state
-        found.append(Sight(name, number, moment(submitted), phase, exit_, why))
+        found.append(seen(name, number, moment(submitted), phase, exit_, why))
     return found
 
 
+def _fields(line: str) -> list[str]:
+    """The fields of a line; one that does not begin as a job does is a part of a name."""
+    fields = line.split("|", 4)
+    if len(fields) != 5 or not _ACCOUNT.fullmatch("|".join(fields[:4])):
+        raise UnreadableError(f"cut short, or a name of several lines, at {line[:80]!r}")
+    return fields
+
+
 def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]+)(;[^\n]*)?\n", text)
+    match = re.fullmatch(r"([0-9]{1,15})(;[^\n]*)?\n", text)
     return match[1] if match else None
 
 

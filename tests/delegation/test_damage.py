@@ -1,0 +1,144 @@
+"""One damaged row or directory: its job gets a finding, and the others go on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import matchmaker as mm
+from matchmaker.delegation import DamagedError, Delegator, Ledger
+from matchmaker.delegation.findings import check, unknown_to
+from matchmaker.delegation.record import State
+from matchmaker.delegation.spool import SharedSpool
+from tests.delegation.world import World
+
+AD = mm.parse_ad("[]")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/sh\n")
+    return path
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    made = Ledger(tmp_path / "jobs.db")
+    yield made
+    made.close()
+
+
+def delegator(ledger: Ledger, world: World, cluster: str | None = None) -> Delegator:
+    spool = SharedSpool(Path(ledger.place).parent / "spool")
+    return Delegator(ledger, world, spool, cluster=cluster, clock=lambda: world.now)
+
+
+def _file(room: Path) -> None:
+    shutil.rmtree(room)
+    room.write_text("")
+
+
+def _pipe(room: Path) -> None:
+    os.mkfifo(room / "end")
+
+
+DAMAGES: list[Callable[[Path], object]] = [
+    _file, _pipe, lambda room: (room / "end").mkdir(), lambda room: (room / "start").mkdir(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_directory_stops_its_own_job_alone(
+    ledger: Ledger, script: Path, damage: Callable[[Path], object]
+) -> None:
+    world = World()
+    made = delegator(ledger, world)
+    for key in "abc":
+        made.submit(AD, script, key=key)
+    damage(script.parent / "spool" / "b" / "1")
+    world.pass_time(12)
+    report = made.reconcile()
+    assert [key for key, _ in report.troubles] == ["b"]
+    assert "spool/b/1" in report.troubles[0][1]
+    assert not report.silence
+    assert [made.job(key).state for key in "abc"] == ["committed", "prepared", "committed"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("state", "nonsense"), ("attempt", "x"), ("since", "long ago"), ("attempt", -3),
+     ("lease_until", float("inf")), ("owner", b"\xff"), ("attempt", 10**12)],
+)  # fmt: skip
+def test_a_damaged_row_stops_its_own_job_alone(
+    ledger: Ledger, script: Path, column: str, value: object
+) -> None:
+    world = World()
+    made = delegator(ledger, world)
+    for key in "abc":
+        made.submit(AD, script, key=key)
+    with sqlite3.connect(ledger.place) as raw:
+        raw.execute(f"UPDATE transfers SET {column} = ? WHERE key = 'b'", (value,))  # noqa: S608
+    world.pass_time(12)
+    report = made.reconcile()
+    assert [key for key, _ in report.troubles] == ["b"]
+    assert "--rebuild" in report.troubles[0][1]
+    assert [made.job(key).state for key in "ac"] == ["committed", "committed"]
+    with pytest.raises(DamagedError, match=r"b: .*--rebuild"):
+        made.job("b")
+    assert [found.key for found in ledger.unreadable()] == ["b"]
+    assert check(ledger)[0].startswith("b: its row in the ledger is damaged")
+    made.rebuild()
+    assert made.job("b").state.live
+    assert ledger.unreadable() == []
+    assert ledger.payload("b") is not None
+
+
+def test_a_key_that_is_no_key_is_a_damaged_row(ledger: Ledger, script: Path) -> None:
+    world = World()
+    made = delegator(ledger, world)
+    for key in "ab":
+        made.submit(AD, script, key=key)
+    with sqlite3.connect(ledger.place) as raw:
+        raw.execute("UPDATE transfers SET key = '../b' WHERE key = 'b'")
+    world.pass_time(12)
+    assert [key for key, _ in made.reconcile().troubles] == ["../b"]
+    assert made.job("a").state is State.COMMITTED
+
+
+def test_jobs_of_the_spool_that_the_ledger_does_not_know_are_found(
+    ledger: Ledger, script: Path
+) -> None:
+    world = World(length=30.0)
+    made = delegator(ledger, world)
+    for key in "ab":
+        made.submit(AD, script, key=key)
+    spool = SharedSpool(script.parent / "spool")
+    assert unknown_to(ledger, spool) == []
+    other = Ledger(script.parent / "new.db")
+    assert unknown_to(other, spool) == ["a", "b"]
+    assert check(ledger, spool) == []
+    assert "jobs that the spool has: a, b; classad jobs --rebuild" in check(other, spool)[0]
+    Delegator(other, world, spool, clock=lambda: world.now).rebuild()
+    assert unknown_to(other, spool) == []
+    assert {record.key for record in other.live()} == {"a", "b"}
+    other.close()
+
+
+def test_a_rebuild_takes_the_jobs_of_its_own_batch_system(ledger: Ledger, script: Path) -> None:
+    """Two batch systems, one ledger and one spool."""
+    here, there = World(), World()
+    delegator(ledger, here, "here").submit(AD, script, key="a")
+    delegator(ledger, there, "there").submit(AD, script, key="b")
+    other = Ledger(script.parent / "new.db")
+    spool = SharedSpool(script.parent / "spool")
+    Delegator(other, here, spool, cluster="here", clock=lambda: here.now).rebuild()
+    assert [record.key for record in other.live()] == ["a"]
+    Delegator(other, there, spool, cluster="there", clock=lambda: there.now).rebuild()
+    assert {r.key: r.cluster for r in other.live()} == {"a": "faulty@here", "b": "faulty@there"}
+    other.close()
