@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
 import tracemalloc
 import weakref
@@ -127,6 +128,45 @@ def test_an_entry_is_charged_no_less_than_it_takes(kind: str) -> None:
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert 0.8 * taken <= cache.bytes <= 8 * taken
+
+
+TEXTS: dict[str, Callable[[random.Random], str]] = {
+    "unary": lambda chance: "!" * 150 + f"a{chance.random()}".replace(".", "_"),
+    "short names": lambda chance: "<".join(chance.choices("abcdefgh", k=60)),
+    "digits": lambda chance: "+".join(chance.choices("0123456789", k=60)),
+    "lists": lambda chance: "{" + ",".join(chance.choices("abcdefgh", k=60)) + "}",
+    "words": lambda chance: " && ".join(
+        f"TARGET.Memory{chance.randrange(10**6)} > {chance.randrange(10**6)}" for _ in range(9)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_text_is_charged_no_less_than_its_compiled_expression_takes(kind: str) -> None:
+    chance = random.Random(kind)
+    texts = [TEXTS[kind](chance) for _ in range(14)]
+    _compile(texts[:2])
+    mm.forget()
+    gc.collect()
+    tracemalloc.start()
+    _compile(texts[2:])
+    charged = 0
+    for other in caches():
+        if other.name == "expressions by text":
+            charged = other.bytes
+        else:
+            other.forget()
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 0.8 * taken <= charged
+
+
+def _compile(texts: list[str]) -> None:
+    for text in texts:
+        node = mm.parse_expr(text)
+        for _ in range(40):
+            node.eval(mm.ClassAd())
 
 
 def test_a_tree_that_nobody_holds_is_given_up() -> None:

@@ -47,7 +47,9 @@ def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
 ) -> FlagPlan:
     """A plan that carries what BLAH reads. Raises errors as ``expression.plan`` does."""
-    check_possible(reduction.residual)
+    if len(conjuncts(reduction.residual)) > 1:
+        # Of a single clause its own bounds say whether it is possible.
+        check_possible(reduction.residual)
     found = ce_requirements(reduction.residual)
     carried = conjuncts(found.requirements)
     return of_clauses(reduction, table, requested, carried, found.dropped, sure=sure)

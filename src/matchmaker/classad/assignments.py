@@ -16,7 +16,7 @@ from typing import Any, Final
 from matchmaker.classad.ad import ClassAd, is_unusual
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.deferred import Deferred
-from matchmaker.classad.footprint import NODE
+from matchmaker.classad.footprint import size_of_text
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.operators import ascii_fold
@@ -132,8 +132,9 @@ def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) 
 def _learn(assignment: str, name: str, value: Any) -> None:
     """Keeps an assignment that may well come again."""
     if type(value) is not Deferred and "\\" not in assignment:
-        each = 4 if isinstance(value, (int, float, str)) else NODE // 4
-        _assignments.put(assignment, (name, value), each * len(assignment))
+        plain = isinstance(value, (int, float, str))
+        size = 4 * len(assignment) if plain else size_of_text(assignment)
+        _assignments.put(assignment, (name, value), size)
 
 
 def _values(texts: list[str], odd: list[int], convert: Callable[[str], Any]) -> list[Any] | None:

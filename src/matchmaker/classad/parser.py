@@ -15,7 +15,7 @@ from matchmaker.classad.cache import Cache
 from matchmaker.classad.climbing import MissError, expression_of
 from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.footprint import NODE
+from matchmaker.classad.footprint import size_of_text
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr
 from matchmaker.classad.scanner import begins_ad, is_common
@@ -76,8 +76,7 @@ _SHORTEST: Final = 12
 
 
 def _keep(text: str, known: Expr | Deferred) -> Expr | Deferred:
-    # As size_of() would say, had each name and operator four characters.
-    return _known.put(text, known, NODE // 4 * len(text))
+    return _known.put(text, known, size_of_text(text))
 
 
 def read(text: str) -> Expr:
