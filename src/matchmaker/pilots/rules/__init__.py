@@ -1,16 +1,26 @@
-"""The rules of other systems, as policies of the interface of :mod:`matchmaker.pilots.policy`.
+"""The rules of other systems, as policies of the interface of our own.
 
 Each module has one rule beside what its system's sources and documentation say of it, simplified to
-what a :class:`~matchmaker.pilots.snapshot.Snapshot` shows. A rule is a function of a snapshot and a
-seed; how long a pilot without work stays before it ends by itself belongs to it.
+what a :class:`~matchmaker.pilots.snapshot.Snapshot` shows: one pilot runs one job at a time, and a
+queue has no limits but those that it states. What no rule here has: an account with several
+groups, submission that fails, and the limits that administrators set by experience.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
+from matchmaker.pilots.pairs import Pairs
+from matchmaker.pilots.rules.cobald import linear
+from matchmaker.pilots.rules.dirac import site_director
+from matchmaker.pilots.rules.glideinwms import frontend
+from matchmaker.pilots.rules.hyperqueue import backlog
+from matchmaker.pilots.rules.parsl import simple
+from matchmaker.pilots.rules.taskvine import factory
+from matchmaker.pilots.rules.view import View, view
 from matchmaker.pilots.snapshot import Decision, Snapshot
 
 Decide = Callable[[Snapshot, int], Decision]
@@ -29,3 +39,33 @@ class Rule:
     name: str
     decide: Decide
     idle: float = 300.0
+
+
+_RULES: dict[str, Callable[[View, int], Decision]] = {
+    "dirac": site_director,
+    "glideinwms": frontend,
+    "hyperqueue": backlog,
+    "taskvine": factory,
+    "parsl": simple,
+    "cobald": linear,
+}
+NAMES = tuple(_RULES)
+"""The names of the rules."""
+
+
+def rule(name: str) -> Rule:
+    """One of the rules, with a memory of matched pairs that is its own.
+
+    Raises:
+        KeyError: there is no rule of this name.
+
+    >>> rule("dirac").idle
+    300.0
+    """
+    return Rule(name, partial(_decide, _RULES[name], Pairs()))
+
+
+def _decide(
+    decide: Callable[[View, int], Decision], pairs: Pairs, snapshot: Snapshot, seed: int
+) -> Decision:
+    return decide(view(snapshot, pairs), seed)
