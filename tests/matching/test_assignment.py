@@ -318,9 +318,9 @@ def test_jobs_that_are_alike_are_told_anew_once_one_of_them_was_placed() -> None
         ({"usage": {"ana": None}}, "the share or usage of ana is a number, not NoneType"),
         ({"usage": {7: 1.0}}, "groups go by their names, not by int"),
         ({"usage": "ana"}, "numbers by group were expected, not str"),
-        ({"free": True}, "an expression or its text was expected, not bool"),
+        ({"free": True}, "an expression was expected, as an Expr or as text, not bool"),
         ({"resources": "Cpus"}, "expressions by resource were expected, not str"),
-        ({"resources": {"Cpus": 1}}, "an expression or its text was expected, not int"),
+        ({"resources": {"Cpus": 1}}, "an expression was expected, as an Expr or as text, not int"),
     ],
 )
 def test_terms_of_another_type_are_told(terms: dict[str, Any], message: str) -> None:

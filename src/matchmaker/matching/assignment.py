@@ -37,6 +37,7 @@ from matchmaker.matching.candidates import Candidates, Offer
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import View
+from matchmaker.matching.given import an_expression
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
 from matchmaker.matching.pair import value_text
@@ -62,14 +63,8 @@ NO_GROUP: Final = "<none>"
 """The group of the jobs that name none."""
 
 
-def _expression(given: Expr | str) -> Expr:
-    if not isinstance(given, (Expr, str)):
-        raise TypeError(f"an expression or its text was expected, not {type(given).__name__}")
-    return parse_expr(given) if isinstance(given, str) else given
-
-
 def _share(given: Expr | str | Mapping[str, float]) -> Expr | Mapping[str, float]:
-    return _expression(given) if isinstance(given, (Expr, str)) else _by_group(given)
+    return an_expression(given) if isinstance(given, (Expr, str)) else _by_group(given)
 
 
 def _by_group(given: Mapping[str, float]) -> Mapping[str, float]:
@@ -92,7 +87,7 @@ def _resources(given: Mapping[str, Expr | str]) -> Mapping[str, Expr]:
         raise TypeError(f"expressions by resource were expected, not {type(given).__name__}")
     if len({ascii_fold(name) for name in given}) < len(given):
         raise ValueError(f"a resource is named twice: {', '.join(given)}")
-    return {name: _expression(expression) for name, expression in given.items()}
+    return {name: an_expression(expression) for name, expression in given.items()}
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -113,11 +108,11 @@ class Policy:
     infinite and for a resource that is named twice, and TypeError for what is of another type.
     """
 
-    priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=_expression)
-    group: Expr = attrs.field(factory=lambda: parse_expr(GROUP), converter=_expression)
+    priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=an_expression)
+    group: Expr = attrs.field(factory=lambda: parse_expr(GROUP), converter=an_expression)
     share: Expr | Mapping[str, float] = attrs.field(factory=dict, converter=_share)
     usage: Mapping[str, float] = attrs.field(factory=dict, converter=_by_group)
-    free: Expr = attrs.field(factory=lambda: parse_expr(FREE), converter=_expression)
+    free: Expr = attrs.field(factory=lambda: parse_expr(FREE), converter=an_expression)
     resources: Mapping[str, Expr] = attrs.field(factory=lambda: RESOURCES, converter=_resources)
 
 

@@ -185,18 +185,16 @@ def select(
     >>> [c.name for c in found.ranked], [r.reason for r in found.refused]
     (['4', '2'], ['the job refuses: TARGET.Cpus > 1 is false (Cpus = 1)'])
     """
+    from matchmaker.matching.decision import By
+
     among = Resources.of(resources)
     decision = among.snapshot.decide(job, default_rank=default_rank)
 
     def refuse(row: int) -> Refusal:
-        by = WORDS[int(decision.by[row])]
+        by = By(int(decision.by[row])).name.lower()
         return refused_by(by, job, among.names[row], among.ad(row), error=decision.error)
 
     return among.selection(decision, among.ordered(decision, tie), refuse)
-
-
-WORDS = ("", "job", "resource", "broker", "rank", "expiry")
-"""Who refuses, as a ``Refusal`` says it, by the number of ``decision.By``."""
 
 
 def refused_by(

@@ -127,7 +127,7 @@ def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     >>> strcmp("a", "B"), strcmp("a", "a"), strcmp("a", UNDEFINED)
     (1, 0, UNDEFINED)
     """
-    texts = _two_texts(left, right, budget)
+    texts = two_texts(left, right, budget)
     return _order(*texts) if isinstance(texts, tuple) else texts
 
 
@@ -140,15 +140,16 @@ def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value
     >>> stricmp("a", "B"), stricmp("a", "A")
     (-1, 0)
     """
-    texts = _two_texts(left, right, budget)
+    texts = two_texts(left, right, budget)
     if not isinstance(texts, tuple):
         return texts
     return _order(ascii_fold(texts[0]), ascii_fold(texts[1]))
 
 
-def _two_texts(
+def two_texts(
     left: Value, right: Value, budget: Budget | None
 ) -> tuple[str, str] | UndefinedType | ErrorType:
+    """Two values as text. Undefined if one is, else error if one is."""
     if left is UNDEFINED or right is UNDEFINED:
         return UNDEFINED
     one, other = to_text(left, budget), to_text(right, budget)

@@ -10,6 +10,7 @@ from typing import Final
 
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.results import wrong
+from matchmaker.classad.functions.strings import two_texts
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.registry import BOOLEAN, NUMBER, function
 from matchmaker.classad.values import UNDEFINED, Value
@@ -72,12 +73,8 @@ def versioncmp(left: Value, right: Value, *, budget: Budget | None = None) -> Va
     >>> versioncmp("1.9", "1.10"), versioncmp("1.2", "1.2"), versioncmp("1", UNDEFINED)
     (-1, 0, UNDEFINED)
     """
-    if left is UNDEFINED or right is UNDEFINED:
-        return UNDEFINED
-    one, other = to_text(left, budget), to_text(right, budget)
-    if isinstance(one, str) and isinstance(other, str):
-        return natural_order(one, other)
-    return other if isinstance(one, str) else one
+    texts = two_texts(left, right, budget)
+    return natural_order(*texts) if isinstance(texts, tuple) else texts
 
 
 def _relation(

@@ -26,23 +26,16 @@ def storage_elements(kinds: Kinds, links: Allowance) -> Iterator[StorageElement]
         kinds: records by class, as `link` takes them.
         links: how many links there may be of one record to another.
     """
-    names = ("GLUE2ShareServiceForeignKey", "GLUE2StorageShareStorageServiceForeignKey")
-    shares = grouped(kinds["glue2storageshare"], names, "GLUE2ServiceID")
-    mapping = grouped(
-        kinds["glue2mappingpolicy"],
-        ("GLUE2MappingPolicyShareForeignKey",),
-        "GLUE2ShareID",
-    )
-    sizes = grouped(
-        kinds["glue2storagesharecapacity"],
-        ("GLUE2StorageShareCapacityStorageShareForeignKey",),
-        "GLUE2ShareID",
-    )
-    totals = grouped(
-        kinds["glue2storageservicecapacity"],
-        ("GLUE2StorageServiceCapacityStorageServiceForeignKey",),
-        "GLUE2ServiceID",
-    )
+
+    def of(ident: str, kind: str, *keys: str) -> dict[str, list[Record]]:
+        names = tuple(f"GLUE2{key}ForeignKey" for key in keys)
+        return grouped(kinds[f"glue2{kind}"], names, ident)
+
+    service_id, share_id = "GLUE2ServiceID", "GLUE2ShareID"
+    shares = of(service_id, "storageshare", "ShareService", "StorageShareStorageService")
+    mapping = of(share_id, "mappingpolicy", "MappingPolicyShare")
+    sizes = of(share_id, "storagesharecapacity", "StorageShareCapacityStorageShare")
+    totals = of(service_id, "storageservicecapacity", "StorageServiceCapacityStorageService")
     for service in kinds["glue2storageservice"]:
         areas: list[StorageArea] = []
         for share in links.few(shares.get(service.id.lower(), []), service):
