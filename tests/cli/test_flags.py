@@ -377,3 +377,19 @@ def test_variables_of_blah_that_are_requests(  # noqa: PLR0917
         stdin=variables,
     )  # fmt: skip
     assert (done.status, done.out, done.err) == (status, out, err)
+
+
+@pytest.mark.parametrize("command", ["flags", "broker"])
+def test_flags_that_name_no_queue_say_so(classad: Run, tmp_path: Path, command: str) -> None:
+    """The verdict holds for the chosen queue; without its name a job goes to the default one."""
+    path = tmp_path / "queue.ad"
+    job = "[ Requirements = other.Up && other.GlueHostMainMemoryRAMSize >= 1000 ]"
+    for ident, named in (("x", None), ("ce:9619/condorce-slurm-gpu", "--partition=gpu")):
+        path.write_text(f'[ CEid = "{ident}"; Up = true; GlueHostMainMemoryRAMSize = 2000 ]')
+        done = classad(command, "-", "--ce", path, "--lrms", "slurm", stdin=job)
+        assert done.status == 0
+        assert ("no flag names the queue: x does not say" in done.err) == (named is None)
+        assert named is None or named in done.out
+    # HTCondor has no queues to name.
+    path.write_text('[ CEid = "x"; Up = true; GlueHostMainMemoryRAMSize = 2000 ]')
+    assert classad(command, "-", "--ce", path, "--lrms", "htcondor", stdin=job).err == ""

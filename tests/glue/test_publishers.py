@@ -180,6 +180,8 @@ def test_what_the_osg_says_of_a_resource() -> None:
     }
     assert {name: gpu.eval(name) for name in wanted} == wanted
     assert gpu.eval("CEid") == "ce.t2.edu:9619/condorce-slurm-gpu"
+    # Flags name the queue of the batch system, not the entry of the catalogue.
+    assert gpu.eval("QueueName") == "gpu-long"
     assert whole.eval("WholeNode") is True
     assert whole.eval("GlueHostArchitectureSMPSize") == 64
     # The memory of a whole node is not said.

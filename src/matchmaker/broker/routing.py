@@ -24,11 +24,12 @@ from matchmaker.batch import (
     same_system,
 )
 from matchmaker.broker.choosing import DEFAULT, Rules, choose
-from matchmaker.broker.sources import Queue, named
+from matchmaker.broker.sources import NAMES, Queue, named
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.glue import Glue, scope
+from matchmaker.glue.records import split_id
 from matchmaker.matching.selection import Selection
 from matchmaker.reduction import Reduction, ReductionError, reduce
 
@@ -95,6 +96,36 @@ class Route:
     failure: ReductionError | NoFlagsError | None = None
 
 
+def local_name(ad: ClassAd) -> str:
+    """The name of a queue in its batch system: told, or the end of its id; empty if not known.
+
+    >>> from matchmaker import parse_ad
+    >>> [local_name(parse_ad(f"[ {text} ]")) for text in (
+    ...     'QueueName = "long"', 'CEid = "ce:9619/condorce-slurm-gpu"', 'CEid = "ce"')]
+    ['long', 'gpu', '']
+    """
+    parts = split_id(first_text(ad, NAMES) or "")
+    return first_text(ad, LOCAL_NAMES) or (parts[2] if parts else "")
+
+
+def unnamed(queue: Queue, submission: Submission | None, mapping: Mapping | None) -> str:
+    """Why flags do not name the queue that they are for, in a sentence; empty if they may.
+
+    >>> from matchmaker import parse_ad
+    >>> from matchmaker.batch import load_mapping
+    >>> table, ad = load_mapping("slurm"), parse_ad('[ CEid = "ce" ]')
+    >>> made = Submission("slurm", "sbatch", (), (), Fit.EXACT)
+    >>> unnamed(Queue("ce", ad), made, table)[:60]
+    'no flag names the queue: ce does not say what slurm calls it'
+    """
+    if submission is None or mapping is None or "queue" not in mapping.used or local_name(queue.ad):
+        return ""
+    return (
+        f"no flag names the queue: {queue.name} does not say what {mapping.lrms} calls it"
+        " (QueueName). The job goes to the default queue, of which the verdict says nothing"
+    )
+
+
 def route(
     job: ClassAd,
     ces: Glue | Iterable[ClassAd] | Pool,
@@ -154,7 +185,7 @@ def route(
         _check_system(taken, hosts.mapping)
         made = flags(
             reduction, hosts.mapping.lrms, hosts.mapping, hosts.nodes, hosts.want,
-            policy=hosts.policy, queue=first_text(taken.ad, LOCAL_NAMES) or "",
+            policy=hosts.policy, queue=local_name(taken.ad),
             submitter=hosts.submitter,
         )  # fmt: skip
     except NoFlagsError as error:

@@ -7,8 +7,9 @@ import random
 import click
 
 from matchmaker import batch, broker
+from matchmaker.broker.routing import unnamed
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
-from matchmaker.cli.output import count, plain, print_json, show, table
+from matchmaker.cli.output import count, plain, print_json, show, table, warn
 from matchmaker.cli.output import number as number_of
 from matchmaker.glue.issues import total
 
@@ -68,6 +69,8 @@ def command(
     page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
     page.data = {"job": job_file, "issues": found}
     done = _show(page, route, hosts)
+    if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
+        warn(f"warning: {said}")
     if done and script is not None and route.submission is not None:
         done = handing.say(page, handing.over(job, route.submission, script, place, wish))
     if as_json:

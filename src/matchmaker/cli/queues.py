@@ -245,6 +245,7 @@ def routed(
     NoFlagsError.
     """
     from matchmaker import broker
+    from matchmaker.broker.routing import unnamed
 
     if name is not None and all(queue.name != name for queue in found.all):
         raise click.UsageError(f"no queue is named {name}; classad ces lists them")
@@ -255,4 +256,7 @@ def routed(
         raise NoMatchError(
             "no queue matches the job; classad broker says why, --queue NAME takes one as it is"
         )
+    mapping = hosts.mapping if hosts is not None else None
+    if said := unnamed(route.queue, route.submission, mapping):
+        warn(f"warning: {said}")
     return route.queue, route.reduction, route.submission

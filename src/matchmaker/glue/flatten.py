@@ -200,7 +200,8 @@ def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> 
     parts = split_id(ce.id)
     if parts is not None:
         contact, lrms, queue = parts
-        found |= {"GlobusResourceContactString": contact, "LRMSType": lrms, "QueueName": queue}
+        found |= {"GlobusResourceContactString": contact, "LRMSType": lrms}
+        found["QueueName"] = ce.values.get("QueueName", queue)
     elif isinstance(named := ce.values.get("GlueCEName"), str):
         found["QueueName"] = named  # an id of GLUE 2.0 may be any URI
     preferred = ce.values.get("GlueCEInfoLRMSType")

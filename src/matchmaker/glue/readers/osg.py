@@ -92,6 +92,8 @@ def _queues(
             "GlueCEInfoLRMSType": lrms,
             "GlueCEStateStatus": "Production",
         }
+        if (queue := first_text(entry, ("Queue",))) is not None:
+            values["QueueName"] = queue  # the entry's name, of which the id is made, is no queue's
         values.update(_numbers(entry, _LIMITS))
         vos = entry.eval("AllowedVOs")
         if isinstance(vos, str):
