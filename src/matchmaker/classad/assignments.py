@@ -1,40 +1,29 @@
-"""What ads hold for the texts of assignments, at the speed of Python's compiled functions.
+"""Assignments in a text, at the speed of Python's compiled functions: how ads are read.
 
-Both formats of text are cut into assignments, each a name and the text of an expression. Most are
-plain values, which JSON writes alike: Python's compiled reader of JSON takes those of an ad in one
-call. The rest goes to the fast parser. None means that it does not take a text.
+A text is checked at once, by compiled patterns and the fast parser, so that each error is reported.
+What it says is read when the ad is looked at: most assignments are of plain values, which JSON
+writes alike, and Python's compiled reader of JSON takes those of an ad in one call. None means that
+the fast parser does not take a text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from matchmaker.classad.ad import ClassAd, is_unusual
+from matchmaker.classad.ad import ClassAd, Content, is_unusual
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.deferred import Deferred
-from matchmaker.classad.footprint import size_of_text
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
-from matchmaker.classad.scanner import SEPARATORS, cuts_of, inside_of, name_and_value
-from matchmaker.classad.values import MAX_INT, MIN_INT
+from matchmaker.classad.scanner import NEW, SEPARATORS, Layout, inside_of
 
-
-def _refused(_: str) -> None:
-    """Refuses what only JSON calls a number."""
-    raise ValueError
-
-
-_scan: Final = make_scanner(JSONDecoder(parse_constant=_refused))  # type: ignore[arg-type]
-_PLAIN: Final = frozenset(' "0123456789')
-"""What plain values begin with, besides two words and negative numbers."""
-
-_WORDS: Final = frozenset({"true", "false"})
+_scan: Final = make_scanner(JSONDecoder())  # type: ignore[arg-type]
 
 
 def value_of(text: str) -> Any:
@@ -57,135 +46,80 @@ def parse_value(text: str) -> Any:
     return node.value if type(node) is Literal else node
 
 
+def ad_of(
+    text: str, layout: Layout, convert: Callable[[str], Any] = value_of, start: int = 0
+) -> tuple[ClassAd | None, int]:
+    """The ad of the assignments that begin at a position, and where it ends; None as above.
+
+    The ad is read when it is looked at. `convert` reads expressions.
+
+    >>> print(*ad_of("a = 1; b=a+1", NEW))
+    [ a = 1; b = a + 1 ] 12
+    """
+    end = _plain_end(text, layout, start)
+    parts = [text[start:end]]
+    others = []
+    while end < len(text) and text[end] != layout.last:
+        found = layout.other.match(text, end)
+        if found is None:
+            return None, end
+        name, string, expression = found.groups()
+        value = convert(expression) if string is None else string.replace('\\"', '"')
+        if value is None:
+            return None, end
+        end = _plain_end(text, layout, found.end())
+        parts += f"{name} = null{layout.between}", text[found.end() : end]
+        others.append(value)
+    plain = "".join(parts).rstrip(SEPARATORS)
+    return ClassAd.unread(partial(_content, plain, others, layout.between)), end
+
+
+def _plain_end(text: str, layout: Layout, start: int) -> int:
+    """Where those of the assignments end that have a plain value."""
+    found = layout.plain.match(text, start)
+    return found.end() if found else start
+
+
+_Names: TypeAlias = "tuple[list[str], list[str], dict[str, str] | None]"
+
+_before: Final[Cache[int, _Names]] = Cache("names of ads of a size", 1 << 22)
+"""By their number, the names of the last ad that had as many, as in `_folded`, and what that gave:
+the next ad mostly has the same."""
+
+
+def _content(text: str, others: Sequence[Any], between: str) -> Content:
+    """What an ad holds for assignments of plain values, and for null one of the others."""
+    parts = text.replace(between, "=").split("=") if text else []
+    names = parts[::2]
+    values: list[Any] = _scan(f"[{','.join(parts[1::2])}]", 0)[0]
+    if others:
+        rest = iter(others)
+        values = [next(rest) if each is None else each for each in values]
+    known = _before[len(names)]
+    if known is None or known[0] != names:
+        known = _before.put(len(names), (names, *_folded(names)), 200 * len(names) + len(text))
+    unusual = known[2]
+    return dict(zip(known[1], values, strict=True)), unusual and unusual.copy(), bool(others)
+
+
 _names: Final[Cache[str, str]] = Cache("names as ads spell them", 1 << 22)
-"""The folded names of those that are spelled as they were first, with what stands around them."""
+"""The folded forms of those that are spelled as they were first, with spaces around them."""
 
 
-def _usual(name: str, key: str) -> str:
-    """The folded form of a name that is spelled as it was first, kept under a key; else empty."""
-    spelled, more = name_and_value(f"{name}=")
-    folded = intern(ascii_fold(spelled))
-    usual = spelled and not more and not is_unusual(folded, spelled)
-    return _names.put(key, folded) if usual else ""
-
-
-_assignments: Final[Cache[str, tuple[str, Any]]] = Cache("assignments by text", 1 << 24)
-"""Folded names and what ads hold: most counters are idle, and policies are those of the pool.
-
-Texts with backslashes are read by each format in its own way.
-"""
-
-_SHORT: Final = 6
-"""Longer plain values are not kept, nor longer assignments with an expression: few come again."""
-
-_LONG: Final = 100
-
-
-def ad_of(assignments: Sequence[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
-    """The ad of assignments, None where one of them is not taken, or where a name comes twice.
-
-    `convert` reads expressions.
-
-    >>> print(ad_of(["a = 1", "b=a+1"]))
-    [ a = 1; b = a + 1 ]
-    """
-    equals = " = " if assignments and " = " in assignments[0] else "="
-    known = _assignments.get
-    held: dict[str, Any] = {}
+def _folded(names: list[str]) -> tuple[list[str], dict[str, str] | None]:
+    """Folded names, and those that were spelled otherwise first."""
+    folded: list[Any] = list(map(_names.get, names))
     unusual: dict[str, str] = {}
-    names: list[str] = []
-    texts: list[str] = []
-    new: list[str] = []
-    for assignment in assignments:
-        found = known(assignment)
-        if found is not None:
-            held[found[0]] = found[1]
-            continue
-        name, _, text = assignment.partition(equals)
-        folded = _names[name] or _usual(name, name)
-        if not folded:
-            spelled, text = name_and_value(assignment)
-            if not spelled:
-                return None
-            folded = intern(ascii_fold(spelled))
-            if is_unusual(folded, spelled):
-                unusual[folded] = spelled
-        held[folded] = None
-        names.append(folded)
-        texts.append(text)
-        new.append(assignment)
-    odd = [at for at, text in enumerate(texts) if text[:1] not in _PLAIN and text not in _WORDS]
-    values = _values(texts, odd, convert)
-    if values is None or len(held) < len(assignments):
-        return None
-    held.update(zip(names, values, strict=True))
-    if not unusual:
-        # Of an ad most of which is known, other plain values hardly come again.
-        known_less = 2 * len(names) > len(assignments)
-        for at in range(len(names)) if known_less else odd:
-            if len(texts[at]) < _SHORT and len(new[at]) < _LONG:
-                _learn(new[at], names[at], values[at])
-    deferred = Deferred in map(type, values)
-    return ClassAd.of(held, unusual or None, deferred=deferred)
-
-
-def _learn(assignment: str, name: str, value: Any) -> None:
-    """Keeps an assignment that may well come again."""
-    if type(value) is not Deferred and "\\" not in assignment:
-        plain = isinstance(value, (int, float, str))
-        size = 4 * len(assignment) if plain else size_of_text(assignment)
-        _assignments.put(assignment, (name, value), size)
-
-
-def _values(texts: list[str], odd: list[int], convert: Callable[[str], Any]) -> list[Any] | None:
-    """What an ad holds for texts, of which the `odd` are no plain values: 0 takes their places."""
-    expressions = []
-    for at in odd:
-        text = texts[at]
-        number = _plain([text]) if text[:1] == "-" and text[1:2].isdigit() else None
-        expression = number[0] if number else convert(text)
-        if expression is None:
-            return None
-        expressions.append(expression)
-        texts[at] = "0"
-    values = _mostly_plain(texts, convert)
-    if values is not None:
-        for at, expression in zip(odd, expressions, strict=True):
-            values[at] = expression
-    return values
-
-
-def _mostly_plain(texts: list[str], convert: Callable[[str], Any]) -> list[Any] | None:
-    """The same for texts that begin like plain values."""
-    values = _plain(texts)
-    if values is not None:
-        return values
-    if len(texts) == 1:
-        value = convert(texts[0])
-        return None if value is None else [value.held if type(value) is Deferred else value]
-    half = len(texts) // 2
-    first = _mostly_plain(texts[:half], convert)
-    rest = None if first is None else _mostly_plain(texts[half:], convert)
-    return None if first is None or rest is None else first + rest
-
-
-def _plain(texts: list[str]) -> list[Any] | None:
-    """The values of texts if all are plain, and JSON and this language read them alike.
-
-    No string of JSON goes over the end of a line, and so no value over its own: what stands between
-    commas or brackets in one of them is seen by the number or by the kinds of values.
-    """
-    joined = ",\n".join(texts)
-    try:
-        values, end = _scan(f"[{joined}]", 0)
-        wide = [
-            each for each in values if each.__class__ is not str and not MIN_INT <= each <= MAX_INT
-        ]
-    except (StopIteration, ValueError, TypeError, RecursionError):
-        return None
-    escaped = "\\" in joined and "\\" in joined.replace('\\"', "")
-    whole = end == len(joined) + 2 and len(values) == len(texts)
-    return values if whole and not wide and not escaped else None
+    for at, name in enumerate(names) if None in folded else ():
+        if folded[at] is None:
+            spelled = name.strip()
+            folded[at] = intern(ascii_fold(spelled))
+            if not is_unusual(folded[at], spelled):
+                _names.put(name, folded[at])
+            elif folded.index(folded[at]) == at:
+                # Of a name that comes twice, the first spelling counts.
+                unusual[folded[at]] = spelled
+    return folded, unusual or None
 
 
 def ad_in(text: str) -> ClassAd | None:
@@ -193,45 +127,8 @@ def ad_in(text: str) -> ClassAd | None:
     if len(text) > LIMITS.text:
         return None
     inside = inside_of(text)
-    if inside is not None:
-        ad = _small_ad(inside) if len(inside) < _SMALL else None
-        if ad is not None:
-            return ad
-        for assignments in cuts_of(inside):
-            ad = ad_of(assignments)
-            if ad is not None:
-                return ad
+    ad = None if inside is None else ad_of(inside.rstrip(SEPARATORS), NEW)[0]
+    if ad is not None:
+        return ad
     node = parsed_ad(text)
     return ClassAd.from_expression(node) if node is not None else None
-
-
-_SMALL: Final = 2000
-
-
-def _small_ad(inside: str) -> ClassAd | None:
-    """The ad of a text that is an object of JSON but for its separators; None for another text.
-
-    The separators become those of JSON, with marks that no such text has. If each key stands
-    between two of them and none is left, each was a name, and what follows it one value.
-    """
-    if "{" in inside or "(" in inside or "\\" in inside or not inside.isascii():
-        return None
-    text = inside.rstrip(SEPARATORS)
-    marked = text.replace(";", ',"\x80').replace("=", '\x81":')
-    try:
-        content, end = _scan(f'{{"\x80{marked}}}', 0)
-        held = {
-            _names[name] or _marked(name): value
-            for name, value in content.items()
-            if value.__class__ is str or MIN_INT <= value <= MAX_INT
-        }
-    except (StopIteration, ValueError, TypeError, RecursionError):
-        return None
-    # Each separator has become two characters longer.
-    whole = end == len(marked) + 4 and len(marked) - len(text) == 4 * len(content) - 2
-    plain = len(held) == len(content) and "" not in held
-    return ClassAd.of(held) if whole and plain else None
-
-
-def _marked(key: str) -> str:
-    return _usual(key[1:-1], key) if key[:1] + key[-1:] == "\x80\x81" else ""

@@ -7,7 +7,6 @@ ends in an empty token, and the grammar decides. How tokens make a tree is in ``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
@@ -86,19 +85,6 @@ def inside_of(text: str) -> str | None:
     return None if start > end or (start == end and opening[1]) else text[start:end]
 
 
-def cuts_of(inside: str) -> Iterator[list[str]]:
-    """Ways to cut what stands in an ad into the texts between its semicolons.
-
-    The parser finds out which is right: all that a wrong one gives are not assignments.
-
-    >>> [*cuts_of("a = 1; b = ';' ")], [*cuts_of("a = 1; b = 2;")]
-    ([['a = 1', "b = ';' "]], [['a = 1', ' b = 2'], ['a = 1', 'b = 2']])
-    """
-    if not ("[" in inside or "'" in inside or "//" in inside or "/*" in inside):
-        yield inside.rstrip(SEPARATORS).split(";") if inside else []
-    yield assignments_of(inside)
-
-
 def assignments_of(inside: str) -> list[str]:
     """What stands in an ad, cut behind each semicolon that is in no string, comment or bracket.
 
@@ -111,19 +97,43 @@ def assignments_of(inside: str) -> list[str]:
 RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
 """The words that are no names, in small letters."""
 
-_ASSIGNED: Final = re.compile(rf"{_SPACE}({_NAME}){_SPACE}=")
 
+class Layout:
+    """How a format writes assignments.
 
-def name_and_value(assignment: str) -> tuple[str, str]:
-    """The name and the text of the expression; empty for what is not assigned to a plain name.
-
-    >>> name_and_value(" a=1 "), name_and_value("'a' = 1"), name_and_value("is = 1")
-    (('a', '1'), ('', ''), ('', ''))
+    ``between`` stands between two of them, and ``last``, if there is such a thing, behind the last
+    one. ``plain`` takes as many as it can of those of a plain value, which JSON writes alike, to a
+    name. No string among them has what stands between assignments in it, nor an equals sign.
+    ``other`` takes one assignment to a name. Its groups are the name, what stands in a string that
+    knows no escape but that of a quote, and otherwise the text of the expression.
     """
-    found = _ASSIGNED.match(assignment)
-    if found is None or found[1].lower() in RESERVED:
-        return "", ""
-    return found[1], assignment[found.end() :].strip(SPACES)
+
+    def __init__(self, between: str, last: str, letters: str, spaces: str, other: str) -> None:
+        self.between = between
+        self.last = last
+        string = rf'"[{letters}]*+(?:\\"[{letters}]*+)*+"'
+        plain = rf"(?:{_SMALL_NUMBER}|{string}|true|false)"
+        equals = rf"[{spaces}]*+=[{spaces}]*+"
+        end = rf"[{spaces}]*+(?:{between}|\Z)"
+        # As it is mostly spelled, and otherwise.
+        usual = rf" ?+{_ASSIGNABLE} = {plain}{between}"
+        self.plain = re.compile(rf"(?:{usual}|[{spaces}]*+{_ASSIGNABLE}{equals}{plain}{end})*+")
+        quoted = rf'"((?:[^"\\\n\0]++|\\")*+)"{end}'
+        self.other = re.compile(other.format(rf"({_ASSIGNABLE}){equals}(?:{quoted}|(", f"){end})"))
+
+
+_SMALL_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,40}+)?+(?:[eE][+-]?[0-9]{1,4}+)?+"
+_ASSIGNABLE: Final = (
+    r"(?:[A-DGHJ-SV-Z_a-dghj-sv-z]|[EFITUefitu](?!(?i:rror|alse|snt|s|rue|ndefined)\b))"
+    r"[A-Za-z0-9_]*+"
+)
+
+OLD: Final = Layout("\n", "\n", r" !#-<>-\[\]-~", r" \t", r"[ \t]*+{}[^\n]*+{}")
+NEW: Final = Layout(
+    ";", "", r" !#-:<>-\[\]-~", r" \t\r\n",
+    f"{_BETWEEN}(?:;{_BETWEEN})*+{{}}"
+    rf"""[^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+{{}}""",
+)  # fmt: skip
 
 
 # --- expressions of the common forms --------------------------------------------------------------
@@ -131,8 +141,7 @@ def name_and_value(assignment: str) -> tuple[str, str]:
 LONGEST: Final = 4000
 """Up to this length, and in two brackets within each other, an expression is known by a pattern."""
 
-_NOT_RESERVED: Final = r"(?!(?i:true|false|undefined|error|isn?t?)\b)"
-_WORD: Final = rf"(?!(?i:isn?t?)\b)[A-Za-z_]\w*+(?:\.{_NOT_RESERVED}[A-Za-z_]\w*+){{0,3}}+"
+_WORD: Final = rf"(?!(?i:isn?t?)\b)[A-Za-z_]\w*+(?:\.{_ASSIGNABLE}){{0,3}}+"
 _PLAIN_NUMBER: Final = r"(?:0|[1-9]\d{0,17}+)(?:\.\d{1,18}+)?+(?![\w.])"
 _PLAIN_STRING: Final = r'"[^"\\\0]*+(?:\\"[^"\\\0]*+)*+"'
 _OPERATOR: Final = r"(?:\|\|?+|&&?+|=[?!]?+=|!=|<[<=]?+|>(?:>>?+|=)?+|[-+*%^]|/(?![/*]))"
@@ -153,7 +162,7 @@ def _listed(item: str) -> str:
 
 
 def _called(argument: str) -> str:
-    return rf"{_NOT_RESERVED}[A-Za-z_]\w*+{_SPACE}\({_listed(argument)}\)"
+    return rf"{_ASSIGNABLE}{_SPACE}\({_listed(argument)}\)"
 
 
 @cache
@@ -163,9 +172,7 @@ def _common() -> re.Pattern[str]:
     chosen = rf"\?{plain}:{plain}"
     items = rf"\{{{_listed(plain)}\}}"
     value = _operations(items)
-    ad = (
-        rf"\[{_SPACE}(?:{_NOT_RESERVED}[A-Za-z_]\w*+{_SPACE}={value}(?:(?:;{_SPACE})++|(?=\])))*+\]"
-    )
+    ad = rf"\[{_SPACE}(?:{_ASSIGNABLE}{_SPACE}={value}(?:(?:;{_SPACE})++|(?=\])))*+\]"
     group = rf"\({plain}(?:{chosen})?+\)"
     once = _operations(_called(plain), group, items, ad)
     lists = rf"\{{{_listed(_operations(items, ad))}\}}"

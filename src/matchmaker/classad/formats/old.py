@@ -23,6 +23,7 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.quoting import unescape, unparse_name
+from matchmaker.classad.scanner import OLD
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
@@ -44,26 +45,22 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    for text, number, lines in _whole_ads(pieces, report):
-        if not _is_text(text):
-            yield from _read_lines(lines, number, report)
-            continue
-        lines.append("")
-        start, size, after = 0, 0, len(lines)
-        while start < after:
-            # Most ads of a stream have as many lines as the one before.
-            end = start + size
-            if end >= after or lines[end]:
-                end = lines.index("", start)
-            block = lines[start:end]
-            size = end - start
-            ad = ad_of(block, _value)
-            if ad is None:
-                yield from _read_lines(block, number + start, report)
-                size = 0
-            elif block:
+    for text, number in _whole_ads(pieces, report):
+        plain = _is_text(text)
+        start, line, counted = 0, number, 0
+        while start < len(text):
+            if text[start] == "\n":
+                start += 1
+                continue
+            ad, end = ad_of(text, OLD, _value, start) if plain else (None, start)
+            if ad is not None:
                 yield ad
-            start = end + 1
+            else:
+                line += text.count("\n", counted, start)
+                counted = start
+                end = text.find("\n\n", start) % (len(text) + 1)
+                yield from _read_lines(text[start:end].split("\n"), line, report)
+            start = end
 
 
 def _is_text(text: str) -> bool:
@@ -74,8 +71,8 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int, list[str]]]:
-    """The text up to an empty line, as far as it has come: with its first number, and its lines."""
+def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]]:
+    """The text up to an empty line, as far as it has come, with the number of its first line."""
     rest = ""
     number = 1
     wanted = _LARGE
@@ -96,16 +93,14 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
             endless = False
         whole, empty, rest = text.rpartition("\n\n")
         if empty:
-            lines = whole.split("\n")
-            after = number + len(lines) + 1
-            yield whole, number, lines
-            number = after
+            yield whole, number
+            number += whole.count("\n") + 2
         if len(rest) > wanted:
             blanks = list(_BLANK.finditer(rest))
             if blanks:
                 start, end = blanks[-1].span()
                 whole = rest[:start]
-                yield whole, number, whole.split("\n")
+                yield whole, number
                 number += rest.count("\n", 0, end)
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
@@ -118,7 +113,7 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
     if len(rest) > LIMITS.text:
         report(_too_long(number))
     elif not endless:
-        yield rest, number, rest.split("\n")
+        yield rest, number
 
 
 def _too_long(number: int) -> ParseError:
