@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
@@ -39,7 +39,7 @@ FRAGMENTS = (
     "{1, 2}", "[z = 1]", "x[0]", "[", "]", "{", "}", "(", ")", ",", ";", ":", "?", "?:", "? :", ".",
     "+", "-", "*", "/", "%", "<", "<<", "<=", ">", ">>>", ">=", "=", "==", "=?=", "=!=", "!", "!=",
     "&", "&&", "|", "||", "^", "~", " ", "\n", "\t", "// c\n", "/* ; ] */", "/*", "\0", "é", "٣",
-    "\u017f", "\xa0", "3is", "1.5.x",
+    "\u017f", "\xa0", "3is", "1.5.x", ".'a.b'",
     'real("INF")', "a = 1;", "b = [c = 2]", "([])", "\\", "'", '"',
 )  # fmt: skip
 fragments = st.sampled_from(FRAGMENTS)
@@ -89,6 +89,7 @@ def wanted_of(text: str, start: str) -> Any:
 
 @settings(max_examples=CASES)
 @given(texts)
+@example(".'a.b'")
 def test_the_fast_parser_is_the_grammar(text: str) -> None:
     node, left = parsed(text), LEFT.search(text)
     wanted = wanted_of(text, "expression")

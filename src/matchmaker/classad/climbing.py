@@ -114,10 +114,8 @@ class _Reader:
             node = Subscript(base, self.expression(_TERNARY))
             self.take("]")
             return node
-        names = self.tokens[self.at]
-        self.at += 1
-        for name in [names] if names[:1] == "'" else names.split("."):
-            base = Attr(base, self.name(name), False)
+        for name in self.names():
+            base = Attr(base, name, False)
         return base
 
     # Each of these is given the token that begins it, which has been passed.
@@ -137,10 +135,11 @@ class _Reader:
     def absolute(self, symbol: str) -> Expr:
         if symbol != ".":
             return self.number(symbol)
-        name, _, second = self.tokens[self.at].partition(".")
-        node = Attr(None, self.name(name), True)
-        self.at += 1
-        return Attr(node, self.name(second), False) if second else node
+        first, *more = self.names()
+        node = Attr(None, first, True)
+        for name in more:
+            node = Attr(node, name, False)
+        return node
 
     def number(self, symbol: str) -> Expr:
         if symbol.isdecimal() and len(symbol) < 19:
@@ -206,6 +205,12 @@ class _Reader:
                 items.append(self.expression(_TERNARY))
         self.take(closing)
         return tuple(items)
+
+    def names(self) -> Iterable[str]:
+        """The names behind a dot: one, or two with a dot between them."""
+        symbol = self.tokens[self.at]
+        self.at += 1
+        return map(self.name, [symbol] if symbol[:1] == "'" else symbol.split("."))
 
     def name(self, symbol: str) -> str:
         if symbol[:1] == "'":
