@@ -241,6 +241,11 @@ def test_access(line: str, lists: dict[str, list[str]] | None) -> None:
          "groups.deny=cms"),
         ('{"partitions": [{"name": "p", "users": {"allowed": "ada"}}]}', "users.allowed=ada"),
         ('{"partitions": [{"name": "p", "denied_users": "ada"}]}', "denied_users=ada"),
+        ('{"partitions": [{"name": "p", "flags": 7}]}', "flags=7"),
+        ('{"partitions": [{"name": "p", "flags": [null]}]}', "flags=(null)"),
+        ('{"partitions": [{"name": "p", "flags": ["root_only\\u2028"]}]}', "flags=root_only\u2028"),
+        ('{"partitions": [{"name": "p", "groups": {"allowed": ["cms", null]}}]}',
+         "groups.allowed=cms,(null)"),
     ],
 )  # fmt: skip
 def test_access_that_cannot_be_read_admits_nobody_and_says_so(line: str, said: str) -> None:

@@ -21,7 +21,7 @@ NOBODY: Final[Access] = ({"AllowedUsers": ()},)
 ALLOWED: Final = "Allowed"
 DENIED: Final = "Denied"
 
-_WORD: Final = r"[^\s,=()\"'\\\x00-\x1f\x7f\ufffd]+"
+_WORD: Final = r"[^\s,=(){}\[\]<>\"'\\\x00-\x1f\x7f\ufffd]+"
 _NAME: Final = re.compile(_WORD)
 _SPACED: Final = re.compile(f"{_WORD}(?: {_WORD})*")
 

@@ -143,8 +143,12 @@ def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:
     ([{'users': '', 'usrs': 'ada'}], [{'ususp': '0'}])
     """
     column = any("users" in record for record in records)
+
+    def lost(name: str) -> bool:
+        return "user" in name or bool(get_close_matches("users", [name], 1, 0.7))
+
     return [
-        {"users": "", **record} if column or get_close_matches("users", record, 1, 0.7) else record
+        {"users": "", **record} if column or any(map(lost, record)) else record
         for record in records
     ]
 
@@ -226,7 +230,8 @@ def _access(facts: Facts, text: Text) -> Access:
     names = [name.removesuffix("/") for name in names_in(users) or ()]
     denied = tuple(name[1:] for name in names if name.startswith("~"))
     allowed = tuple(name for name in names if not name.startswith("~"))
-    if not names or any(name in ("", "all") or "~" in name for name in denied):
+    wrong = {"", "all"}.intersection(denied) or any("~" in name for name in (*allowed, *denied))
+    if not names or wrong:
         text.note(f"queue {facts.get('queue_name')} admits nobody: its users cannot be read")
         return NOBODY
     lists = {"AllowedUsers": allowed} if "all" not in allowed else {}

@@ -108,6 +108,7 @@ _WHO: Final = re.compile(r"(?:^|\.)(?:allow|deny|denied)", re.IGNORECASE)
 _NOT_WHO: Final = frozenset({"allowed_allocation_nodes", "nodes.allowed_allocation"})
 _WHOLE: Final = frozenset({"AllocNodes", "Hidden", *_NOT_WHO})
 """Facts that Slurm prints beside a list of each kind, groups, accounts and QOS."""
+_FLAGS: Final = re.compile(r"(?:[a-z_]+(?:,[a-z_]+)*)?", re.IGNORECASE)
 _ROOT: Final = {"RootOnly": frozenset({"AllocNodes", "Hidden", "ReqResv", "DisableRootJobs"}),
                 "flags": frozenset({"allowed_allocation_nodes"})}  # fmt: skip
 """Where Slurm says that a partition is for root alone, and facts that it prints beside it."""
@@ -265,6 +266,8 @@ def _access(facts: Facts, text: Text) -> Access:
         names = names_in(value, spaced=spaced) if kind and value != "ALL" else None
         lists[kind] = names or ()
         wrong = wrong if names else f"{name}={value[:80]} cannot be read"
+    if not _FLAGS.fullmatch(facts.get("flags", "")):
+        wrong = f"flags={facts['flags'][:80]} cannot be read"
     wrong = wrong or _missing(facts)
     if wrong:
         text.note(f"partition {_name(facts)} admits nobody: {wrong}")

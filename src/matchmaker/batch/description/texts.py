@@ -74,7 +74,8 @@ def blocks(text: Text) -> list[Block]:
     r"""Blocks of ``name = value`` below a head, as PBS and Torque print nodes and queues.
 
     A tab begins a line that continues a value. A line that is neither is left out and noted. It
-    damages its block, as does a name that comes again: the first one counts.
+    damages its block, as does a name that comes again, of which the first one counts, and a line
+    with two facts.
 
     >>> blocks(Text("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2\n  b = 3", "x"))
     [Block(head='Queue: q', facts={'a': '1,2'}, damage=[]),
@@ -90,7 +91,7 @@ def blocks(text: Text) -> list[Block]:
             found[-1].facts[name] += line.strip()
         elif " = " in line and found:
             name, _, value = (part.strip() for part in line.partition(" = "))
-            if name in found[-1].facts:
+            if name in found[-1].facts or " = " in value:
                 found[-1].damage.append(line.strip())
             found[-1].facts.setdefault(name, value)
         elif line.strip():
@@ -195,6 +196,8 @@ def _number(value: Mapping[str, Any]) -> Any:
 
 
 def _plain(value: Any, depth: int = 0) -> str:
+    if value is None:
+        return "(null)"  # as Slurm and LSF write it; no name of a list
     if isinstance(value, list):
         return ",".join(_plain(one, depth + 1) for one in value) if depth < LIMITS.depth else "..."
     return str(value).lower() if isinstance(value, bool) else str(value)
