@@ -39,7 +39,7 @@ def names_in(text: str, *, spaced: bool = False) -> tuple[str, ...] | None:
     >>> names_in("domain users"), names_in("domain users", spaced=True)
     (None, ('domain users',))
     """
-    names = tuple(name.strip() for name in text.split(","))
+    names = tuple(name.strip(" \t") for name in text.split(","))
     pattern = _SPACED if spaced else _NAME
     return names if all(pattern.fullmatch(name) for name in names) else None
 

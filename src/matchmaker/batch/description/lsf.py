@@ -55,6 +55,7 @@ _OPEN: Final = frozenset({"ok", "closed_full", "closed_excl", "closed_busy"})
 _GROUPS: Final = "GROUP_NAME"
 """How the list of groups of hosts begins."""
 
+_COLUMN: Final = re.compile(r"[\w./-]+")
 _MINUTES: Final = re.compile(r"(\d+)(?:\.(\d+))?(?:\s*min\b.*)?", re.DOTALL)
 
 Facts = Mapping[str, str]
@@ -145,7 +146,8 @@ def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:
     column = any("users" in record for record in records)
 
     def lost(name: str) -> bool:
-        return "user" in name or bool(get_close_matches("users", [name], 1, 0.7))
+        known = _COLUMN.fullmatch(name) and "user" not in name
+        return not known or bool(get_close_matches("users", [name], 1, 0.7))
 
     return [
         {"users": "", **record} if column or any(map(lost, record)) else record

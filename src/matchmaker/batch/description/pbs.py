@@ -313,6 +313,8 @@ def _damage(facts: Facts) -> str:
         return "it has no queue_type"
     if kind.lower() not in (_ROUTE if _routes(facts) else _EXECUTION):
         return f"queue_type {kind[:80]!r} cannot be right"
+    if "enabled" not in facts:
+        return "enabled is missing, which comes behind its lists"
     unknown = next((each for each in facts if _ACL.match(each) and each not in _ACLS), "")
     return f"{unknown[:80]} is not known" if unknown else ""
 

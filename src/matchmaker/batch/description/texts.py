@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _HEAD: Final = re.compile(r"(?:Queue: *)?[\w.:-]+(?:\[[\w.,-]+\])?\s*")
+_NAME: Final = re.compile(r"[\w.:-]+")
 
 
 class DescriptionError(ValueError):
@@ -74,8 +75,8 @@ def blocks(text: Text) -> list[Block]:
     r"""Blocks of ``name = value`` below a head, as PBS and Torque print nodes and queues.
 
     A tab begins a line that continues a value. A line that is neither is left out and noted. It
-    damages its block, as does a name that comes again, of which the first one counts, and a line
-    with two facts.
+    damages its block, as does a name that comes again, of which the first one counts, a line with
+    two facts, and one whose name is no word.
 
     >>> blocks(Text("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2\n  b = 3", "x"))
     [Block(head='Queue: q', facts={'a': '1,2'}, damage=[]),
@@ -91,7 +92,7 @@ def blocks(text: Text) -> list[Block]:
             found[-1].facts[name] += line.strip()
         elif " = " in line and found:
             name, _, value = (part.strip() for part in line.partition(" = "))
-            if name in found[-1].facts or " = " in value:
+            if name in found[-1].facts or " = " in value or not _NAME.fullmatch(name):
                 found[-1].damage.append(line.strip())
             found[-1].facts.setdefault(name, value)
         elif line.strip():
