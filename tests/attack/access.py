@@ -449,7 +449,7 @@ def read(data: bytes) -> tuple[Admitted, set[str]] | None:
     for ad in found.computing_elements():
         rules = ad.eval(RULES)
         texts = tuple(str(rule) for rule in rules) if isinstance(rules, list) else None
-        known.update(texts or ("open",))
+        known.update(texts if texts is not None else ("ALL",))
         ident = str(ad.eval("GlueCEUniqueID")).partition("/urn:share")[0].lower()
         jobs[ident] = jobs.get(ident, frozenset()) | admitted(texts)
     return jobs, known

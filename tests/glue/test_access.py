@@ -135,6 +135,20 @@ def test_a_share_without_a_policy_among_others_that_have_one() -> None:
     assert "access.none" in rules_of(found)
 
 
+def test_a_queue_whose_views_admit_nobody_has_rules_that_say_so() -> None:
+    """Without the attribute an ad is open."""
+    text = arc(endpoints=1, shares=1, rule="VO:atlas")
+    place = "GLUE2ShareID=s0,GLUE2ServiceID=arc,o=glue"
+    named = f"dn: {place}\nobjectClass: GLUE2ComputingShare\n"
+    assert named in text
+    marked = named + "GLUE2EntityOtherInfo: VOView=cms\n"
+    policy = f"\ndn: GLUE2PolicyID=m,{place}\nobjectClass: GLUE2MappingPolicy\n"
+    text = text.replace(named, marked) + policy + "GLUE2PolicyRule: VO:cms\n"
+    found = ldif(text)
+    assert [ad.eval(RULES) for ad in found.computing_elements()] == [[]]
+    assert admitted(found) == 0
+
+
 def test_a_document_keeps_every_rule_and_closes_what_it_cannot_read() -> None:
     def read(policy: object) -> glue.Glue:
         endpoint = {"ID": "e", "URL": "https://h:1/x", "AccessPolicy": policy}

@@ -166,6 +166,14 @@ def new_cases() -> Iterator[Case]:
     yield "a queue of two services, the first open", marked, open_.replace("=T", "=A") + marked
     both = QUEUE.replace("h:1/jm-pbs-q", "h.grid:443/arcrest-pbs-q")
     yield "a queue of three descriptions", both + marked, both + marked + open_
+    first = marked[marked.index("dn: GLUE2EndpointID") : marked.index("dn: GLUE2ShareID")]
+    second = first.replace("ID=e", "ID=f").replace("ID: e", "ID: f").replace("VO:cms", "ALL")
+    keys = "".join(f"GLUE2ComputingShareComputingEndpointForeignKey: {e}\n" for e in "ef")
+    two = (
+        marked.replace("CEid=", f"CEid=h.grid:443/arcrest-pbs-q\n{keys}GLUE2EntityName: ") + second
+    )
+    for was in ("GLUE2EndpointID: e", "dn: GLUE2EndpointID=e", f"{keys[:-2]}"):
+        yield case(f"one of the endpoints of a queue, {was[:20]}", was, was[:-1] + "x", two)
     for name in ("GlueCEUniqueID: h", "dn: GlueCEUniqueID=h"):
         closed = both.replace("Rule: VO:atlas", "Rule: VO:cms")
         broken = closed.replace(name, name.replace("h", "x"))

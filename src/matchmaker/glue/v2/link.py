@@ -156,10 +156,11 @@ class _Linker:
                 said = "several managers of one service; the first was taken"
                 self.report(finding(service, "link.several", said, "; ".join(m.id for m in mine)))
             manager = mine[0] if mine else None
-            jobs = {e.id.lower(): e for e in endpoints.pop(key, []) if takes_jobs(e)}
+            offered = {e.id.lower(): e for e in endpoints.pop(key, [])}
+            jobs = {ident: e for ident, e in offered.items() if takes_jobs(e)}
             treated = shares.pop(key, [])
             weighed = chain.from_iterable(
-                self._pairs(service, manager, jobs, share) for share in treated
+                self._pairs(service, manager, offered, share) for share in treated
             )
             parts = len(jobs) + len(treated)
             made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
@@ -343,10 +344,11 @@ class _Linker:
             "GLUE2ComputingShareComputingEndpointForeignKey",
         )
         wanted = keys_of(share, names, "")
-        known = [endpoints[key] for key in wanted if key in endpoints]
-        chosen: list[Record | None] = [*(by_id(known) if wanted else endpoints.values())]
-        if wanted and not chosen:
-            self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
+        lost = [key for key in wanted if key not in endpoints]
+        known = [endpoints[key] for key in wanted or endpoints if key in endpoints]
+        chosen: list[Record | None] = [*filter(takes_jobs, by_id(known) if wanted else known)]
+        if lost:
+            self.report(dangling(share, f"GLUE2EndpointID={lost[0]}"))
         if not chosen:
             said = "no endpoint takes its jobs; it goes by its own id"
             self.report(finding(share, "link.no-endpoint", said))
@@ -359,6 +361,8 @@ class _Linker:
             rules = self.policies.rules(share, endpoint, key, mapped, admitted)
             if endpoint is None and wanted:
                 rules = [CLOSED]  # what its endpoint has no say in
+            elif lost:
+                rules.append(CLOSED)  # as the lost one might restrict it
             parts = (endpoint, share, manager, *mapped, *admitted)
             size = sum(self._size(part) for part in parts if part is not None)
             values = translate.queue(endpoint, share, manager, rules)

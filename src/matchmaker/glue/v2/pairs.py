@@ -62,7 +62,7 @@ def _name(share: Record) -> str:
 
 
 def _common(all_values: Sequence[Facts]) -> Facts:
-    """What all of several agree on, less the rules of access, which are each one's own."""
+    """What all of several agree on; its rules of access admit nobody, as each has its own."""
     first, *others = all_values
     made = Facts()
     agreed = {
@@ -71,6 +71,7 @@ def _common(all_values: Sequence[Facts]) -> Facts:
         if name != RULES and all(name in other and other[name] == value for other in others)
     }
     made.take(agreed, first.cleaned)
+    made[RULES] = []  # without the attribute it would be open
     return made
 
 
