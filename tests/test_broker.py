@@ -4,6 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta, timezone
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,8 @@ from matchmaker import (
     read_ads,
     reduce,
 )
+from matchmaker.classad import UNDEFINED
+from matchmaker.glue.access import RULES
 from matchmaker.matching.selection import Selection
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -308,6 +311,44 @@ def test_queues_of_several_sources_are_merged() -> None:
         broker.merged([("empty", glue.read(BytesIO(b"dn: o=grid\n")))])
     with pytest.raises(ValueError, match="empty: no ad of a queue"):
         broker.merged([("empty", [])])
+
+
+def test_no_further_source_opens_a_queue() -> None:
+    def queue(name: str, *rules: str) -> ClassAd:
+        own = {RULES: list[Any](rules)} if rules else {}
+        return ClassAd({"CEid": name, "GlueCEUniqueID": "q", **own})
+
+    def merged(*sources: list[ClassAd]) -> dict[str, Any]:
+        found = broker.merged([(f"s{n}", ads) for n, ads in enumerate(sources)])
+        return {each.name: each.ad.eval(RULES) for each in found.all}
+
+    narrow, wide = queue("q", "VO:cms", "DENY:/cms/Role=bad"), queue("q", "VO:cms", "VO:atlas")
+    both = {"q": ["VO:cms", "DENY:/cms/Role=bad"]}
+    assert merged([narrow], [wide]) == merged([wide], [narrow]) == both
+    assert merged([narrow, wide]) == merged([wide, narrow]) == both
+    assert merged([queue("q")], [narrow]) == merged([narrow], [queue("q")]) == both
+    closed = ClassAd({"CEid": "q", "GlueCEUniqueID": "q", RULES: []})
+    assert merged([queue("q")], [closed]) == merged([closed], [queue("q")]) == {"q": []}
+    assert merged([queue("q")], [queue("q")]) == {"q": UNDEFINED}
+    # A view is of the queue that another source describes without it.
+    view = queue("q/v", "VO:atlas", "VO:lhcb")
+    assert merged([narrow], [view]) == {"q": ["DENY:/cms/Role=bad"], "q/v": ["DENY:/cms/Role=bad"]}
+    assert merged([narrow, view], [narrow, view]) == {**both, "q/v": ["VO:atlas", "VO:lhcb"]}
+    found = broker.merged([("one", [narrow]), ("other", [wide])])
+    assert [(s, i.rule) for s, i in found.issues] == [
+        ("other", "access.conflict"), ("other", "source.duplicate"),
+    ]  # fmt: skip
+
+
+def test_the_records_of_no_further_source_open_a_queue() -> None:
+    text = "dn: GlueCEUniqueID=q,o=grid\nobjectClass: GlueCE\nGlueCEAccessControlBaseRule: VO:cms\n"
+    one, other = (
+        glue.read(BytesIO((text + more).encode())) for more in ("", f"{RULES}: VO:atlas\n")
+    )
+    for sources in ([("a", one), ("b", other)], [("a", other), ("b", one)]):
+        found = broker.merged(sources)
+        assert [ce.values[RULES] for ce in found.records.computing_elements] == [["VO:cms"]]
+        assert [queue.ad.eval(RULES) for queue in found.all] == [["VO:cms"]]
 
 
 def test_the_talks_ce_refuses_another_organisation() -> None:

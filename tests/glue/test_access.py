@@ -118,6 +118,19 @@ def test_a_switch_opens_what_publishes_no_rule_and_nothing_else() -> None:
     assert admitted(glue.read_osg(osg, open_without_rules=True), ZULU) == 1
 
 
+def test_an_entry_of_a_catalogue_twice_admits_whom_both_admit() -> None:
+    def rules(*vos: str) -> object:
+        listed = ", ".join(
+            f'[ Name = "{name}"; AllowedVOs = {{ {vo} }} ]' for name, vo in zip("aA", vos, strict=True)
+        )
+        ad = f'[ Name = "ce"; OSG_ResourceCatalog = {{ {listed} }} ]'
+        [queue] = glue.read_osg(parse_ads(ad)).computing_elements()
+        return queue.eval(RULES)
+
+    assert rules('"cms", "atlas"', '"cms"') == rules('"cms"', '"atlas", "cms"') == ["VO:cms"]
+    assert rules('"cms"', '"atlas"') == []
+
+
 def test_two_descriptions_that_differ_admit_whom_both_admit() -> None:
     one, other = f"{CE}{RULES}: VO:cms\n{RULES}: VO:zulu\n\n", f"{CE}{RULES}: VO:zulu\n\n"
     for text in (one + other, other + one):

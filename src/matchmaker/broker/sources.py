@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd
+from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
+from matchmaker.glue.access import RULES, agreed, differ
 from matchmaker.glue.issues import issue as made
+from matchmaker.glue.records import texts
 from matchmaker.glue.snapshot import joined
 
 NAMES: Final = ("CEid", "GlueCEUniqueID", "id", "Name")
@@ -56,6 +60,9 @@ def merged(
 ) -> Queues:
     """Merges the queues of several sources; of several queues with one name the first is kept.
 
+    A queue that sources describe with different rules of access admits whom all of them admit, and
+    denies whom one denies, so that no further source opens it.
+
     Args:
         sources: the name of each source, and its description or its ads. Ads of OSG's resource
             catalog are translated.
@@ -70,30 +77,88 @@ def merged(
     >>> [(queue.name, queue.source) for queue in found.all], found.issues[0][0]
     ([('a', 'first')], 'second')
     """
-    found: list[tuple[str, ClassAd]] = []
+    found: list[_Described] = []
     issues: list[tuple[str, Issue]] = []
     records = GlueRecords((), (), (), ())
-    for source, given in sources:
+    for number, (source, given) in enumerate(sources):
         description, ads = _described(given, open_without_rules)
         if description is not None:
             parts = description.snapshot
             known = parts.sites or parts.clusters or parts.computing_elements
             if not known and all(i.rule != "link.no-queue" for i in description.issues):
                 raise ValueError(f"{source}: no entry of a GLUE information system was found")
-            records = joined(records, parts)
+            records = joined(records, parts, agree=lambda _: None)  # said of the ads
             issues.extend((source, issue) for issue in description.issues)
-            found.extend((source, ad) for ad in description.computing_elements())
+            ads = [*description.computing_elements(), *ads]
         elif not ads:
             raise ValueError(f"{source}: no ad of a queue was found")
-        found.extend((source, ad) for ad in ads)
+        times = Counter[str]()
+        for name, ad in named(ads, len(found)):
+            found.append(_Described((number, times[name]), Queue(name, ad, source)))
+            times[name] += 1
     kept: dict[str, Queue] = {}
-    for (source, _), (name, ad) in zip(found, named(ad for _, ad in found), strict=True):
-        if name in kept:
+    for queue in _agreed(found, issues):
+        if queue.name in kept:
             said = "a queue of this name came before; this one is left out"
-            issues.append((source, made("source.duplicate", said, raw=name)))
+            issues.append((queue.source, made("source.duplicate", said, raw=queue.name)))
         else:
-            kept[name] = Queue(name, ad, source)
+            kept[queue.name] = queue
     return Queues(tuple(kept.values()), tuple(issues), records)
+
+
+@attrs.frozen(slots=True)
+class _Described:
+    """A queue as a source describes it.
+
+    Attributes:
+        place: the number of the source, and how often it described the queue before.
+        queue: what it says.
+    """
+
+    place: tuple[int, int]
+    queue: Queue
+
+    @property
+    def id(self) -> str:
+        """What the queue has in common with its views, in lower case."""
+        return (first_text(self.queue.ad, ("GlueCEUniqueID",)) or self.queue.name).lower()
+
+
+def _agreed(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Iterator[Queue]:
+    """The queues, each of which admits only whom all sources that describe it admit."""
+    rules: dict[str, dict[tuple[int, int], list[str] | None]] = {}
+    for one in found:
+        known = rules.setdefault(one.id, {})
+        before, own = known.get(one.place, []), _rules(one.queue.ad)
+        known[one.place] = None if before is None or own is None else [*before, *own]
+    common: dict[str, list[str]] = {}
+    for ident, by_source in rules.items():
+        lists = [each for each in by_source.values() if each is not None]
+        some = 0 < len(lists) < len(by_source)
+        if some or any(differ(lists[0], other) for other in lists[1:]):
+            common[ident] = reduce(agreed, lists)
+    told: set[tuple[str, tuple[int, int]]] = set()
+    for one in found:
+        queue = one.queue
+        if (shared := common.get(one.id)) is not None:
+            own = _rules(queue.ad)
+            ad = queue.ad.copy()
+            ad[RULES] = list[Value](agreed(shared if own is None else own, shared))
+            queue = attrs.evolve(queue, ad=ad)
+            if one.place != next(iter(rules[one.id])) and (one.id, one.place) not in told:
+                told.add((one.id, one.place))
+                said = (
+                    "it is described twice with different rules of access; what only one admits is"
+                )
+                issues.append(
+                    (queue.source, made("access.conflict", f"{said} refused", raw=queue.name))
+                )
+        yield queue
+
+
+def _rules(ad: ClassAd) -> list[str] | None:
+    """The rules of access of a queue; None where its author set none."""
+    return texts(ad.eval(RULES)) if RULES in ad else None
 
 
 def _described(
@@ -110,8 +175,11 @@ def _described(
     return read_osg(catalogs, open_without_rules=open_without_rules), queues
 
 
-def named(ads: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
-    """Each computing element, out of its wrapping, with the name that it goes by."""
-    for number, wrapped in enumerate(ads, 1):
+def named(ads: Iterable[ClassAd], offset: int = 0) -> Iterator[tuple[str, ClassAd]]:
+    """Each computing element, out of its wrapping, with the name that it goes by.
+
+    One without a name is numbered, from the first after ``offset``.
+    """
+    for number, wrapped in enumerate(ads, offset + 1):
         ad = unwrap(wrapped)
         yield first_text(ad, NAMES) or f"CE {number}", ad

@@ -16,9 +16,17 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.access import CLOSED, RULES, is_vo
+from matchmaker.glue.admission import restricted
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, Site, SubCluster
+from matchmaker.glue.records import (
+    Cluster,
+    ComputingElement,
+    GlueRecords,
+    Site,
+    SubCluster,
+    texts,
+)
 
 CATALOG: Final = "OSG_ResourceCatalog"
 PORT: Final = 9619
@@ -64,13 +72,14 @@ def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> 
         if site_id:
             sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
         for queue, sub in _queues(ad, host, listed, report, open_=open_):
-            if queue.id in queues:
-                said = "a queue of this id came before, skipped"
+            if (before := queues.get(queue.id.lower())) is not None:
+                said = "a queue of this id came before; what only one admits is refused"
                 report(issue("link.duplicate", said, raw=queue.id))
+                queues[queue.id.lower()] = restricted(before, texts(queue.values[RULES]))
                 continue
             cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster
-            queues[queue.id] = attrs.evolve(queue, cluster=cluster)
+            queues[queue.id.lower()] = attrs.evolve(queue, cluster=cluster)
     return GlueRecords(tuple(sites.values()), tuple(clusters.values()), tuple(queues.values()), ())
 
 
