@@ -75,6 +75,8 @@ RULE = "GlueCEAccessControlBaseRule"
         ("GlueHostArchitecturePlatformType", "AMD64", "x86_64", ["platform"]),
         ("GlueHostArchitecturePlatformType", "Intel(R) Xeon(R) X5", "x86_64", ["platform"]),
         ("GlueHostArchitecturePlatformType", "i686", "i686", []),
+        ("GLUE2ExecutionEnvironmentPlatform", "X86_64", "x86_64", ["platform"]),
+        ("GLUE2ExecutionEnvironmentPlatform", "x86_64", "x86_64", []),
         ("GlueHostArchitecturePlatformType", "UNDEFINEDVALUE", None, ["placeholder"]),
         ("GlueHostProcessorModel", "amd64", "amd64", []),
         (RULE, "vo:cms", "VO:cms", ["case"]),
@@ -240,6 +242,24 @@ VALID = "GLUE2EntityValidity"
             {f"{SHARE}MaxCPUTime": "10080", f"{SHARE}MaxWallTime": "30240"},
             {f"{SHARE}MaxCPUTime": 604800, f"{SHARE}MaxWallTime": 1814400},
             ["unit"] * 2,
+        ),
+        # with what was published beside them in the same numbers
+        (
+            {
+                f"{SHARE}MaxCPUTime": "10080",
+                f"{SHARE}DefaultCPUTime": "10080",
+                f"{SHARE}MinCPUTime": "60",
+                f"{SHARE}MaxWallTime": "30240",
+                f"{SHARE}MaxMultiSlotWallTime": "30240",
+            },
+            {
+                f"{SHARE}MaxCPUTime": 604800,
+                f"{SHARE}DefaultCPUTime": 604800,
+                f"{SHARE}MinCPUTime": 60,
+                f"{SHARE}MaxWallTime": 1814400,
+                f"{SHARE}MaxMultiSlotWallTime": 1814400,
+            },
+            ["unit"] * 4,
         ),
         ({CPU: "48", WALL: "4320"}, {CPU: 2880, WALL: 4320}, ["unit"]),
         ({CPU: "60", WALL: "36"}, {CPU: 60, WALL: 36}, ["order"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from matchmaker import UNDEFINED, glue, parse_ads
+from matchmaker import UNDEFINED, glue, parse_ads, parse_expr
 
 Entries = list[tuple[str, list[str]]]
 
@@ -75,6 +75,121 @@ def test_a_queue_is_called_as_htcondor_ce_calls_it() -> None:
     execute = endpoint("e", "executionmanagement.jobexecution", interface="org.osg.htcondorce")
     found = glue.read_ldif(ldif(ROOT, MANAGER, execute, share("grid_cms", said)))
     assert ids(found) == ["ce.s.org:9619/htcondorce-condor-group_cms"]
+
+
+HTCONDOR_CE = "GLUE2ServiceID=cm.s.org,GLUE2GroupID=resource,o=glue"
+
+
+def test_what_the_provider_of_htcondor_ce_prints() -> None:
+    """Shares without a queue, a URL of its own, HTCondor's spelling of platforms."""
+    resource = "cm.s.org_X86_64_LINUX_AlmaLinux_9_64_257000"
+    entries = [
+        (HTCONDOR_CE, "GLUE2ComputingService", "ServiceAdminDomainForeignKey: S"),
+        (
+            f"GLUE2ManagerID=cm.s.org_Manager,{HTCONDOR_CE}",
+            "GLUE2ComputingManager",
+            "ManagerProductName: HTCondor\nComputingManagerTotalLogicalCPUs: 320",
+        ),
+        (
+            f"GLUE2ResourceID={resource},{HTCONDOR_CE}",
+            "GLUE2ExecutionEnvironment",
+            """ExecutionEnvironmentMainMemorySize: 257000
+            ExecutionEnvironmentOSFamily: LINUX
+            ExecutionEnvironmentOSName: AlmaLinux
+            ExecutionEnvironmentPlatform: X86_64
+            ExecutionEnvironmentConnectivityOut: TRUE
+            ResourceManagerForeignKey:  cm.s.org_Manager""",
+        ),
+        (
+            f"GLUE2EndpointID=ce.s.org_HTCondorCE,{HTCONDOR_CE}",
+            "GLUE2ComputingEndpoint",
+            """EndpointCapability: executionmanagement.jobexecution
+            EndpointInterfaceName: org.opensciencegrid.htcondorce
+            EndpointURL: condor://ce.s.org:9619
+            EndpointServingState: production""",
+        ),
+    ]
+    for vo in ("cms", "atlas"):
+        ident = f"GLUE2ShareID=ce.s.org_{vo}_share,{HTCONDOR_CE}"
+        said = f"""ComputingShareServingState: production
+            ComputingShareWaitingJobs: 2
+            ShareEndpointForeignKey: ce.s.org_HTCondorCE
+            ShareResourceForeignKey: {resource}"""
+        entries += [(ident, "GLUE2ComputingShare", said), policy(ident, f"vo:{vo}")]
+    lines = ldif(*entries)
+    found = glue.read_ldif(lines, rules=glue.DEFAULT_RULES | glue.VALIDATORS)
+    wanted = {
+        "LRMSType": "htcondor",
+        "GlueCEInfoHostName": "ce.s.org",
+        "GlueCEInfoTotalCPUs": 320,
+        "GlueCEStateWaitingJobs": 2,
+        "GlueHostMainMemoryRAMSize": 257000,
+        "GlueHostArchitecturePlatformType": "x86_64",
+        "GlueHostNetworkAdapterOutboundIP": True,
+    }
+    for vo, queue in zip(("atlas", "cms"), found.computing_elements(), strict=True):
+        assert queue.eval("CEid") == f"ce.s.org_{vo}_share"
+        assert queue.eval("GlueCEAccessControlBaseRule") == [f"VO:{vo}"]
+        assert {name: queue.eval(name) for name in wanted} == wanted
+    # A resource does not know the site that it is put under.
+    assert [str(issue) for issue in found.issues if issue.level == "E"] == []
+
+
+CERN = "GLUE2ServiceID=ce.c.org_ComputingElement,GLUE2GroupID=resource,o=glue"
+
+
+def test_what_cern_prints_of_htcondor_ce() -> None:
+    """Its endpoint stands under another service; minutes that look like seconds."""
+    entries = [
+        (CERN, "GLUE2ComputingService", "ServiceType: HTCondor-CE"),
+        (
+            f"GLUE2EndpointID=ce.c.org_HTCondor-CE,{CERN.replace('.org_', '.org.ch_')}",
+            "GLUE2ComputingEndpoint",
+            """EndpointCapability: executionmanagement.jobexecution
+            EndpointServiceForeignKey: _ComputingElement
+            ComputingEndpointComputingServiceForeignKey: ce.c.org_ComputingElement
+            EndpointInterfaceName: org.opensciencegrid.htcondorce
+            EndpointURL: https://ce.c.org:8443/""",
+        ),
+        (
+            f"GLUE2ManagerID=m,{CERN}",
+            "GLUE2ComputingManager",
+            "ManagerProductName: HTCondor\nEntityOtherInfo: Share=atlas:22",
+        ),
+        (
+            f"GLUE2ResourceID=ce.c.org,{CERN}",
+            "GLUE2ExecutionEnvironment",
+            """ExecutionEnvironmentMainMemorySize: 2000
+            ExecutionEnvironmentPlatform: amd64
+            EntityOtherInfo: Cores=0
+            ResourceManagerForeignKey: m
+            ComputingShareTotalJobs: 10""",
+        ),
+        (
+            f"GLUE2ShareID=grid_atlas_atlas_ce.c.org_ComputingElement,{CERN}",
+            "GLUE2ComputingShare",
+            """ComputingShareMappingQueue: grid_atlas
+            EntityOtherInfo: HTCondorCEId=ce.c.org:9619/htcondorce-condor-group_atlas
+            ShareEndpointForeignKey: ce.c.org_HTCondor-CE
+            ShareResourceForeignKey: ce.c.org
+            ComputingShareMaxCPUTime: 10080
+            ComputingShareDefaultCPUTime: 10080
+            ComputingShareMaxWallTime: 30240
+            ComputingShareFreeSlots: 3""",
+        ),
+        policy(
+            f"GLUE2ShareID=grid_atlas_atlas_ce.c.org_ComputingElement,{CERN}",
+            "VO:atlas",
+        ),
+    ]
+    [queue] = glue.read_ldif(ldif(*entries)).computing_elements()
+    assert queue.eval("CEid") == "ce.c.org:9619/htcondorce-condor-group_atlas"
+    assert queue.eval("QueueName") == "group_atlas"
+    assert queue.eval("GlueCEPolicyMaxCPUTime") == 10080
+    assert queue.eval("GlueCEPolicyMaxWallClockTime") == 30240
+    assert queue.eval(parse_expr("GLUE2.Computing.Share.DefaultCPUTime")) == 604800
+    assert queue.eval("GlueCEAccessControlBaseRule") == ["VO:atlas"]
+    assert queue.eval("GlueHostMainMemoryRAMSize") == 2000
 
 
 def test_shares_of_one_queue_are_called_by_their_names() -> None:

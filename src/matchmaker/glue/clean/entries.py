@@ -6,6 +6,7 @@ text. Which are on, and who applies them, is in `clean`.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -76,7 +77,20 @@ def small_unit(case: Case) -> None:
             mended = name != names[0] and number < (case.number(names[0]) or 0)
             if minutes not in _USUAL_HOURS and not mended:
                 break
-            case.put(name, int(number * 60))
+            _times_sixty(case, name, number)
+
+
+_SHARE_TIME = re.compile(r"GLUE2ComputingShare\w+?(CPU|Wall)Time")
+
+
+def _times_sixty(case: Case, name: str, number: float) -> None:
+    """Converts a limit, and those beside it that were published with the same number."""
+    alike = [name]
+    if kind := _SHARE_TIME.fullmatch(name):
+        times = ((n, _SHARE_TIME.fullmatch(n)) for n in case.values if n != name)
+        alike += [n for n, m in times if m and m[1] == kind[1] and case.number(n) == number]
+    for each in alike:
+        case.put(each, int(number * 60))
 
 
 _TOTAL_JOBS = ("GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs")

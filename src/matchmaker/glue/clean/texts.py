@@ -55,7 +55,7 @@ _STATUS = {
     "queueing": "Queueing",
     "queuing": "Queueing",
 }
-_AMD64 = re.compile(r"amd64|x64|em64t|intel64|x86-64|Intel\(R\) Xeon\(R\).*", re.IGNORECASE)
+_AMD64 = re.compile(r"amd64|x64|em64t|intel64|x86[-_]64|Intel\(R\) Xeon\(R\).*", re.IGNORECASE)
 _PLATFORMS = {"GlueHostArchitecturePlatformType", "GLUE2ExecutionEnvironmentPlatform"}
 _STATUSES = {"GlueCEStateStatus"}
 _SERVING = {"GLUE2ComputingShareServingState", "GLUE2EndpointServingState"}

@@ -229,7 +229,7 @@ class _Tests:
             name: _value(name, texts[0]) for name, texts in entry.attributes.values_by_name.items()
         }
         found["now"] = int(self.now.timestamp())
-        found["domain"] = rdns(entry.dn).get("glue2domainid", "")
+        found["domain"] = rdns(entry.dn).get("glue2domainid", UNDEFINED)
         shares = [m for t in entry.attributes.get(_OTHER_INFO, ()) if (m := _SHARE.match(t))]
         found["shares"] = sum(int(share[2]) for share in shares)
         vos = Counter(share[1] for share in shares)
