@@ -280,7 +280,8 @@ def test_what_the_osg_says_of_a_resource() -> None:
             OSG_ResourceCatalog = { [ Name = "gpu"; IsPilotEntry = true; Memory = 8192; CPUs = 1;
                 GPUs = 2; WholeNode = false; MaxPilots = 1000; RequireSingularity = false;
                 OS = "rhel9"; Queue = "gpu-long"; AllowedVOs = { "icecube", "ligo" } ],
-              [ Name = "whole"; WholeNode = true; EstimatedCPUs = 64; Memory = 1; CPUs = 1;
+              [ Name = "whole"; Transform = [ set_xcount = RequestCPUs; set_remote_queue = "all" ];
+                Requirements = TARGET.RequestCPUs <= CPUs; WholeNode = true; EstimatedCPUs = 64; Memory = 1; CPUs = 1;
                 AllowedVOs = "atlas, cms" ] } ]"""
     )
     gpu, whole = glue.read_osg([ce]).computing_elements()
@@ -297,6 +298,7 @@ def test_what_the_osg_says_of_a_resource() -> None:
     assert gpu.eval("CEid") == "ce.t2.edu:9619/condorce-slurm-gpu"
     # Flags name the queue of the batch system, not the entry of the catalogue.
     assert gpu.eval("QueueName") == "gpu-long"
+    assert whole.eval("QueueName") == "all"
     assert whole.eval("WholeNode") is True
     assert whole.eval("GlueHostArchitectureSMPSize") == 64
     # The memory of a whole node is not said.

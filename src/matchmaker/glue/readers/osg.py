@@ -94,14 +94,15 @@ def _queues(
             report(issue("osg.entry", said, raw=f"{host}: entry {number}"))
             continue
         name = first_text(entry, ("Name",)) or f"resource{number}"
+        queue = first_text(entry, ("Queue",)) or _remote_queue(entry)
         values: dict[str, Value] = {
-            "GlueCEName": first_text(entry, ("Queue",)) or name,
+            "GlueCEName": queue or name,
             "GlueCEInfoHostName": host,
             "GlueCEInfoGatekeeperPort": PORT,
             "GlueCEInfoLRMSType": lrms,
             "GlueCEStateStatus": "Production",
         }
-        if (queue := first_text(entry, ("Queue",))) is not None:
+        if queue:
             values["QueueName"] = queue  # the entry's name, of which the id is made, is no queue's
         values.update(_numbers(entry, _LIMITS))
         vos = entry.eval("AllowedVOs")
@@ -125,6 +126,12 @@ def _queues(
         safe = lrms.replace("-", "_") or "condor"
         ident = f"{host}:{PORT}/condorce-{safe}-{name}"
         yield ComputingElement(ident, values), SubCluster(name, hosts)
+
+
+def _remote_queue(entry: ClassAd) -> str | None:
+    """The queue that a route of the CE sets, where the entry says how jobs are transformed."""
+    transform = entry.eval("Transform")
+    return first_text(transform, ("set_remote_queue",)) if isinstance(transform, ClassAd) else None
 
 
 def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
