@@ -145,6 +145,7 @@ def validated(
         report: called with each finding; its rule is the tool's code.
 
     >>> from matchmaker.glue.entries import Attributes
+    >>> from matchmaker.glue.clean.rules import VALIDATORS
     >>> from datetime import UTC
     >>> place = Attributes([("objectClass", "GLUE2Location"), ("GLUE2LocationID", "l"),
     ...                     ("GLUE2LocationLatitude", "91")])
