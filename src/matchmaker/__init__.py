@@ -1,7 +1,6 @@
 """Which resource may run this job, which is best, and how is the batch system asked for it?
 
-The language and the matchmaker are at hand at once; ``glue``, ``broker``, ``nodes``, ``batch`` and
-``delegation`` are loaded when they are first used.
+The language and the matchmaker are at hand at once; all else is loaded when it is first used.
 
 >>> import matchmaker as mm
 >>> machine = mm.parse_ad('[ Name = "wn1"; Cpus = 8; Requirements = TARGET.Owner =!= "x" ]')
@@ -31,7 +30,6 @@ from matchmaker.classad import (
     write_ads,
 )
 from matchmaker.matching import Clause, Match, clauses, match, refusal
-from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
 
 if TYPE_CHECKING:
     import matchmaker.batch as batch  # noqa: PLR0402 - so that type checkers see the modules
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
         Pool,
         Snapshot,
     )
+    from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
 
 __version__ = "0.1.0"
 
@@ -115,9 +114,14 @@ _LATER = {
     "Plan": "matching",
     "Policy": "matching",
     "Pool": "matching",
+    "Reduction": "reduction",
+    "ReductionError": "reduction",
     "Snapshot": "matching",
     "Trace": "classad.trace",
+    "Verdict": "reduction",
     "lint": "linting",
+    "reduce": "reduction",
+    "reduce_many": "reduction",
     "trace": "classad.trace",
 }
 
@@ -130,5 +134,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"matchmaker.{name}")
     if name in _LATER:
-        return getattr(import_module(f"matchmaker.{_LATER[name]}"), name)
+        found = getattr(import_module(f"matchmaker.{_LATER[name]}"), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")
