@@ -302,11 +302,17 @@ def make(chance: random.Random) -> Case:
     inventory = chance.random() < 0.5
     # A node of an inventory may have a size that no mapping foresees.
     least = -1 if inventory and chance.random() < 0.3 else 0
+    # A job may have an attribute that hides the host from its requirements.
+    hidden = chance.random() < 0.1
+    word = "TARGET." if hidden else "other."
+    job = [(name, value.replace("other.", word)) for name, value in maker.job()]
+    if hidden:
+        job.append(("other", f"[ {RAM} = {chance.choice((0, 99))}; {CPUS} = 99; GPUs = 0 ]"))
     return Case(
         lrms,
         maker.site(lrms),
-        maker.job(),
-        maker.clauses(),
+        tuple(job),
+        tuple(clause.replace("other.", word) for clause in maker.clauses()),
         tuple(maker.node(number, least) for number in range(chance.randint(1, 8))),
         inventory,
         chance.choice(("necessary", "necessary", "sufficient", "exact")),
@@ -342,11 +348,18 @@ def ad(facts: Iterable[tuple[str, str]]) -> ClassAd:
     return parse_ad("[" + "; ".join(f"{name} = {value}" for name, value in facts) + "]")
 
 
-def has_room(job: ClassAd, node: ClassAd) -> bool:
-    """Whether a node has what a job requests, as far as it says how much it has."""
+def has_room(job: ClassAd, node: ClassAd, table: Mapping) -> bool:
+    """Whether a node has what a job requests, as far as it says how much it has.
+
+    Of a share for each processor, all have as much as the largest.
+    """
+    memory, slots = table.requests.get("memory"), job.eval("RequestCpus")
+    shared = memory is not None and memory.per_cpu and "cpus" in table.requests
     for request, attribute in (("RequestMemory", RAM), ("RequestCpus", CPUS),
                                ("RequestDisk", "Disk"), ("RequestGPUs", "GPUs")):  # fmt: skip
         wanted, has = job.eval(request), node.eval(attribute)
+        if shared and attribute == RAM and isinstance(wanted, int) and isinstance(slots, int):
+            wanted = -(-wanted // max(1, slots)) * max(1, slots)
         if isinstance(wanted, int) and isinstance(has, int) and wanted > max(has, 0):
             return False
     return True
@@ -359,7 +372,9 @@ def judge(case: Case) -> str | None:
     job["Requirements"] = requirement
     nodes = [ad(node) for node in case.nodes]
     reduction = reduce(job, ClassAd(), lambda name: "host")
-    fit = [truth(requirement.eval(job, node)) is True and has_room(job, node) for node in nodes]
+    fit = [
+        truth(requirement.eval(job, node)) is True and has_room(job, node, table) for node in nodes
+    ]
     willing = [
         "Requirements" not in node or truth(node.eval("Requirements", job)) is True
         for node in nodes
@@ -419,7 +434,7 @@ def selects(table: Mapping, made: Submission, node: ClassAd, job: ClassAd) -> bo
     """Whether a batch system runs a job with such flags on a node."""
     asked = ClassAd({name: job[name] for known, name in _FLAGS.items()
                      if known in table.requests and name in job})  # fmt: skip
-    if not has_room(asked, node):
+    if not has_room(asked, node, table):
         return False
     words = list(made.argv if made.command else made.directives)
     return _SELECTS[table.lrms](words, node, job, carried(table, node))

@@ -638,3 +638,18 @@ def test_room_that_no_number_states_is_unknown(tmp_path: Path, size: str) -> Non
     assert made.certificate.wrongly_included == ("n2",)
     # By name it is left out.
     assert told(tmp_path, "", job, inventory=nodes).verdict is Fit.EXACT
+
+
+@pytest.mark.parametrize("hiding", [f"[ {RAM} = 1000000; A = 9 ]", "3"])
+def test_an_attribute_of_the_job_does_not_stand_for_the_host(tmp_path: Path, hiding: str) -> None:
+    nodes = [ClassAd({"Name": "n1", RAM: 2000, "A": 1}), ClassAd({"Name": "n2", RAM: 9000, "A": 1})]
+    job = f"other = {hiding}; RequestMemory = 4000; Requirements = TARGET.A == 1"
+    made = told(tmp_path, "", job, inventory=nodes)
+    assert (made.argv, made.verdict) == (("--mem=4000M", "--exclude=n1"), Fit.EXACT)
+    # BLAH has no request for memory, which is checked again.
+    made = told(tmp_path, "", job, lrms="blah", inventory=nodes)
+    assert made.certificate is not None
+    assert made.certificate.wrongly_included == ("n1",)
+    assert made.recheck is not None
+    ad = parse_ad(f"[ {job} ]")
+    assert [made.recheck.eval(ad, node) for node in nodes] == [False, True]

@@ -19,6 +19,7 @@ from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.render import expressed, written
 from matchmaker.batch.request import Requested
+from matchmaker.classad import ClassAd
 from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import (
@@ -100,15 +101,17 @@ def check_possible(residual: Expr) -> None:
 
 def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     """The plan with an inventory: what some accepted node does not satisfy is not carried."""
-    kept = [clause for clause in conjuncts(plan.carried) if _all_satisfy(clause, plan, nodes)]
+    by_system = plan.table.style != "blah"
+    # BLAH looks at nodes alone, and its requirements know no job whose attributes may hide theirs.
+    job = plan.job if by_system else ClassAd()
+    kept = [clause for clause in conjuncts(plan.carried) if _all_satisfy(clause, job, nodes)]
     carried = conjunction(kept)
 
     def is_admitted(node: NodeClass) -> bool:
         # HTCondor itself looks at the requirements of a machine.
-        willing = plan.table.style == "blah" or is_willing(node.ad, plan.job)
         return (
-            willing
-            and truth(carried.eval(plan.job, node.ad)) is True
+            (not by_system or is_willing(node.ad, job))
+            and truth(carried.eval(job, node.ad)) is True
             and plan.requested.has_room(node.ad) is True
         )
 
@@ -117,8 +120,8 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     )
 
 
-def _all_satisfy(clause: Expr, plan: FlagPlan, nodes: Inventory) -> bool:
-    return all(truth(clause.eval(plan.job, node.ad)) is True for node in nodes.accepted)
+def _all_satisfy(clause: Expr, job: ClassAd, nodes: Inventory) -> bool:
+    return all(truth(clause.eval(job, node.ad)) is True for node in nodes.accepted)
 
 
 def lines(plan: FlagPlan) -> list[str]:

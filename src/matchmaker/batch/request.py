@@ -25,6 +25,7 @@ from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import MAX_INT, UNDEFINED
+from matchmaker.reduction.bind import host_of
 
 # The resource, its name in messages, the job's attribute, that of hosts, and how many base units
 # of the resource one of either attribute is.
@@ -218,12 +219,12 @@ def requested(
         request = table.requests.get(name)
         if request is None:
             reason = f"{table.lrms} has no flag for {words}"
-            clause = _need(of_hosts, amount / unit) or Attr(None, attribute, False)
+            clause = _need(job, of_hosts, amount / unit) or Attr(None, attribute, False)
             lacking.append(Dropped(clause, reason))
             continue
         parts = several if request.per_cpu else 1
         number = _counted(-(-amount // parts), request, attribute, table)
-        need = _need(of_hosts, number * request.unit * parts / unit)
+        need = _need(job, of_hosts, number * request.unit * parts / unit)
         clause = need or Attr(None, attribute, False)
         share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
         subject = ascii_fold(of_hosts) or _TIMES
@@ -369,11 +370,11 @@ def _is_allowed(text: str, request: Request) -> bool:
     return not request.pattern or found is not None
 
 
-def _need(attribute: str, amount: Fraction) -> Expr | None:
+def _need(job: ClassAd, attribute: str, amount: Fraction) -> Expr | None:
     """The condition that a host has an amount, or does not say; None without such an attribute."""
     if not attribute:
         return None
-    subject = Attr(Attr(None, "other", False), attribute, False)
+    subject = Attr(host_of(job), attribute, False)
     least = Literal(min(math.ceil(amount), MAX_INT))
     return Binary("||", Call("isUndefined", (subject,)), Binary(">=", subject, least))
 

@@ -66,6 +66,20 @@ class _Side:
     is_queue: bool
 
 
+def host_of(job: ClassAd) -> Attr:
+    """What a host is called in conditions that are evaluated with a job as ``MY``.
+
+    Raises ReductionError for a job whose attributes hide both words.
+
+    >>> print(host_of(ClassAd()), host_of(ClassAd(Other=1)))
+    other TARGET
+    """
+    word = next((word for word in ("other", "TARGET") if word not in job), None)
+    if word is None:
+        raise ReductionError("the job has attributes named other and TARGET: rename one")
+    return Attr(None, word, False)
+
+
 @attrs.define(slots=True, eq=False)
 class Binder:
     """Puts the facts of one job and one queue into one attribute of the job."""
@@ -95,12 +109,8 @@ class Binder:
         named = {word for word in WORDS if scope(word) == HOST}
         if named and (named != WORDS or not named.isdisjoint(queue.content)):
             raise ReductionError(f"hosts may have an attribute named like a scope: {min(named)}")
-        # A job may have an attribute named like the scope, which would hide it.
-        word = next((word for word in ("other", "TARGET") if word not in job), None)
-        if word is None:
-            raise ReductionError("the job has attributes named other and TARGET: rename one")
         folded = ascii_fold(attribute)
-        binder = cls(_Side(job, False), _Side(queue, True), scope, folded, Attr(None, word, False))
+        binder = cls(_Side(job, False), _Side(queue, True), scope, folded, host_of(job))
         binder._active.append((False, folded))
         return binder
 
