@@ -75,7 +75,7 @@ class ClassAd(Ad[Expr]):
             attributes, more = more, {}
         if type(attributes) is dict:
             held = [_held(value) for value in (*attributes.values(), *more.values())]
-            folded, spelled = _shape((*attributes, *more))
+            folded, spelled = shape_of((*attributes, *more))
             self.held = dict(zip(folded, held, strict=True))
             self._names = spelled.copy() if spelled is not None else None
             return
@@ -131,17 +131,11 @@ class ClassAd(Ad[Expr]):
             return object.__getattribute__(self, name)
 
     @classmethod
-    def of_assignments(cls, assignments: Sequence[tuple[str, Any]]) -> ClassAd:
-        """An ad of names and what it is to hold under them, values and expressions, in order."""
-        names, held = zip(*assignments, strict=True) if assignments else ((), ())
-        return cls.of_values(names, held)
-
-    @classmethod
     def of_values(
         cls, names: tuple[str, ...], held: Sequence[Any], *, deferred: bool = False
     ) -> ClassAd:
-        """The same, of the names and of what it is to hold under each."""
-        folded, spelled = _shape(names)
+        """An ad of the names and of what it is to hold under each, in order."""
+        folded, spelled = shape_of(names)
         content = dict(zip(folded, held, strict=True))
         return cls.of(content, spelled.copy() if spelled else None, deferred=deferred)
 
@@ -347,19 +341,19 @@ def unusual_names(names: Mapping[str, str]) -> dict[str, str] | None:
     return {folded: name for folded, name in names.items() if is_unusual(folded, name)} or None
 
 
-_Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None]"
+Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None]"
 """The folded forms of an ad's names, and what `unusual_names` gives of them."""
 
-_shapes: Final[Cache[tuple[str, ...], _Shape]] = Cache("names of ads", 1 << 23)
+_shapes: Final[Cache[tuple[str, ...], Shape]] = Cache("names of ads", 1 << 23)
 
 
-def _shape(names: tuple[str, ...]) -> _Shape:
+def shape_of(names: tuple[str, ...]) -> Shape:
+    """What an ad has of its names; of one that comes twice, the first spelling counts."""
     shape = _shapes[names]
     if shape is None:
         for name in names:
             _check(name)
         folded = tuple(intern(ascii_fold(name)) for name in names)
-        # Of a name that comes twice, the first spelling.
         spelled = dict(zip(reversed(folded), reversed(names), strict=True))
         shape = _shapes.put(names, (folded, unusual_names(spelled)))
     return shape

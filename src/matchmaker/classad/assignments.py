@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
-from sys import intern
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from matchmaker.classad.ad import ClassAd, Content, is_unusual
+from matchmaker.classad.ad import ClassAd, Content, Shape, shape_of
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
-from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
 from matchmaker.classad.scanner import NEW, SEPARATORS, Layout, inside_of
 
@@ -80,46 +78,24 @@ def _plain_end(text: str, layout: Layout, start: int) -> int:
     return found.end() if found else start
 
 
-_Names: TypeAlias = "tuple[list[str], list[str], dict[str, str] | None]"
-
-_before: Final[Cache[int, _Names]] = Cache("names of ads of a size", 1 << 22)
-"""By their number, the names of the last ad that had as many, as in `_folded`, and what that gave:
-the next ad mostly has the same."""
+_shapes: Final[Cache[tuple[str, ...], Shape]] = Cache("names in texts", 1 << 22)
+"""What `shape_of` gives, by the names as they stand in a text: the next ad mostly has the same."""
 
 
 def _content(text: str, others: Sequence[Any], between: str) -> Content:
     """What an ad holds for assignments of plain values, and for null one of the others."""
     parts = text.replace(between, "=").split("=") if text else []
-    names = parts[::2]
+    names = tuple(parts[::2])
     values: list[Any] = _scan(f"[{','.join(parts[1::2])}]", 0)[0]
     if others:
         rest = iter(others)
         values = [next(rest) if each is None else each for each in values]
-    known = _before[len(names)]
-    if known is None or known[0] != names:
-        known = _before.put(len(names), (names, *_folded(names)), 200 * len(names) + len(text))
-    unusual = known[2]
-    return dict(zip(known[1], values, strict=True)), unusual and unusual.copy(), bool(others)
-
-
-_names: Final[Cache[str, str]] = Cache("names as ads spell them", 1 << 22)
-"""The folded forms of those that are spelled as they were first, with spaces around them."""
-
-
-def _folded(names: list[str]) -> tuple[list[str], dict[str, str] | None]:
-    """Folded names, and those that were spelled otherwise first."""
-    folded: list[Any] = list(map(_names.get, names))
-    unusual: dict[str, str] = {}
-    for at, name in enumerate(names) if None in folded else ():
-        if folded[at] is None:
-            spelled = name.strip()
-            folded[at] = intern(ascii_fold(spelled))
-            if not is_unusual(folded[at], spelled):
-                _names.put(name, folded[at])
-            elif folded.index(folded[at]) == at:
-                # Of a name that comes twice, the first spelling counts.
-                unusual[folded[at]] = spelled
-    return folded, unusual or None
+    shape = _shapes[names]
+    if shape is None:
+        shape = shape_of(tuple(map(str.strip, names)))
+        _shapes.put(names, shape, 100 * len(names) + 3 * sum(map(len, names)))
+    folded, unusual = shape
+    return dict(zip(folded, values, strict=True)), unusual and unusual.copy(), bool(others)
 
 
 def ad_in(text: str) -> ClassAd | None:

@@ -59,10 +59,6 @@ _INSIDE = "(?!)"
 for _ in range(3):
     _INSIDE = rf"""[^"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^"'/\[\]]*+)*+"""
 
-_ASSIGNMENT: Final = re.compile(
-    rf"""([^;"'/\[\]]++(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+)(?:\Z|(?:;{_BETWEEN})++)|.++""",
-    re.DOTALL,
-)
 _OPENING: Final = re.compile(rf"{_BETWEEN}\[{_BETWEEN}((?:;{_BETWEEN})*+)")
 
 
@@ -83,15 +79,6 @@ def inside_of(text: str) -> str | None:
         return None
     start, end = opening.end(), len(text) - 1
     return None if start > end or (start == end and opening[1]) else text[start:end]
-
-
-def assignments_of(inside: str) -> list[str]:
-    """What stands in an ad, cut behind each semicolon that is in no string, comment or bracket.
-
-    >>> assignments_of("a = 1; b = [c = ';'] ")
-    ['a = 1', "b = [c = ';'] "]
-    """
-    return _ASSIGNMENT.findall(inside)
 
 
 RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})

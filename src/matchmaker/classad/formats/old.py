@@ -127,7 +127,7 @@ def _read_lines(lines: list[str], number: int, report: Report = strict) -> Itera
     for at, line in enumerate(lines, number):
         if not line or line.isspace():
             if assignments or empty:
-                yield ClassAd.of_assignments(assignments)
+                yield ClassAd(assignments)
             assignments = []
             empty = False
         elif line.lstrip().startswith("#"):
@@ -139,7 +139,7 @@ def _read_lines(lines: list[str], number: int, report: Report = strict) -> Itera
             except ParseError as error:
                 report(error)
     if assignments or empty:
-        yield ClassAd.of_assignments(assignments)
+        yield ClassAd(assignments)
 
 
 def write(ad: ClassAd) -> str:
