@@ -14,7 +14,8 @@ ERROR: Final = "error"
 WARNING: Final = "warning"
 NOTE: Final = "note"
 
-_LEVELS: Final = {ERROR: "E", WARNING: "W", NOTE: "I"}
+LEVELS: Final = {ERROR: "E", WARNING: "W", NOTE: "I"}
+"""The severities as glue-validator codes them."""
 
 
 @attrs.frozen(slots=True)
@@ -48,12 +49,12 @@ class Diagnostic:
 
     @property
     def level(self) -> str:
-        """E, W or I: the severity as glue-validator codes it.
+        """E, W or I, by `LEVELS`.
 
         >>> Diagnostic("link.dangling", "the key leads nowhere", severity=ERROR).level
         'E'
         """
-        return _LEVELS[self.severity]
+        return LEVELS[self.severity]
 
     @property
     def partial(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
+from matchmaker.classad.diagnostics import LEVELS as CODES
 from matchmaker.glue.limits import LIMITS
 
 ERRORS: Final = frozenset(
@@ -45,7 +46,8 @@ NOTES: Final = frozenset(
 )
 """Rules that only put a spelling or a number into its usual form, or say what a source has."""
 
-LEVELS: Final = {"E": "error", "W": "warning", "I": "note"}
+LEVELS: Final = {letter: severity for severity, letter in CODES.items()}
+"""The severities by their codes: ``error`` by E."""
 
 
 Issue: TypeAlias = Diagnostic

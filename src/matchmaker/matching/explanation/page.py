@@ -76,6 +76,7 @@ class Funnel:
 
 Part: TypeAlias = Table | Items | Funnel
 
+
 _STYLE: Final = """
 .mm { font: 14px/1.45 system-ui, sans-serif; max-width: 62em; }
 .mm h1 { font-size: 1.4em; } .mm h2 { font-size: 1.1em; margin: 1.6em 0 .4em; }
