@@ -437,7 +437,7 @@ def selects(table: Mapping, made: Submission, node: ClassAd, job: ClassAd) -> bo
     if not has_room(asked, node, table):
         return False
     words = list(made.argv if made.command else made.directives)
-    return _SELECTS[table.lrms](words, node, job, carried(table, node))
+    return SELECTS[table.lrms](words, node, job, carried(table, node))
 
 
 def carried(table: Mapping, node: ClassAd) -> dict[str, set[str]]:
@@ -635,11 +635,11 @@ def kubernetes(lines: list[str], node: ClassAd, job: ClassAd, features: Carried)
     return all(languages.kubernetes(line, labels) for line in lines)
 
 
-_SELECTS: Final = {"slurm": slurm, "sge": sge, "pbspro": pbspro, "torque": torque, "lsf": lsf,
+SELECTS: Final = {"slurm": slurm, "sge": sge, "pbspro": pbspro, "torque": torque, "lsf": lsf,
                    "htcondor": htcondor, "blah": blah, "flux": flux,
                    "kubernetes": kubernetes}  # fmt: skip
 
-_SAFE: Final = {
+SAFE: Final = {
     "slurm": r"--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
     "flux": r"batch|--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
     "sge": r"-l|[a-z0-9_]+=[A-Za-z0-9()|!.*_=,-]+",
@@ -654,7 +654,7 @@ def unsafe(made: Submission, table: Mapping) -> str | None:
     for line in made.lines:
         if not re.fullmatch(r"export ACCOUNT=[A-Za-z0-9][A-Za-z0-9._@/-]*", line, re.ASCII):
             return f"the line {line!r}"
-    pattern = _SAFE.get(table.lrms)
+    pattern = SAFE.get(table.lrms)
     if pattern is None:
         return None
     for word in made.argv:

@@ -281,8 +281,8 @@ def test_what_the_osg_says_of_a_resource() -> None:
                 GPUs = 2; WholeNode = false; MaxPilots = 1000; RequireSingularity = false;
                 OS = "rhel9"; Queue = "gpu-long"; AllowedVOs = { "icecube", "ligo" } ],
               [ Name = "whole"; Transform = [ set_xcount = RequestCPUs; set_remote_queue = "all" ];
-                Requirements = TARGET.RequestCPUs <= CPUs; WholeNode = true; EstimatedCPUs = 64; Memory = 1; CPUs = 1;
-                AllowedVOs = "atlas, cms" ] } ]"""
+                Requirements = TARGET.RequestCPUs <= CPUs; WholeNode = true;
+                EstimatedCPUs = 64; Memory = 1; CPUs = 1; AllowedVOs = "atlas, cms" ] } ]"""
     )
     gpu, whole = glue.read_osg([ce]).computing_elements()
     wanted = {

@@ -172,6 +172,7 @@ WRONG = {
     "sge": ["<qhost>", "<Data/>", '<!DOCTYPE q [<!ENTITY a "b">]><qhost>&a;</qhost>'],
     "lsf": ["", "[]", '{"COMMAND": "rm"}', '{"COMMAND": "bhosts", "RECORDS": 5}'],
     "htcondor": ["{}", "x", "[" * 100_000],
+    "htcondor-ce": ["{}", "x", "[" * 100_000],
     "slurm": ["<Data><Node><name>n</name></Node></Data>", "{", '{"nodes": 7}'],
 }
 
