@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import matchmaker.delegation as delegation  # noqa: PLR0402
     import matchmaker.glue as glue  # noqa: PLR0402
     import matchmaker.nodes as nodes  # noqa: PLR0402
+    import matchmaker.pilots as pilots  # noqa: PLR0402
     from matchmaker.classad.trace import Trace, trace
     from matchmaker.linting import Finding, lint
     from matchmaker.matching import (
@@ -94,6 +95,7 @@ __all__ = [
     "parse_ad",
     "parse_ads",
     "parse_expr",
+    "pilots",
     "read_ads",
     "reduce",
     "reduce_many",
@@ -102,7 +104,7 @@ __all__ = [
     "write_ads",
 ]
 
-_ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes"})
+_ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes", "pilots"})
 _LATER = {
     "Assignment": "matching",
     "Explanation": "matching",

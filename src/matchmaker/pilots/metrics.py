@@ -72,6 +72,7 @@ class Report:
         by_group: of the jobs of each group.
         fairness: Jain's index of the groups' mean slowdowns: 1 if all are equal, 1/n at worst.
         first_job: seconds from the first arrival to the first start of a job; None for no start.
+        lasted: seconds from the first arrival to the end of the last job, or of the simulation.
         cycles: how many decisions were made.
         pool: the pool over time, at most 2,000 points.
     """
@@ -92,6 +93,7 @@ class Report:
     by_group: Mapping[str, Waits]
     fairness: float
     first_job: float | None
+    lasted: float
     cycles: int
     pool: tuple[Moment, ...]
 
@@ -117,6 +119,7 @@ class Tally:
     held: float = 0.0
     busy: float = 0.0
     cycles: int = 0
+    lasted: float = 0.0
     begin: float | None = None
     first: float | None = None
     groups: dict[str, _Group] = attrs.field(factory=dict)
@@ -172,6 +175,7 @@ class Tally:
             by_group=MappingProxyType(by_group),
             fairness=jain(waits.slowdown for waits in by_group.values()),
             first_job=None if self.first is None else self.first - (self.begin or 0.0),
+            lasted=self.lasted,
             cycles=self.cycles,
             pool=tuple(self.pool),
         )

@@ -74,7 +74,15 @@ class Funnel:
     stages: Sequence[tuple[int, str]]
 
 
-Part: TypeAlias = Table | Items | Funnel
+@attrs.frozen(slots=True)
+class Drawing:
+    """A picture under a heading: SVG from a library that escapes the texts in it."""
+
+    heading: str
+    svg: str
+
+
+Part: TypeAlias = Table | Items | Funnel | Drawing
 
 
 _STYLE: Final = """
@@ -122,6 +130,8 @@ def fragment(title: str, parts: Iterable[Part]) -> str:
     for part in parts:
         if isinstance(part, Funnel):
             made.append(_funnel(part, title))
+        elif isinstance(part, Drawing):
+            made.append(f"<h2>{_text(part.heading)}</h2>{part.svg}")
         else:
             made.append(_table(part) if isinstance(part, Table) else _list(part))
     return f'<div class="mm">{"".join(made)}</div>'

@@ -49,7 +49,7 @@ class View:
         return self.queued + self.starting + self.idle + self.busy
 
     def submitting(self, counts: Iterable[float], reason: str) -> tuple[Submission, ...]:
-        """Submissions of a number of pilots a queue; fewer by its limits, none where it is closed."""
+        """Submissions of a number of pilots a queue; fewer by its limits, none if it is closed."""
         found = []
         for queue, count, queued, pilots in zip(
             self.queues, counts, self.queued.tolist(), self.pilots.tolist(), strict=True

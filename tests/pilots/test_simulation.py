@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from matchmaker.pilots import delays
+from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.metrics import Report
 from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.simulate import RuleError, Settings, run
-from matchmaker.pilots.snapshot import Decision, End, PilotState, Snapshot, Submission
+from matchmaker.pilots.simulation import RuleError, run
+from matchmaker.pilots.snapshot import Decision, End, Lend, PilotState, Snapshot, Submission
 from matchmaker.pilots.workload import Job, survey
 
 
@@ -106,3 +108,29 @@ def test_a_busy_pilot_is_never_ended() -> None:
 def test_jobs_that_find_no_pilot_are_counted() -> None:
     found = simulated([Job(submit=0, run=1)], Rule("nothing", lambda s, seed: Decision()))
     assert (found.jobs, found.not_run, found.waits.jobs, found.first_job) == (1, 1, 0, None)
+
+
+def test_a_job_that_runs_at_the_end_counts_whole() -> None:
+    long = Job(submit=0, run=3_000_000)
+    never = Job(submit=0, run=100, group="other", site="other")
+
+    def only_here(snapshot: Snapshot, seed: int) -> Decision:
+        here = attrs.evolve(snapshot, demand=tuple(k for k in snapshot.demand or () if not k.group))
+        return one_each(here, seed)
+
+    found = simulated([long, never], Rule("here", only_here), delay=0, startup=0)
+    # The simulation gives up after a fortnight, while the long job runs.
+    assert (found.not_run, found.lasted) == (1, 14 * 24 * 3600)
+    assert found.busy_hours == found.hours == pytest.approx(3_000_000 / 3600)
+
+
+def test_a_pilot_that_is_lent_leaves() -> None:
+    def lend(snapshot: Snapshot, seed: int) -> Decision:
+        idle = tuple(p for p in snapshot.pilots if p.state is PilotState.IDLE)
+        lends = tuple(Lend(p.key, "true", "") for p in idle)
+        return attrs.evolve(one_each(snapshot, seed), lends=lends)
+
+    jobs = [Job(submit=0, run=100), Job(submit=1000, run=100)]
+    found = simulated(jobs, Rule("lend", lend, 1e6), delay=0, startup=0)
+    assert found.wasted_hours * 3600 == pytest.approx(20)
+    assert found.pilots == 2

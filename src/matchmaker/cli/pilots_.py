@@ -1,0 +1,195 @@
+"""``classad pilots``: how many pilots, and where. ``simulate`` compares policies on a workload."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import attrs
+import click
+
+from matchmaker.classad.formats.files import replacing
+from matchmaker.cli import sources
+from matchmaker.cli.output import count, print_json, show, table, waiting, warn
+from matchmaker.pilots import figures, simulation, swf
+from matchmaker.pilots.delays import ASSUMPTIONS
+from matchmaker.pilots.grid import Settings
+from matchmaker.pilots.loads import Load
+from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.rules import NAMES, Rule, rule
+from matchmaker.pilots.workload import survey
+
+MOST_SEEDS = 100
+SHOWN = 10
+"""How many lines of a trace that are left out are said one by one."""
+
+
+@click.group()
+def command() -> None:
+    """Decide how many pilots to submit, and where."""
+
+
+@command.command("simulate")
+@click.argument("trace", required=False)
+@click.option("--load", metavar="NAME=NUMBER,…", help="Make up a workload: jobs=1000,hours=24,…")
+@click.option(
+    "--policy", "policies", multiple=True, metavar="NAME|FILE",
+    help=f"A policy: {', '.join(NAMES)}, or all; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--delays", "delays", multiple=True, type=click.Choice([*ASSUMPTIONS, "all"]),
+    help="What to assume of start delays; may be repeated.  [default: usual]",
+)  # fmt: skip
+@click.option("--seeds", default="7", show_default=True, metavar="N,…", help="Seeds, or 1-5.")
+@click.option(
+    "--cycle", default=120.0, show_default=True, type=click.FloatRange(1, 86_400),
+    help="Seconds between decisions.",
+)  # fmt: skip
+@click.option("--at-home", is_flag=True, help="Run each job only at its site in the trace.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--html", "html_file", metavar="FILE", help="Write a page with the drawing.")
+@click.option("--svg", "svg_file", metavar="FILE", help="Write the drawing.")
+def simulate(
+    *,
+    trace: str | None,
+    load: str | None,
+    policies: tuple[str, ...],
+    delays: tuple[str, ...],
+    seeds: str,
+    cycle: float,
+    at_home: bool,
+    as_json: bool,
+    html_file: str | None,
+    svg_file: str | None,
+) -> int:
+    """Run policies on the jobs of TRACE, and compare pilots, waste and waits.
+
+    TRACE is in the Standard Workload Format, plain or gzip; - is standard input. The table has
+    medians over all seeds and delays. Exit status 1 if a policy left jobs without a pilot.
+    """
+    if "" in (html_file, svg_file) or "-" in (html_file, svg_file):
+        raise click.UsageError("--html and --svg name a file each")
+    rules = _policies(policies)
+    chosen = list(ASSUMPTIONS) if "all" in delays else list(dict.fromkeys(delays)) or ["usual"]
+    numbers = _seeds(seeds)
+    settings = Settings(cycle=cycle, at_home=at_home)
+    with _workload(trace, load) as jobs:
+        world = survey(jobs)
+        reports = []
+        with waiting("simulating") as say:
+            for name in rules:
+                for assumption in chosen:
+                    for seed in numbers:
+                        say(f"simulating {name}, delays {assumption}, seed {seed}")
+                        reports.append(simulation.run(
+                            jobs, world, rules[name], ASSUMPTIONS[assumption], seed,
+                            settings=settings, assumption=assumption,
+                        ))  # fmt: skip
+    for path, draw in ((svg_file, figures.svg), (html_file, _page)):
+        if path is not None:
+            try:
+                drawn = draw(reports)
+            except ModuleNotFoundError as error:
+                raise click.ClickException(str(error)) from None
+            with replacing(path) as file:
+                file.write(drawn)
+    if as_json:
+        print_json({"rows": list(map(attrs.asdict, figures.rows(reports))),
+                    "simulations": list(map(_data, reports))})  # fmt: skip
+    else:
+        show(f"{count(world.jobs, 'job')} of {world.work / 3600:,.0f} hours at"
+             f" {count(len(world.sites), 'site')};"
+             f" {count(len(chosen) * len(numbers), 'simulation')} of each policy")  # fmt: skip
+        cells = map(figures.cells, figures.rows(reports))
+        show(table(figures.TITLES, cells, right=range(1, len(figures.TITLES)), whole=(0,)))
+    return 1 if any(report.not_run for report in reports) else 0
+
+
+def _page(reports: Sequence[Report]) -> str:
+    return figures.html(reports, "Policies side by side")
+
+
+def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
+    """The policies by name; by default all."""
+    wanted = NAMES if not names or "all" in names else names
+    return {name: _policy(name) for name in wanted}
+
+
+def _policy(name: str) -> Rule:
+    if name in NAMES:
+        return rule(name)
+    raise click.UsageError(f"no policy {name!r}; there are {', '.join(NAMES)}, and all")
+
+
+def _seeds(text: str) -> list[int]:
+    """The seeds of ``7``, ``1,2,3`` or ``1-5``."""
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part, re.ASCII)
+        first = int(match[1]) if match else 1
+        last = int(match[2] or first) if match else 0
+        if not 0 <= last - first < MOST_SEEDS:
+            raise click.UsageError(f"--seeds {text[:60]!r}: give numbers as 7 or 1,2,3 or 1-5")
+        found += range(first, last + 1)
+    if len(set(found)) > MOST_SEEDS:
+        raise click.UsageError(f"--seeds has more than {MOST_SEEDS} seeds")
+    return list(dict.fromkeys(found))
+
+
+@contextmanager
+def _workload(trace: str | None, load: str | None) -> Iterator[swf.Trace | Load]:
+    """The jobs; what is left out of a trace is said."""
+    if (trace is None) == (load is None):
+        raise click.UsageError("give a TRACE or --load, one of the two")
+    if load is not None:
+        yield _load(load)
+    elif trace == "-":
+        # A trace is read once for its sites, and once for each simulation.
+        with TemporaryDirectory() as folder, sources.opened("-") as source:
+            path = Path(folder, "standard input")
+            with path.open("wb") as file:
+                shutil.copyfileobj(source, file)
+            yield _checked(path)
+    elif trace is not None:
+        yield _checked(Path(trace))
+
+
+def _checked(path: Path) -> swf.Trace:
+    left_out = 0
+
+    def say(problem: swf.Problem) -> None:
+        nonlocal left_out
+        left_out += 1
+        if left_out <= SHOWN:
+            warn(f"{path.name}: {problem}")
+
+    for _ in swf.read(path, say):
+        pass
+    if left_out > SHOWN:
+        warn(f"{path.name}: {count(left_out, 'line')} are left out in all")
+    return swf.Trace(path)
+
+
+def _load(text: str) -> Load:
+    fields = {field.name for field in attrs.fields(Load)}
+    given: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        if name.strip() not in fields or not re.fullmatch(r"\s*\d{1,9}\s*", number, re.ASCII):
+            raise click.UsageError(
+                f"--load {part[:60]!r}: give NAME=NUMBER; the names are {', '.join(sorted(fields))}"
+            )
+        given[name.strip()] = int(number)
+    return Load(**given)
+
+
+def _data(report: Report) -> dict[str, Any]:
+    data = attrs.asdict(report, filter=lambda field, _: field.name not in {"pool", "by_group"})
+    data["by_group"] = {group: attrs.asdict(waits) for group, waits in report.by_group.items()}
+    data["pool"] = [moment._asdict() for moment in report.pool]
+    return data

@@ -1,0 +1,244 @@
+"""A discrete-event simulation of one policy on a workload.
+
+The loop, what a policy sees, and how its decisions are carried out. What the simulated world does
+is in :mod:`matchmaker.pilots.grid`, its jobs and sites in :mod:`matchmaker.pilots.workload`, the
+luck of pilots in :mod:`matchmaker.pilots.delays`, and what is measured in
+:mod:`matchmaker.pilots.metrics`. The same workload, policy and seed give the same report. Memory
+holds the jobs that wait and the pilots that live.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from random import Random
+
+import attrs
+
+from matchmaker.pilots.delays import ASSUMPTIONS, Delays
+from matchmaker.pilots.estimates import PilotRecord, estimate
+from matchmaker.pilots.grid import (
+    ARRIVE,
+    CYCLE,
+    HAPPEN,
+    Grid,
+    Place,
+    Settings,
+    arrive,
+    close,
+    end,
+    submit,
+)
+from matchmaker.pilots.metrics import Moment, Report, Tally
+from matchmaker.pilots.rules import NAMES, Decide, Rule
+from matchmaker.pilots.rules import rule as rule_named
+from matchmaker.pilots.snapshot import Decision, Demand, End, Lend, Pilot, PilotState, Queue, Snapshot
+from matchmaker.pilots.swf import Trace
+from matchmaker.pilots.workload import Job, World, survey
+
+
+class RuleError(ValueError):
+    """A decision that cannot be carried out: the policy is wrong."""
+
+
+def simulate(
+    trace: str | PathLike[str] | Iterable[Job],
+    policy: str | Rule | Decide,
+    seed: int = 7,
+    *,
+    delays: str = "usual",
+    settings: Settings | None = None,
+) -> Report:
+    """Simulates a policy on a workload, on the sites that the workload shows.
+
+    Args:
+        trace: a file in the Standard Workload Format, or jobs in the order of their arrival that
+            can be iterated over more than once.
+        policy: the name of a peer's rule, or a function of a snapshot and a seed.
+        seed: of the luck of pilots, and of the policy's own choices.
+        delays: the assumption on start delays: ``usual``, ``apart`` or ``bursts``.
+        settings: the clockwork.
+
+    Raises:
+        ValueError: the trace has no job or cannot be read, or a name is unknown.
+        RuleError: a decision cannot be carried out.
+        OSError: the file cannot be opened.
+
+    >>> jobs = [Job(submit=0, run=600), Job(submit=60, run=600)]
+    >>> report = simulate(jobs, "dirac")
+    >>> report.not_run, report.busy_hours * 3600
+    (0, 1200.0)
+    """
+    jobs: Iterable[Job] = Trace(Path(trace)) if isinstance(trace, (str, PathLike)) else trace
+    if delays not in ASSUMPTIONS:
+        raise ValueError(f"no assumption on delays {delays!r}; there are {', '.join(ASSUMPTIONS)}")
+    return run(
+        jobs,
+        survey(jobs),
+        _rule(policy),
+        ASSUMPTIONS[delays],
+        seed,
+        settings=settings,
+        assumption=delays,
+    )
+
+
+def _rule(policy: str | Rule | Decide) -> Rule:
+    if isinstance(policy, Rule):
+        return policy
+    if isinstance(policy, str):
+        if policy not in NAMES:
+            raise ValueError(f"no policy {policy!r}; there are {', '.join(NAMES)}")
+        return rule_named(policy)
+    return Rule("policy", policy)
+
+
+def run(
+    jobs: Iterable[Job],
+    world: World,
+    rule: Rule,
+    delays: Delays,
+    seed: int,
+    *,
+    settings: Settings | None = None,
+    assumption: str = "",
+) -> Report:
+    """Simulates one policy on one workload.
+
+    Args:
+        jobs: in the order of their arrival.
+        world: what :func:`~matchmaker.pilots.workload.survey` found of the same jobs.
+        rule: the policy.
+        delays: the assumption on start delays.
+        seed: of the luck of pilots, and of the policy's own choices.
+        settings: the clockwork.
+        assumption: what the report calls the delays.
+
+    Raises:
+        RuleError: a decision names a pilot or queue that there is not, or ends a busy pilot.
+    """
+    settings = settings or Settings()
+    places = {}
+    for site in world.sites:
+        pilot = site.pilot()
+        places[site.key] = Place(
+            site=site,
+            starts=delays(site.key, seed, world.first),
+            pilot=pilot,
+            queue=Queue(key=site.key, pilot=pilot, wall=site.wall),
+        )
+    grid = Grid(settings, rule, places, Tally(begin=world.first), now=world.first)
+    arrivals = iter(jobs)
+    arriving = _next_arrival(grid, arrivals)
+    grid.at(world.first, CYCLE, None)
+    seeds = Random(f"decide {seed}")  # noqa: S311 - a simulation
+    limit = world.last + settings.patience
+    while grid.events and (arriving or grid.waiting or grid.counts[PilotState.BUSY]):
+        time, what, _, about = heapq.heappop(grid.events)
+        if time > limit:
+            grid.now = limit
+            break
+        grid.now = time
+        if what == ARRIVE:
+            arrive(grid, about)
+            arriving = _next_arrival(grid, arrivals)
+        elif what == CYCLE:
+            decision = rule.decide(_snapshot(grid), seeds.getrandbits(63))
+            _obey(grid, decision)
+            grid.at(time + settings.cycle, CYCLE, None)
+        else:
+            HAPPEN[what](grid, about)
+    close(grid)
+    grid.tally.lasted = grid.now - world.first
+    return grid.tally.report(rule.name, assumption, seed)
+
+
+def _next_arrival(grid: Grid, arrivals: Iterator[Job]) -> bool:
+    job = next(arrivals, None)
+    if job is not None:
+        grid.at(job.submit, ARRIVE, job)
+    return job is not None
+
+
+# --- decisions ------------------------------------------------------------------------------------
+
+
+def _snapshot(grid: Grid) -> Snapshot:
+    """The truth about the simulated world at this time."""
+    now = grid.now
+    grid.tally.sample(Moment(
+        now,
+        sum(len(kind.jobs) for kind in grid.waiting.values()),
+        *(grid.counts[s] for s in (
+            PilotState.QUEUED, PilotState.STARTING, PilotState.IDLE, PilotState.BUSY)),
+    ))  # fmt: skip
+    demand = []
+    for kind in grid.lively.values():
+        demand.append(
+            Demand(
+                key=kind.key,
+                ad=kind.ad,
+                waiting=len(kind.jobs),
+                running=kind.running,
+                oldest=now - kind.jobs[0][0] if kind.jobs else 0.0,
+                arrived=kind.arrived,
+                group=kind.group,
+                wall=kind.wall,
+            )
+        )
+        kind.arrived = 0
+    grid.lively = {k: kind for k, kind in grid.lively.items() if kind.jobs or kind.running}
+    views = grid.views
+    for number, pilot in grid.changed.items():
+        views[number] = Pilot(
+            key=str(number),
+            queue=pilot.place.site.key,
+            state=pilot.state,
+            since=pilot.since,
+            ends=None if pilot.state is PilotState.QUEUED else pilot.ends,
+            kind=pilot.kind.key if pilot.kind else "",
+        )
+    grid.changed.clear()
+    return Snapshot(
+        now=now,
+        demand=tuple(demand),
+        queues=tuple(_queue(grid, place) for place in grid.places.values()),
+        pilots=tuple(views.values()),
+        memory=grid.memory,
+    )
+
+
+def _queue(grid: Grid, place: Place) -> Queue:
+    """The queue of a site. Its estimate is renewed hourly, or with a quarter more starts."""
+    old = grid.now - place.estimated >= grid.settings.refresh
+    if place.latest and (old or 4 * place.settled > place.queue.estimate.started):
+        place.estimated, place.settled = grid.now, 0
+        found = estimate(
+            (p.record or PilotRecord(submitted=p.submitted) for p in place.latest), grid.now
+        )
+        if found != place.queue.estimate:
+            place.queue = attrs.evolve(place.queue, estimate=found)
+    return place.queue
+
+
+def _obey(grid: Grid, decision: Decision) -> None:
+    grid.memory = decision.memory
+    # A pilot that is lent to other work leaves: the simulation has no other work.
+    leaving: tuple[End | Lend, ...] = (*decision.ends, *decision.lends)
+    for left in leaving:
+        pilot = grid.pilots.get(int(left.pilot)) if left.pilot.isdecimal() else None
+        if pilot is None:
+            raise RuleError(f"{grid.rule.name} ends the pilot {left.pilot!r}, which there is not")
+        if pilot.state is PilotState.BUSY:
+            raise RuleError(f"{grid.rule.name} ends the pilot {left.pilot}, which runs a job")
+        end(grid, pilot)
+    for wanted in decision.submissions:
+        place = grid.places.get(wanted.queue)
+        if place is None or wanted.count < 1:
+            raise RuleError(
+                f"{grid.rule.name} submits {wanted.count} pilots to the queue {wanted.queue!r}"
+            )
+        for _ in range(wanted.count):
+            submit(grid, place)
