@@ -34,7 +34,16 @@ from matchmaker.pilots.grid import (
 from matchmaker.pilots.metrics import Moment, Report, Tally
 from matchmaker.pilots.rules import NAMES, Decide, Rule
 from matchmaker.pilots.rules import rule as rule_named
-from matchmaker.pilots.snapshot import Decision, Demand, End, Lend, Pilot, PilotState, Queue, Snapshot
+from matchmaker.pilots.snapshot import (
+    Decision,
+    Demand,
+    End,
+    Lend,
+    Pilot,
+    PilotState,
+    Queue,
+    Snapshot,
+)
 from matchmaker.pilots.swf import Trace
 from matchmaker.pilots.workload import Job, World, survey
 
