@@ -393,3 +393,10 @@ def test_flags_that_name_no_queue_say_so(classad: Run, tmp_path: Path, command: 
     # HTCondor has no queues to name.
     path.write_text('[ CEid = "x"; Up = true; GlueHostMainMemoryRAMSize = 2000 ]')
     assert classad(command, "-", "--ce", path, "--lrms", "htcondor", stdin=job).err == ""
+
+
+@pytest.mark.parametrize("more", [("job.ad",), ("--submit", "job.sh")])
+def test_a_check_of_the_mapping_takes_no_job(classad: Run, more: tuple[str, ...]) -> None:
+    done = classad("flags", *more, "--lrms", "slurm", "--check-mapping")
+    assert (done.status, done.out) == (2, "")
+    assert "--check-mapping is about the mapping, and takes neither JOB nor --submit" in done.err

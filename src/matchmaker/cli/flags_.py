@@ -59,6 +59,11 @@ def command(
     """
     if script == "":
         raise click.UsageError("--submit needs the name of a job script, not an empty one")
+    if check_mapping and (job_file is not None or script is not None):
+        raise click.UsageError(
+            "--check-mapping is about the mapping, and takes neither JOB nor --submit; without it,"
+            " --explain shows what the mapping does with a job"
+        )
     table = batch.load_mapping(lrms, mapping)
     program = _program(table) if script else ""
     if check_mapping:
