@@ -121,7 +121,8 @@ def test_a_switch_opens_what_publishes_no_rule_and_nothing_else() -> None:
 def test_an_entry_of_a_catalogue_twice_admits_whom_both_admit() -> None:
     def rules(*vos: str) -> object:
         listed = ", ".join(
-            f'[ Name = "{name}"; AllowedVOs = {{ {vo} }} ]' for name, vo in zip("aA", vos, strict=True)
+            f'[ Name = "{name}"; AllowedVOs = {{ {vo} }} ]'
+            for name, vo in zip("aA", vos, strict=True)
         )
         ad = f'[ Name = "ce"; OSG_ResourceCatalog = {{ {listed} }} ]'
         [queue] = glue.read_osg(parse_ads(ad)).computing_elements()
