@@ -653,3 +653,9 @@ def test_an_attribute_of_the_job_does_not_stand_for_the_host(tmp_path: Path, hid
     assert made.recheck is not None
     ad = parse_ad(f"[ {job} ]")
     assert [made.recheck.eval(ad, node) for node in nodes] == [False, True]
+
+
+def test_a_flag_of_a_number_is_not_called_a_feature(tmp_path: Path) -> None:
+    site = '[attributes.X]\nkind = "eq"\nflag = "--x={value}"\n'
+    made = told(tmp_path, site, "Requirements = other.X is 3")
+    assert reasons(made) == ["a flag does not distinguish kinds of numbers"]

@@ -220,7 +220,7 @@ def _open(task: _Task, clause: Expr) -> str:
     if isinstance(clause, Binary) and clause.operator in ("is", "isnt"):
         subject = clause.left
         rule = task.table.rules.get(subject.folded) if isinstance(subject, Attr) else None
-        if rule is not None and rule.kind in ("eq", "member"):
+        if rule is not None and rule.kind in ("eq", "member") and not rule.flag:
             return "a feature does not distinguish upper from lower case"
         if rule is not None:
             return "a flag does not distinguish kinds of numbers"
