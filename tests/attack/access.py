@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -123,13 +124,20 @@ def new_site(chance: random.Random, *, nested: bool = True) -> Node:
         for name in chance.sample(("alone", "beside", "third"), chance.randint(1, 3))
     ]
     bound = chance.random() < 0.5
+    few = chance.randint(1, len(endpoints))
+
+    def mark(name: str) -> str:
+        host = endpoints[0]["URL"].removeprefix("https://").partition("/")[0]
+        return f"CEid={host}/cream-slurm-{name}"
+
     shares = [
         {
             "kind": "ComputingShare",
             "ID": f"urn:share:{name}",
             "MappingQueue": name,
             "ServingState": "production",
-            "Endpoint": chance.sample([e["ID"] for e in endpoints], 1) if bound else [],
+            "Endpoint": chance.sample([e["ID"] for e in endpoints], few) if bound else [],
+            "OtherInfo": chance.choice(([], [], ["VOView=alpha"], ["VOView=bravo", mark(name)])),
             "children": policy("Mapping", "map" if repeated else name) if every_share else [],
         }
         for name in chance.sample(("long", "short"), chance.randint(1, 2))
@@ -169,6 +177,7 @@ NAMES: Final = {
     "Capability": "GLUE2EndpointCapability",
     "Endpoint": "GLUE2ComputingShareComputingEndpointForeignKey",
     "MappingQueue": "GLUE2ComputingShareMappingQueue",
+    "OtherInfo": "GLUE2EntityOtherInfo",
     "ServingState": "GLUE2ComputingShareServingState",
     "ProductName": "GLUE2ManagerProductName",
     "Rule": "GLUE2PolicyRule",
@@ -288,6 +297,10 @@ def in_bytes(data: bytes, chance: random.Random) -> bytes:
     return data[:place] + junk + data[end:]
 
 
+STATED: Final = re.compile(rb"Rule|EndpointForeignKey|OtherInfo")
+"""Lines that say something wherever they are put in."""
+
+
 def in_lines(data: bytes, chance: random.Random) -> bytes:
     """A line broken, doubled, moved or joined to the next."""
     lines = data.split(b"\n")
@@ -303,7 +316,7 @@ def in_lines(data: bytes, chance: random.Random) -> bytes:
         lines[place] = line.replace(b":", b"", 1)
     elif what == 3:
         lines[place] = name + colon
-    elif what == 4 and b"Rule" not in line:
+    elif what == 4 and not STATED.search(line):
         lines.insert(chance.randrange(len(lines)), line)
     elif what == 5 and place + 1 < len(lines):
         lines[place : place + 2] = [line + lines[place + 1]]
@@ -354,9 +367,17 @@ def cut(data: bytes, chance: random.Random) -> bytes:
     return data if lost else data[:place]
 
 
+def once(fields: list[tuple[str, Any]]) -> Node:
+    """An object; one with a name twice stays as it is, as only its last value would be left."""
+    made = dict(fields)
+    if len(made) < len(fields):
+        raise ValueError("a name twice")
+    return made
+
+
 def in_json(data: bytes, chance: random.Random) -> bytes:
     """A document of which objects or fields are doubled, renamed or of another kind."""
-    tree = json.loads(data)
+    tree = json.loads(data, object_pairs_hook=once)
     found: list[Node] = []
 
     def visit(value: Any) -> None:
@@ -369,7 +390,12 @@ def in_json(data: bytes, chance: random.Random) -> bytes:
     visit(tree)
     node = chance.choice(found)
     name = chance.choice([*node])
-    what = chance.randrange(6)
+    what = chance.randrange(7)
+    if what == 6:
+        other = chance.choice(('"ALL"', '["VO:zulu"]', "null", "[]", "7"))
+        text, part = json.dumps(tree), json.dumps({name: node[name]})[1:-1]
+        again = f"{json.dumps(chance.choice((name, name.lower())))}: {other}"
+        return text.replace(part, f"{part}, {again}").encode()
     if what == 0:
         node[name] = chance.choice((None, 7, "", [None], {"x": node[name]}, [node[name]]))
     elif what == 1:
@@ -387,16 +413,29 @@ def in_json(data: bytes, chance: random.Random) -> bytes:
     return json.dumps(tree).encode()
 
 
+WITHIN: Final = (b"<b/>", b"<b>x</b>", b"<Rule/>", b"<!-- x -->", b"<![CDATA[]]>", b"<?x y?>")
+
+
 def in_xml(data: bytes, chance: random.Random) -> bytes:
     """A document of which elements are doubled, renamed, emptied or put into others."""
     lines = data.split(b"\n")
     place = chance.randrange(len(lines))
     line = lines[place]
     name = line.strip(b"</>").partition(b">")[0]
-    what = chance.randrange(5)
-    if what == 0:
+    what = chance.randrange(7)
+    if what == 5 and line.count(b"<") == 2:
+        at = chance.randint(line.index(b">") + 1, line.rindex(b"<"))
+        lines[place] = line[:at] + chance.choice(WITHIN) + line[at:]
+    elif what == 6:
+        policies = [*re.finditer(rb"<(AccessPolicy|MappingPolicy)>.*?</\1>", data, re.DOTALL)]
+        if policies:
+            found = chance.choice(policies)
+            again = re.sub(rb"<ID>.*?</ID>", b"", found[0])
+            again = re.sub(rb"<Rule>.*?</Rule>", b"<Rule>ALL</Rule>", again)
+            return data[: found.start()] + again + data[found.start() :]
+    elif what == 0:
         return data.replace(b"<" + name + b">", b"<x>", 1).replace(b"</" + name + b">", b"</x>", 1)
-    if what == 1 and line.count(b"<") == 2:
+    elif what == 1 and line.count(b"<") == 2:
         lines[place] = b"<" + name + b"/>"
     elif what == 2 and line.count(b"<") == 2:
         lines[place] = b"<" + name + b"><y>" + line + b"</y></" + name + b">"

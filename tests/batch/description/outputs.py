@@ -194,6 +194,7 @@ xuser_lists           NONE
 subordinate_list      NONE
 projects              NONE
 xprojects             NONE
+calendar              NONE
 s_rt                  INFINITY
 h_rt                  24:00:00
 h_cpu                 INFINITY

@@ -394,6 +394,8 @@ CLUSTER_QUEUE = (
         ("\nuser_lists", "\nser_lists", NOBODY),
         ("xuser_lists NONE", "xuser_lists cms\n,ops", NOBODY),
         ("xuser_lists NONE", "xuser_lists cms NONE", NOBODY),
+        ("xuser_lists NONE", "xuser_lists cms\n ada eve", NOBODY),
+        ("xuser_lists NONE", "xuser_lists cms \nada eve", NOBODY),
         ("seq_no 0", "seq_no 0\nqname b", NOBODY),
         ("xuser_lists NONE\nprojects NONE\nxprojects NONE\n", "", NOBODY),
     ],

@@ -65,6 +65,18 @@ _WALL: Final = ("h_rt", "s_rt")
 _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
                  "projects": "AllowedProjects", "xprojects": "DeniedProjects"}  # fmt: skip
+_BEHIND: Final = frozenset(
+    {
+        *_LISTS,
+        "calendar",
+        "complex_values",
+        "initial_state",
+        "owner_list",
+        "qname",
+        "subordinate_list",
+    }
+)
+"""What may stand behind one of these lists. (queue_conf(5).)"""
 _OVERRIDE: Final = re.compile(r"\[([^=\[\]]*)=([^\[\]]*)\]")
 
 Facts = Mapping[str, str]
@@ -229,13 +241,16 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
     """The attributes of each queue of ``qconf -sq``; a backslash at the end continues a line."""
     found: dict[str, dict[str, str]] = {}
     facts: dict[str, str] | None = None
+    before = ""
     for line in text.content.replace("\\\n", " ").split("\n"):
         name, _, value = line.strip().partition(" ")
         if name == "qname":
             facts = found.setdefault(value.strip(), {})
         if facts is not None and name:
             value = " ".join(value.split())
-            if not value or not name.isidentifier():
+            torn = before in _LISTS and name not in _BEHIND
+            before = name
+            if not value or not name.isidentifier() or line[:1].isspace() or torn:
                 # It may be a part of a list, as every attribute has a value.
                 facts.update(dict.fromkeys(_LISTS, f"(broken by {name[:80]!r})"))
             elif facts.setdefault(name, value) != value:
