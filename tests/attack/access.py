@@ -127,7 +127,7 @@ def new_site(chance: random.Random, *, nested: bool = True) -> Node:
     few = chance.randint(1, len(endpoints))
 
     def mark(name: str) -> str:
-        host = endpoints[0]["URL"].removeprefix("https://").partition("/")[0]
+        host = str(endpoints[0]["URL"]).removeprefix("https://").partition("/")[0]
         return f"CEid={host}/cream-slurm-{name}"
 
     shares = [
