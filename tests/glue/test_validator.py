@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from matchmaker import glue, parse_ads
 from matchmaker._data import data_text
@@ -354,6 +356,27 @@ def test_what_is_sound_breaks_no_rule() -> None:
         "GlueSiteOtherInfo=EGI_NGI=NGI_IT",
         "GlueSiteLatitude=45.47",
     ) == set()  # fmt: skip
+
+
+NAMES = sorted({n for rows in TABLE["rules"].values() for names, *_ in rows for n in names.split()})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*NAMES, "objectClass", "repeated", "value", "x"]),
+            st.one_of(
+                st.text(max_size=12),
+                st.sampled_from(["-1", "9" * 30, "1e400", "nan", "a\0b", "\ud800", "Share=a:1"]),
+                st.sampled_from(["GlueCE", "GlueSite", "GLUE2Entity", "GLUE2ComputingShare"]),
+            ),
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_is_published_is_tested(pairs: list[tuple[str, str]]) -> None:
+    issues = found([Entry("GLUE2ID=x,o=glue", Attributes(pairs))])
+    assert all(issue.rule in EXAMPLE and issue.level in "EWI" for issue in issues)
 
 
 def test_comparisons_of_ours_have_the_codes_too() -> None:

@@ -35,6 +35,9 @@ _TIMES: Final = re.compile(
 _SHARE: Final = re.compile(r"Share=([^:]*):\s*([0-9]{1,9})\s*\Z")
 _LARGEST: Final = {"1.3": 2**31 - 1, "2.0": 2**64 - 1}
 _FOREIGN: Final = frozenset({"organization", "mds", "top"})
+_MOST: Final = 1000
+"""Values of one attribute that are tested."""
+
 _OTHER_INFO: Final = "glue2entityotherinfo"
 _GROUP: Final = "GLUE2GroupID"
 
@@ -77,6 +80,7 @@ class _Table:
     absent: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]
     words: Mapping[str, tuple[_Words, ...]]
     rules: Mapping[str, tuple[_Rule, ...]]
+    named: frozenset[str]
     once: tuple[tuple[str, str, str], ...]
     beside: tuple[tuple[str, str, str], ...]
     levels: Mapping[str, str]
@@ -111,10 +115,12 @@ def _table(tools: frozenset[str]) -> _Table:
                 known = frozenset(texts.get(text, text).split("|"))
                 words.setdefault(name.lower(), []).append(_Words(code, known, part == "open"))
     rules: dict[str, list[_Rule]] = {}
+    mentioned: set[str] = set()
     for code, rows in chosen("rules"):
         for names, text, says in rows:  # type: ignore[attr-defined]
             holds = parse_expr(text)
             named = {ref.lower() for ref in holds.references().unscoped}
+            mentioned |= named
             rule = _Rule(code, holds, says, bool(named & {"value", "text"}))
             for name in names.split():
                 rules.setdefault(name.lower(), []).append(rule)
@@ -122,6 +128,7 @@ def _table(tools: frozenset[str]) -> _Table:
         {kind: tuple(rows) for kind, rows in absent.items()},
         {name: tuple(rows) for name, rows in words.items()},
         {name: tuple(rows) for name, rows in rules.items()},
+        frozenset(mentioned),
         tuple((code, *str(pair).split()) for code, pair in chosen("once")),  # type: ignore[misc]
         tuple(
             (code, *pair.split())  # type: ignore[misc]
@@ -196,38 +203,35 @@ class _Tests:
 
     def _values(self, entry: Entry) -> None:
         table = _table(self.tools)
-        facts: dict[str, Value] | None = None
+        ad: ClassAd | None = None
         for spelt, texts in entry.attributes.values_by_name.items():
             name = spelt.lower()
             for words in table.words.get(name, ()):
-                for text in texts:
+                for text in texts[:_MOST]:
                     if text.strip() not in words.words:
                         level = {"lenient": words.open}
                         self._say(entry, words.code, words.says(), spelt, text, **level)
             if rules := table.rules.get(name):
-                if facts is None:
-                    facts = self._facts(entry)
-                self._hold(entry, spelt, texts, rules, facts)
+                ad = ad or self._facts(entry, table.named)
+                self._hold(entry, spelt, texts[:_MOST], rules, ad)
 
     def _hold(
-        self,
-        entry: Entry,
-        name: str,
-        texts: list[str],
-        rules: Iterable[_Rule],
-        facts: Mapping[str, Value],
+        self, entry: Entry, name: str, texts: list[str], rules: Iterable[_Rule], ad: ClassAd
     ) -> None:
+        """Tests the values of one attribute; the ad has what else the rules may name."""
+        ad["values"] = list(texts)
         for number, text in enumerate(texts):
-            said = {"text": text, "value": _value(name, text), "values": list(texts)}
-            ad = ClassAd({**facts, **said})
+            ad["text"], ad["value"] = text, _value(name, text)
             for rule in rules:
                 if (rule.each or not number) and rule.holds.eval(my=ad) is False:
                     self._say(entry, rule.code, rule.says, name, text)
 
-    def _facts(self, entry: Entry) -> dict[str, Value]:
-        """The first value of each attribute, and what the table's other names stand for."""
+    def _facts(self, entry: Entry, named: frozenset[str]) -> ClassAd:
+        """The first value of each attribute that a rule names, and what other names stand for."""
         found: dict[str, Value] = {
-            name: _value(name, texts[0]) for name, texts in entry.attributes.values_by_name.items()
+            name: _value(name, texts[0])
+            for name, texts in entry.attributes.values_by_name.items()
+            if name.lower() in named and name[:4].lower() == "glue"
         }
         found["now"] = int(self.now.timestamp())
         found["domain"] = rdns(entry.dn).get("glue2domainid", UNDEFINED)
@@ -236,7 +240,7 @@ class _Tests:
         vos = Counter(share[1] for share in shares)
         if repeated := [vo for vo, times in vos.items() if times > 1]:
             found["repeated"] = repeated[0]
-        return found
+        return ClassAd(found)
 
     def _entry(self, entry: Entry, named: Iterable[str]) -> None:
         """The tests that glue-validator makes of any entry."""
