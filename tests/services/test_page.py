@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
 from matchmaker import Pool, parse_ad, parse_ads, read_ads
+from matchmaker.pilots.figures import html
+from matchmaker.pilots.loads import Load
+from matchmaker.pilots.simulation import simulate
 from tests.cli.conftest import EXAMPLES, Run, classad
 from tests.cli.test_explain import HOSTILE, hostile_files
 from tests.services.chromium import show
@@ -38,6 +42,20 @@ def test_one_pair_is_seen(tmp_path: Path) -> None:
     assert (shown.console, shown.requests) == ((), ())
     assert "<title>wn023 matches; the job's rank of it is 900</title>" in shown.dom
     assert len(shown.colours) > 10
+
+
+def test_policies_side_by_side_are_seen(tmp_path: Path) -> None:
+    names = ("dirac", "<script>alert(1)</script> $x_2$ &amp;\u202e")
+    load = Load(jobs=50, hours=2)
+    reports = [attrs.evolve(simulate(load, "dirac"), policy=name) for name in names]
+    page = tmp_path / "page.html"
+    page.write_text(html(reports, "Two <policies>"), "utf-8")
+    shown = show(page)
+    assert (shown.console, shown.requests) == ((), ())
+    assert "<title>Two &lt;policies&gt;</title>" in shown.dom
+    assert not re.search(r"<(script|img|iframe|a|link)\b", shown.dom)
+    assert shown.dom.count("&lt;script&gt;alert(1)&lt;/script&gt; $x_2$ &amp;amp;") == 6
+    assert {(0x1A, 0x7F, 0x4B), (0xE8, 0xA3, 0x3D)} <= shown.colours
 
 
 @pytest.mark.parametrize("words", [[], ["--with", HOSTILE]], ids=["pool", "pair"])

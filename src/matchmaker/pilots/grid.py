@@ -73,6 +73,7 @@ class Place:
     starts: Starts
     pilot: ClassAd
     queue: Queue
+    queued: int = 0
     running: int = 0
     idle: dict[int, Simulated] = attrs.field(factory=dict)
     ready: deque[Simulated] = attrs.field(factory=deque)
@@ -206,6 +207,7 @@ def submit(grid: Grid, place: Place) -> None:
     grid.changed[pilot.number] = pilot
     grid.counts[PilotState.QUEUED] += 1
     place.latest.append(pilot)
+    place.queued += 1
     delay, pilot.lost = place.starts.draw()
     grid.at(grid.now + delay, READY, pilot)
 
@@ -237,6 +239,7 @@ def _open(grid: Grid, place: Place) -> None:
 
 
 def _start(grid: Grid, pilot: Simulated) -> None:
+    pilot.place.queued -= 1
     pilot.place.running += 1
     pilot.place.settled += 1
     pilot.started = grid.now
@@ -251,6 +254,7 @@ def _connect(grid: Grid, pilot: Simulated) -> None:
         return
     if pilot.lost:
         grid.tally.lost += 1
+        pilot.place.settled += 1
         pilot.record = PilotRecord(
             submitted=pilot.submitted, started=pilot.started, ended=grid.now, failed=True
         )
@@ -308,6 +312,7 @@ def end(grid: Grid, pilot: Simulated) -> None:
     tally.unused += not pilot.jobs
     if pilot.state is PilotState.QUEUED:
         tally.cancelled += 1
+        place.queued -= 1
         pilot.record = PilotRecord(submitted=pilot.submitted, ended=grid.now)
         return
     tally.held += grid.now - pilot.started

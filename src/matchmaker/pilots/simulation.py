@@ -220,9 +220,12 @@ def _snapshot(grid: Grid) -> Snapshot:
 
 
 def _queue(grid: Grid, place: Place) -> Queue:
-    """The queue of a site. Its estimate is renewed hourly, or with a quarter more starts."""
-    old = grid.now - place.estimated >= grid.settings.refresh
-    if place.latest and (old or 4 * place.settled > place.queue.estimate.started):
+    """The queue of a site. Its estimate is renewed hourly, or with a quarter more starts.
+
+    It changes only with starts and with the time that queued pilots wait.
+    """
+    old = grid.now - place.estimated >= grid.settings.refresh and (place.queued or place.settled)
+    if old or 4 * place.settled > place.queue.estimate.started:
         place.estimated, place.settled = grid.now, 0
         found = estimate(
             (p.record or PilotRecord(submitted=p.submitted) for p in place.latest), grid.now
