@@ -181,7 +181,7 @@ print(json.dumps({cache.name: cache.most for cache in caches()}))
 """
 
 TABLES = {
-    "classad/ad.py:_spelled": "bounded, as the guide says",
+    "classad/spellings.py:FIRST": "bounded, as the guide says",
     "classad/registry.py:FUNCTIONS": "the functions of the language",
     "classad/interning.py:_table": "weak: what nobody holds is dropped as it grows",
     "classad/cache.py:_caches": "weak",
@@ -189,6 +189,7 @@ TABLES = {
     "classad/locks.py:_taken": "threads that fork at this moment",
     "classad/nodes.py:METHODS": "what methods of expressions do",
     "classad/stack.py:_guests": "evaluations that have room at this moment",
+    "delegation/together.py:_all": "weak",
     "glue/publish/writer.py:_NONE": "constant",
     "reduction/simplify.py:watchers": "what tests watch with",
 }

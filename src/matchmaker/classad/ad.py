@@ -11,12 +11,11 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from matchmaker.classad.bindings import is_ad, ours
-from matchmaker.classad.cache import Cache
 from matchmaker.classad.deferred import Deferred
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.spellings import FIRST, check_name, is_unusual, shape_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import (
     MAX_INT,
@@ -205,7 +204,7 @@ class ClassAd(Ad[Expr]):
         folded = ascii_fold(name)
         if folded not in self.held:
             raise KeyError(name)
-        return (self._names and self._names.get(folded)) or _spelled[folded]
+        return (self._names and self._names.get(folded)) or FIRST[folded]
 
     def __getitem__(self, name: str) -> Expr:
         folded = ascii_fold(name)
@@ -215,7 +214,7 @@ class ClassAd(Ad[Expr]):
         return held if isinstance(held, Expr) else Literal(held)
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
-        _check(name)
+        check_name(name)
         held = _held(value)
         folded = ascii_fold(name)
         if folded not in self.held:
@@ -237,8 +236,8 @@ class ClassAd(Ad[Expr]):
     def __iter__(self) -> Iterator[str]:
         names = self._names
         if names is None:
-            return iter([_spelled[folded] for folded in self.held])
-        return iter([names.get(folded) or _spelled[folded] for folded in self.held])
+            return iter([FIRST[folded] for folded in self.held])
+        return iter([names.get(folded) or FIRST[folded] for folded in self.held])
 
     def __len__(self) -> int:
         return len(self.held)
@@ -281,11 +280,6 @@ class ClassAd(Ad[Expr]):
 _new: Final = object.__new__
 
 
-def _check(name: object) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
-
-
 # These are held as they are; all else is asked of `literal`.
 _PLAIN: Final = frozenset({bool, str, float, UndefinedType})
 
@@ -317,46 +311,6 @@ def first_text(ad: ClassAd, attributes: Iterable[str]) -> str | None:
     """
     values = (ad.eval(attribute) for attribute in attributes)
     return next((value for value in values if isinstance(value, str) and value), None)
-
-
-# How each name was spelled first. Ads note only the names that they spell otherwise, and so rest on
-# this table: nothing is ever dropped from it.
-_spelled: Final[dict[str, str]] = {}
-
-
-def is_unusual(folded: str, name: str) -> bool:
-    """Whether a name is spelled otherwise than it was first."""
-    known = _spelled.get(folded)
-    if known is None and len(_spelled) < LIMITS.spellings and len(name) <= LIMITS.spelling:
-        known = _spelled.setdefault(folded, name)
-    return known != name
-
-
-def unusual_names(names: Mapping[str, str]) -> dict[str, str] | None:
-    """Those of the names, by their folded forms, that were first spelled otherwise; None for none.
-
-    >>> unusual_names({"onlyhere": "OnlyHere"}), unusual_names({"onlyhere": "ONLYHERE"})
-    (None, {'onlyhere': 'ONLYHERE'})
-    """
-    return {folded: name for folded, name in names.items() if is_unusual(folded, name)} or None
-
-
-Shape: TypeAlias = "tuple[tuple[str, ...], dict[str, str] | None]"
-"""The folded forms of an ad's names, and what `unusual_names` gives of them."""
-
-_shapes: Final[Cache[tuple[str, ...], Shape]] = Cache("names of ads", 1 << 23)
-
-
-def shape_of(names: tuple[str, ...]) -> Shape:
-    """What an ad has of its names; of one that comes twice, the first spelling counts."""
-    shape = _shapes[names]
-    if shape is None:
-        for name in names:
-            _check(name)
-        folded = tuple(intern(ascii_fold(name)) for name in names)
-        spelled = dict(zip(reversed(folded), reversed(names), strict=True))
-        shape = _shapes.put(names, (folded, unusual_names(spelled)))
-    return shape
 
 
 def literal(value: object) -> Expr:

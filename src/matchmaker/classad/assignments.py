@@ -14,12 +14,13 @@ from json.decoder import JSONDecoder
 from json.scanner import make_scanner
 from typing import Any, Final
 
-from matchmaker.classad.ad import ClassAd, Content, Shape, shape_of
+from matchmaker.classad.ad import ClassAd, Content
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
 from matchmaker.classad.scanner import NEW, SEPARATORS, Layout, inside_of
+from matchmaker.classad.spellings import Shape, shape_of
 
 _scan: Final = make_scanner(JSONDecoder())  # type: ignore[arg-type]
 

@@ -15,9 +15,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.ad import ClassAd, unusual_names
+from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.locks import Lock
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.spellings import unusual_names
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same
 from matchmaker.matching.columns.forms import settled
