@@ -145,7 +145,10 @@ def test_duplicates() -> None:
     twice = [*entries(WHOLE), *entries(WHOLE)]
     made, rules = snapshot(twice)
     assert len(made.computing_elements) == 1
-    assert rules == ["link.duplicate"] * 10
+    assert rules == ["link.repeated"] * 10
+    unlike = WHOLE.replace("objectClass: GlueSE\n", "objectClass: GlueSE\nGlueSEName: disk\n")
+    made, rules = snapshot([*entries(WHOLE), *entries(unlike)])
+    assert sorted(rules) == ["link.duplicate", *["link.repeated"] * 9]
     other = WHOLE + f"\ndn: GlueCEUniqueID=x,{SITE}\nobjectClass: GlueCE\nGlueCEUniqueID: {CE}\n"
     made, rules = snapshot(entries(other))
     assert [ce.id for ce in made.computing_elements] == [CE, "x"]

@@ -29,8 +29,8 @@ from matchmaker.glue.admission import (
 from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Report, excerpt, issue
-from matchmaker.glue.linking import Record, finding, normal_name, rdns
+from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.linking import Record, duplicate, finding, normal_name, rdns
 from matchmaker.glue.records import ComputingElement, GlueRecords
 from matchmaker.glue.schema import ancestry, classes
 from matchmaker.glue.v1 import link as glue13
@@ -85,16 +85,15 @@ def build(
         # two entries whose names are lost neither is the other.
         name = normal_name(entry.dn) if entry.dn and kind not in POLICIES else ""
         came = seen.get(name) if name else None
+        again = came is not None and kind not in HOLDERS
+        record = _record(entry, kind, _unheard if again else report, rules, now)
         if came is not None:
-            said = "an entry of this name came before, skipped"
-            report(issue("link.duplicate", said, entry.line, entry.dn))
-            if kind not in HOLDERS:
+            first = kinds[came[0]][came[1]]
+            report(duplicate(record, first, "an entry of this name came before, skipped"))
+            if kind == came[0] and not again:
+                kinds[kind][came[1]] = agreeing(first, record, kind, report)
+            if kind == came[0] or again:
                 continue
-        record = _record(entry, kind, report, rules, now)
-        if came is not None and came[0] == kind:
-            first = kinds[kind][came[1]]
-            kinds[kind][came[1]] = agreeing(first, record, kind, report)
-            continue
         seen[name] = kind, len(kinds[kind])
         kinds[kind].append(record)
     policies = Policies.of(kinds, others, report, broken_off=broken_off(), open_=open_)
@@ -104,6 +103,10 @@ def build(
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
         report(issue("link.no-queue", f"the source describes no queue; it has {counts}"))
     return fitting(linked, sum(map(len, kinds.values())), report)
+
+
+def _unheard(_: Issue) -> None:
+    """Takes the issues of an entry that is left out."""
 
 
 def _classed(entry: Entry) -> tuple[Entry, str | None]:
