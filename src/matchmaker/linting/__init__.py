@@ -65,18 +65,14 @@ def lint(
     if format == "auto":
         format = detect(source)  # noqa: A001
         if format not in FORMATS:
-            return [_other_format(format, name)]
+            said = f"this seems to be {format.upper()}: convert it to new or old before"
+            return [Finding("CA001", RULES["CA001"].severity, said, name, 1, 1, 1, 1, "", "")]
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)} and auto")
     known = known_from(targets, schema)
     placed = _Lines(source, name)
     found = {placed.finding(code, report) for code, report in _reports(source, format, known)}
     return sorted(found, key=lambda one: (one.line, one.column, one.code, one.message))
-
-
-def _other_format(format_: str, name: str) -> Finding:
-    message = f"this seems to be {format_.upper()}: convert it to new or old before"
-    return Finding("CA001", RULES["CA001"].severity, message, name, 1, 1, 1, 1, "", "")
 
 
 def _reports(text: str, format_: str, known: Known) -> Iterator[tuple[str, Report]]:

@@ -110,13 +110,10 @@ def quoted_number(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         elif node.operator in ORDER and kinds == {STRING} and not facts[other].is_constant:
             yield site.report(
                 'strings are compared as text, where "10" is less than "9"',
-                _as_versions(site, node, left, right), WARNING,
-            )  # fmt: skip
+                f"{_VERSIONS[node.operator]}({text_of(site, left)}, {text_of(site, right)})",
+                WARNING,
+            )
         return
-
-
-def _as_versions(site: Site, node: Binary, left: Place, right: Place) -> str:
-    return f"{_VERSIONS[node.operator]}({text_of(site, left)}, {text_of(site, right)})"
 
 
 def mismatch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

@@ -33,10 +33,6 @@ def _is_chain(node: Expr | None, operator: str = "") -> bool:
     return node.operator == operator if operator else node.operator in CONNECTIVES
 
 
-def _node_above(site: Site) -> Expr | None:
-    return site.above.place.node if site.above is not None else None
-
-
 def _constant_clause(site: Site, facts: Facts) -> Value | None:
     """The truth of a clause that is constant, with nothing constant around it; else None."""
     fact = facts[site.place]
@@ -189,7 +185,10 @@ def _pair(site: Site, first: Place, second: Place, message: str, operator: str) 
 
 def _clauses(site: Site, operator: str) -> list[Place]:
     """The clauses of a whole chain of ``&&`` or ``||``, in order; none of a part of a chain."""
-    if not _is_chain(site.place.node, operator) or _is_chain(_node_above(site), operator):
+    above = site.above
+    if above is not None and _is_chain(above.place.node, operator):
+        return []
+    if not _is_chain(site.place.node, operator):
         return []
     clauses: list[Place] = []
     stack = [site.place]

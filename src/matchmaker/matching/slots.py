@@ -95,15 +95,16 @@ class Slots:
         self.now: View = attrs.evolve(view, columns=Shown(columns))
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
-        self.free: Mask = np.zeros(view.size, np.bool_)
-        self.divisible: Mask = self.free
-        own = np.zeros(view.size, np.float64)
-        self.left: dict[str, npt.NDArray[np.float64]] = dict.fromkeys(self._folded, own)
-        """About how much of each resource is left: reals, where the ads may hold integers."""
         ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
-        self.free = alive & is_true(ask.vector(free, Side.ROW), view.size)
-        self.divisible = _own_truth(view, PARTITIONABLE)
-        self.left |= {name: _own_numbers(view, folded) for name, folded in self._folded.items()}
+        self.free: Mask = alive & is_true(ask.vector(free, Side.ROW), view.size)
+        # Where it is true: not a number, and nothing else.
+        divides = (value is True for value in values(_own(view, PARTITIONABLE), view.size))
+        self.divisible: Mask = np.fromiter(divides, np.bool_, view.size)
+        self.left: dict[str, npt.NDArray[np.float64]] = {}
+        """About how much of each resource is left: reals, where the ads may hold integers."""
+        for name, folded in self._folded.items():
+            has, _ = numbers(_own(view, folded), view.size)
+            self.left[name] = np.where(np.isfinite(has) & (has > 0), has, 0.0)
         self.clean: Mask = self.free.copy()
         """Free slots that are as they were when the cycle began."""
         self.each = allowance(len(view))
@@ -196,15 +197,3 @@ def _own(view: View, folded: str) -> Vector:
         return Same(UNDEFINED)
     ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
     return ask.vector(Attr(None, folded, False), Side.ROW)
-
-
-def _own_truth(view: View, folded: str) -> Mask:
-    """Where an attribute of the slots is true: not a number, and nothing else."""
-    held = values(_own(view, folded), view.size)
-    return np.fromiter((value is True for value in held), np.bool_, view.size)
-
-
-def _own_numbers(view: View, folded: str) -> npt.NDArray[np.float64]:
-    """An attribute of the slots as an amount; 0 for any other value."""
-    found, _ = numbers(_own(view, folded), view.size)
-    return np.where(np.isfinite(found) & (found > 0), found, 0.0)

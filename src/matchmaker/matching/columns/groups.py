@@ -61,7 +61,8 @@ def grouped_codes(column: Coded, absent: Any, codes: Any) -> Vector | Groups | N
         ends = np.cumsum(np.bincount(codes, minlength=len(table)))
         each = np.split(np.argsort(codes, kind="stable"), ends[:-1])
         groups = [(each[code], table[code]) for code in special]
-    known = table_by_code({i: _value_or_none(c) for i, c in enumerate(table) if i}, len(table))
+    held = (UNDEFINED if c is MISSING or isinstance(c, Expr) else c for c in table)
+    known = table_by_code({i: c for i, c in enumerate(held) if i}, len(table))
     other = np.ones(len(codes), np.bool_)
     for places, _ in groups:
         other[places] = False
@@ -99,7 +100,3 @@ def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> Scalars:
     kinds = kinds.copy()
     kinds[0] = UNDEFINED_KIND
     return Scalars(kinds[codes], bits[codes])
-
-
-def _value_or_none(content: Any) -> Value:
-    return UNDEFINED if content is MISSING or isinstance(content, Expr) else content

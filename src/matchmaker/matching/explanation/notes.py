@@ -77,7 +77,8 @@ def _names(counts: Counts) -> Iterator[str]:
         numbers = clauses[who, folded]
         shown = ", ".join(map(str, numbers[:3])) + (", ..." if len(numbers) > 3 else "")
         place = f"clause{'s' if len(numbers) > 1 else ''} {shown}"
-        like = _like(name, _known(counts, who))
+        known = _known(counts, who)
+        like = closest(name, known) if len(known) <= LIMITS.names else ""
         hint = f"; did you mean {shorten(like)}?" if like else ""
         yield f"{who} {shorten(name)} ({place}){hint}"
 
@@ -117,7 +118,3 @@ def _known(counts: Counts, who: str) -> Mapping[str, str]:
     if who != _SLOTS:
         found = dict(zip(counts.job.content, counts.job, strict=True)) | found
     return found
-
-
-def _like(name: str, known: Mapping[str, str]) -> str:
-    return closest(name, known) if len(known) <= LIMITS.names else ""
