@@ -51,7 +51,7 @@ def here(tmp_path: Path) -> list[object]:
 def job(tmp_path: Path) -> list[object]:
     """A job with a script, and the queue that it goes to."""
     (tmp_path / "job.ad").write_text("[ Requirements = other.MaxWall >= 60 ]")
-    (tmp_path / "ce.ad").write_text('[ CEid = "ce.example.org:short"; MaxWall = 100 ]')
+    (tmp_path / "ce.ad").write_text('[ CEid = "ce:1/x-slurm-short"; MaxWall = 100 ]')
     (tmp_path / "job.sh").write_text("#!/bin/sh\nexit 0\n")
     return [tmp_path / "job.ad", "--ce", tmp_path / "ce.ad", "--lrms", "slurm",
             "--script", tmp_path / "job.sh"]  # fmt: skip
