@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from matchmaker.cli import transfers
@@ -85,7 +86,7 @@ def _history(ledger: Ledger, key: str, *, as_json: bool) -> int:
     if as_json:
         print_json({
             **transfers.record_data(record), "stuck": stuck(record, now),
-            "history": [transfers.entry_data(entry) for entry in entries],
+            "history": [attrs.asdict(entry) for entry in entries],
         })  # fmt: skip
         return 0
     lines: list[tuple[str, object]] = [

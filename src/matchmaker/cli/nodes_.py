@@ -79,7 +79,10 @@ def command(
     if job_file is not None:
         if of_queues or output or every is not None:
             raise click.UsageError("--queues, --write and --watch do not go with a job")
-        inventory = _inventory(nodes_file, lrms, saved, mapping)
+        if nodes_file is not None:
+            inventory = sources.ads(nodes_file)
+        else:
+            inventory = list(described.description(lrms or "", saved, mapping).nodes)
         known = batch.load_mapping(lrms, mapping).attributes if lrms and mapping else ()
         hosts = broker.Hosts(attributes=(*host_attributes, *known))
         return _choose(job_file, inventory, places, hosts, queue=queue, as_json=as_json)
@@ -128,14 +131,6 @@ def _list(
     columns = described.QUEUE_COLUMNS if of_queues else described.NODE_COLUMNS
     described.print_ads(ads, "queue" if of_queues else "worker node", columns, as_json)
     return 0 if ads else 1
-
-
-def _inventory(
-    nodes_file: str | None, lrms: str | None, saved: tuple[str, ...], mapping: str | None
-) -> list[ClassAd]:
-    if nodes_file is not None:
-        return sources.ads(nodes_file)
-    return list(described.description(lrms or "", saved, mapping).nodes)
 
 
 def _choose(

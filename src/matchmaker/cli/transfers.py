@@ -21,7 +21,7 @@ from matchmaker.cli.output import table, waiting
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from matchmaker.delegation import Delegator, Entry, Ledger, Record, Report
+    from matchmaker.delegation import Delegator, Ledger, Record, Report
     from matchmaker.delegation.contact import Spool
 
 _LOOK_SECONDS: Final = 2.0
@@ -145,11 +145,6 @@ def record_data(record: Record) -> dict[str, Any]:
     data["name"] = record.name
     del data["epoch"], data["revision"], data["digest"]
     return data
-
-
-def entry_data(entry: Entry) -> dict[str, Any]:
-    """A transition for ``--json``."""
-    return attrs.asdict(entry)
 
 
 def report_data(report: Report) -> dict[str, Any]:
