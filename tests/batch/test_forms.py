@@ -525,6 +525,22 @@ def test_the_chosen_queue_is_a_flag(tmp_path: Path, lrms: str, argv: list[str]) 
 # --- lines ----------------------------------------------------------------------------------------
 
 
+def test_a_job_may_name_the_queue_that_is_chosen(tmp_path: Path) -> None:
+    site = """
+[requests.Queue]
+kind = "text"
+values = ["batch", "long"]
+[flags]
+queue = ["--partition={Queue}", "--partition={queue}", "--partition=batch"]
+"""
+    made = told(tmp_path, site, 'Queue = "long"', queue="long")
+    assert (made.argv, made.verdict, reasons(made)) == (("--partition=long",), "exact", [])
+    # The verdict is about the chosen queue; the flags are for another.
+    made = told(tmp_path, site, 'Queue = "batch"', queue="long")
+    assert (made.argv, made.verdict) == (("--partition=batch",), "necessary")
+    assert reasons(made) == ["no form of [flags] has the slot {queue} in this case"]
+
+
 def test_lines_that_are_no_directives(tmp_path: Path) -> None:
     site = """
     requests.CUDA = { kind = "text", pattern = "[0-9.]+" }

@@ -118,7 +118,16 @@ def _carriers(
     def has_flag(item: Item) -> bool:
         slot = _slot(item.template, table)
         among = needed if item.bare else shown if isinstance(item.value, str) else carried
-        return not slot or slot in among
+        return not slot or slot in among or is_said(slot, item.value)
+
+    def is_said(slot: str, value: int | str) -> bool:
+        """Whether another form of its flag says the same word: the queue that the job names."""
+        for forms in table.flags.values():
+            written = [other for form in forms if form in flags for other in form.carries]
+            said = isinstance(value, str) and value in map(found.slots.get, written)
+            if said and any(slot in form.carries for form in forms):
+                return True
+        return False
 
     return is_carried, has_flag
 

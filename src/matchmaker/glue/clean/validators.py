@@ -68,7 +68,7 @@ class _Words:
     open: bool
 
     def says(self) -> str:
-        known = sorted(self.words, key=str.lower)
+        known = sorted(self.words, key=lambda word: (word.lower(), word))
         shown = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
         return f"expected is {'for instance ' if self.open else ''}one of {shown}"
 
