@@ -176,9 +176,13 @@ def rows(classad2: Any) -> Iterator[Row]:
     def looked_at(text: str) -> int:
         return len(mm.parse_ad(text).content)
 
+    def all_looked_at(text: str) -> int:
+        return sum(len(ad.content) for ad in mm.read_ads(io.StringIO(text), "old"))
+
     for name, shape in (("daemons", daemon), ("jobs", job)):
         data = streamed(old(shape), 50)
         yield row(f"old stream of {name}, an ad", read, "parseAds", data, "1.2, 3", 50)
+        yield row("the same, each attribute looked at", all_looked_at, "parseAds", data, "", 50)
     for name, shape in (("daemon", daemon), ("job", job)):
         data = fresh(old(shape), 30)
         yield row(f"a {name}'s ad, old; parseOne", mm.parse_ad, "parseOne", data, "0.5, 1")

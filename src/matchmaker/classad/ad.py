@@ -129,6 +129,11 @@ class ClassAd(Ad[Expr]):
                 self.held, self._read = held, None
             return object.__getattribute__(self, name)
 
+    def looked_at(self) -> ClassAd:
+        """The same ad, which has been read."""
+        len(self.held)
+        return self
+
     @classmethod
     def of_values(
         cls, names: tuple[str, ...], held: Sequence[Any], *, deferred: bool = False

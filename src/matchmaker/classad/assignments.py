@@ -1,13 +1,14 @@
 """Assignments in a text, at the speed of Python's compiled functions: how ads are read.
 
-A text is checked at once, by compiled patterns and the fast parser, so that each error is reported.
-What it says is read when the ad is looked at: most assignments are of plain values, which JSON
-writes alike, and Python's compiled reader of JSON takes those of an ad in one call. None means that
-the fast parser does not take a text.
+A text is checked first, by compiled patterns and the fast parser, so that each error is reported
+at once. What it says may be read later, when the ad is looked at. Most assignments are of plain
+values, which JSON writes alike: Python's compiled reader of JSON takes those of an ad in one call.
+None means that the fast parser does not take a text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from json.decoder import JSONDecoder
@@ -19,8 +20,9 @@ from matchmaker.classad.cache import Cache
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
-from matchmaker.classad.scanner import NEW, SEPARATORS, Layout, inside_of
+from matchmaker.classad.scanner import ASSIGNABLE, NEW, SEPARATORS, Layout, inside_of
 from matchmaker.classad.spellings import Shape, shape_of
+from matchmaker.classad.values import MAX_INT, MIN_INT
 
 _scan: Final = make_scanner(JSONDecoder())  # type: ignore[arg-type]
 
@@ -91,21 +93,61 @@ def _content(text: str, others: Sequence[Any], between: str) -> Content:
     if others:
         rest = iter(others)
         values = [next(rest) if each is None else each for each in values]
-    shape = _shapes[names]
-    if shape is None:
-        shape = shape_of(tuple(map(str.strip, names)))
-        _shapes.put(names, shape, 100 * len(names) + 3 * sum(map(len, names)))
-    folded, unusual = shape
+    folded, unusual = _shapes[names] or _kept(names, tuple(map(str.strip, names)))
     return dict(zip(folded, values, strict=True)), unusual and unusual.copy(), bool(others)
+
+
+def _kept(key: tuple[str, ...], names: tuple[str, ...]) -> Shape:
+    return _shapes.put(key, shape_of(names), 100 * len(key) + 3 * sum(map(len, key)))
 
 
 def ad_in(text: str) -> ClassAd | None:
     """The ad of a text in brackets, None if the fast parser does not take it."""
     if len(text) > LIMITS.text:
         return None
+    if len(text) < _SMALL and text[:1] + text[-1:] == "[]":
+        ad = _small_ad(text[1:-1].rstrip(SEPARATORS))
+        if ad is not None:
+            return ad
     inside = inside_of(text)
     ad = None if inside is None else ad_of(inside.rstrip(SEPARATORS), NEW)[0]
     if ad is not None:
-        return ad
+        return ad.looked_at()
     node = parsed_ad(text)
     return ClassAd.from_expression(node) if node is not None else None
+
+
+_SMALL: Final = 2000
+_MARKED: Final = re.compile(rf"\x80 *+({ASSIGNABLE}) *+\x81")
+
+
+def _small_ad(inside: str) -> ClassAd | None:
+    """The ad of a text that is an object of JSON but for its separators; None for another text.
+
+    The separators become those of JSON, with marks that no such text has. If each key stands
+    between two of them and none is left, each was a name, and what follows it one value.
+    """
+    if "{" in inside or "(" in inside or "\\" in inside or not inside.isascii():
+        return None
+    marked = inside.replace(";", ',"\x80').replace("=", '\x81":')
+    try:
+        content, end = _scan(f'{{"\x80{marked}}}', 0)
+        wide = [
+            value
+            for value in content.values()
+            if value.__class__ is not str and not MIN_INT <= value <= MAX_INT
+        ]
+    except (StopIteration, ValueError, TypeError, RecursionError):
+        return None
+    # Each separator has become two characters longer.
+    whole = end == len(marked) + 4 and len(marked) - len(inside) == 4 * len(content) - 2
+    if wide or not whole:
+        return None
+    shape = _shapes[tuple(content)]
+    if shape is None:
+        names = [found[1] for found in map(_MARKED.fullmatch, content) if found]
+        if len(names) < len(content):
+            return None
+        shape = _kept(tuple(content), tuple(names))
+    folded, unusual = shape
+    return ClassAd.of(dict(zip(folded, content.values(), strict=True)), unusual and unusual.copy())

@@ -103,14 +103,14 @@ class Layout:
         equals = rf"[{spaces}]*+=[{spaces}]*+"
         end = rf"[{spaces}]*+(?:{between}|\Z)"
         # As it is mostly spelled, and otherwise.
-        usual = rf" ?+{_ASSIGNABLE} = {plain}{between}"
-        self.plain = re.compile(rf"(?:{usual}|[{spaces}]*+{_ASSIGNABLE}{equals}{plain}{end})*+")
+        usual = rf" ?+{ASSIGNABLE} = {plain}{between}"
+        self.plain = re.compile(rf"(?:{usual}|[{spaces}]*+{ASSIGNABLE}{equals}{plain}{end})*+")
         quoted = rf'"((?:[^"\\\n\0]++|\\")*+)"{end}'
-        self.other = re.compile(other.format(rf"({_ASSIGNABLE}){equals}(?:{quoted}|(", f"){end})"))
+        self.other = re.compile(other.format(rf"({ASSIGNABLE}){equals}(?:{quoted}|(", f"){end})"))
 
 
 _SMALL_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,40}+)?+(?:[eE][+-]?[0-9]{1,4}+)?+"
-_ASSIGNABLE: Final = (
+ASSIGNABLE: Final = (
     r"(?:[A-DGHJ-SV-Z_a-dghj-sv-z]|[EFITUefitu](?!(?i:rror|alse|snt|s|rue|ndefined)\b))"
     r"[A-Za-z0-9_]*+"
 )
@@ -128,7 +128,7 @@ NEW: Final = Layout(
 LONGEST: Final = 4000
 """Up to this length, and in two brackets within each other, an expression is known by a pattern."""
 
-_WORD: Final = rf"(?!(?i:isn?t?)\b)[A-Za-z_]\w*+(?:\.{_ASSIGNABLE}){{0,3}}+"
+_WORD: Final = rf"(?!(?i:isn?t?)\b)[A-Za-z_]\w*+(?:\.{ASSIGNABLE}){{0,3}}+"
 _PLAIN_NUMBER: Final = r"(?:0|[1-9]\d{0,17}+)(?:\.\d{1,18}+)?+(?![\w.])"
 _PLAIN_STRING: Final = r'"[^"\\\0]*+(?:\\"[^"\\\0]*+)*+"'
 _OPERATOR: Final = r"(?:\|\|?+|&&?+|=[?!]?+=|!=|<[<=]?+|>(?:>>?+|=)?+|[-+*%^]|/(?![/*]))"
@@ -149,7 +149,7 @@ def _listed(item: str) -> str:
 
 
 def _called(argument: str) -> str:
-    return rf"{_ASSIGNABLE}{_SPACE}\({_listed(argument)}\)"
+    return rf"{ASSIGNABLE}{_SPACE}\({_listed(argument)}\)"
 
 
 @cache
@@ -159,7 +159,7 @@ def _common() -> re.Pattern[str]:
     chosen = rf"\?{plain}:{plain}"
     items = rf"\{{{_listed(plain)}\}}"
     value = _operations(items)
-    ad = rf"\[{_SPACE}(?:{_ASSIGNABLE}{_SPACE}={value}(?:(?:;{_SPACE})++|(?=\])))*+\]"
+    ad = rf"\[{_SPACE}(?:{ASSIGNABLE}{_SPACE}={value}(?:(?:;{_SPACE})++|(?=\])))*+\]"
     group = rf"\({plain}(?:{chosen})?+\)"
     once = _operations(_called(plain), group, items, ad)
     lists = rf"\{{{_listed(_operations(items, ad))}\}}"
