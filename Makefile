@@ -142,6 +142,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/flags.py
 	$(BIN)/python benchmarks/ledger.py
 	PYTHONPATH=. $(BIN)/python benchmarks/delegation.py
+	$(BIN)/python benchmarks/pilots.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600

@@ -62,7 +62,7 @@ def test_nothing_is_lost(load: Load, name: str, assumption: str, at_home: bool) 
     assert report.wasted_hours >= -1e-9
     assert 0 <= report.cancelled + report.lost <= report.unused <= report.pilots
     waits = report.waits
-    assert 0 <= waits.median <= waits.late <= waits.worst * 1.001 + 1e-9
+    assert 0 <= waits.median <= waits.late <= waits.worst * 1.006 + 1e-9
     assert waits.mean <= waits.worst + 1e-9
     assert 1 / max(1, len(report.by_group)) - 1e-9 <= report.fairness <= 1 + 1e-9
 

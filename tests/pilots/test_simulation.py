@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import tracemalloc
+
 import attrs
 import pytest
 
 from matchmaker.pilots import delays
 from matchmaker.pilots.grid import Settings
+from matchmaker.pilots.loads import Load
 from matchmaker.pilots.metrics import Report
 from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.simulation import RuleError, run
+from matchmaker.pilots.simulation import RuleError, run, simulate
 from matchmaker.pilots.snapshot import Decision, End, Lend, PilotState, Snapshot, Submission
 from matchmaker.pilots.workload import Job, survey
 
@@ -134,3 +138,24 @@ def test_a_pilot_that_is_lent_leaves() -> None:
     found = simulated(jobs, Rule("lend", lend, 1e6), delay=0, startup=0)
     assert found.wasted_hours * 3600 == pytest.approx(20)
     assert found.pilots == 2
+
+
+def test_a_report_goes_to_another_process() -> None:
+    found = simulated([Job(submit=0, run=300)])
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_what_lives() -> None:
+    def most(days: int) -> int:
+        load = Load(jobs=1000 * days, hours=24 * days, sites=2, groups=1, run=120)
+        tracemalloc.start()
+        try:
+            simulate(load, "dirac", settings=Settings(cycle=1800))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    most(1)  # what is loaded and compiled once
+    # Sixteen times as many jobs. Distinct waits are counted, of which there are some thousands.
+    assert most(16) < 3 * most(1)

@@ -1,14 +1,13 @@
 """What a simulation measures: pilots, wasted time, waits by group, fairness, the pool over time.
 
 A :class:`Tally` collects in memory that does not grow with the number of jobs; a :class:`Report` is
-what comes of it. Waits are kept to four digits, so quantiles are exact to a part in a thousand.
+what comes of it. Waits are kept to three digits, so quantiles are exact to half a percent.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 import attrs
@@ -131,7 +130,7 @@ class Tally:
         found = self.groups.get(group)
         if found is None:
             found = self.groups[group] = _Group()
-        found.waits[float(f"{wait:.4g}")] += 1
+        found.waits[float(f"{wait:.3g}")] += 1
         found.total += wait
         found.slowdowns += 1 + wait / max(run, SHORTEST)
         found.worst = max(found.worst, wait)
@@ -172,7 +171,7 @@ class Tally:
             busy_hours=self.busy / 3600,
             wasted_hours=(self.held - self.busy) / 3600,
             waits=_waits(together, self.groups.values()),
-            by_group=MappingProxyType(by_group),
+            by_group=by_group,
             fairness=jain(waits.slowdown for waits in by_group.values()),
             first_job=None if self.first is None else self.first - (self.begin or 0.0),
             lasted=self.lasted,
