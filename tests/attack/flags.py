@@ -23,7 +23,7 @@ import attrs
 from matchmaker import ClassAd, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
 from matchmaker.classad.clauses import conjunction, conjuncts
-from matchmaker.classad.nodes import Binary, Call, Literal
+from matchmaker.classad.nodes import Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
 from tests.attack.run import Attack, main
 from tests.property import languages
@@ -45,6 +45,8 @@ HOSTILE: Final = (
 SYSTEM_NAMES: Final = ("SL", "Debian", "CentOS", "5.2", *HOSTILE)
 LABELS: Final = ("A", "B", "C", *HOSTILE)
 GPU_TYPES: Final = ("NVIDIA A100", "Tesla V100", "none")
+# Attributes whose names are a shell's, or those of BLAH's variables for other attributes.
+LIKE_VARIABLES: Final = (f"{RAM}_Min", f"{CPUS}_Max", "UID", "IFS")
 BUCKETS: Final = {"si0": (0, 2), "si3": (3, 5), "si6": (6, 9)}
 
 
@@ -189,7 +191,9 @@ class Maker:
         chance = self.chance
         relation = chance.choice(("<", "<=", ">", ">=", "==", "!=", ">", ">="))
         bound = chance.choice((str(chance.randint(-1, 9)), "2.5", "4.0"))
-        match chance.randrange(16):
+        match chance.randrange(17):
+            case 16:
+                return f"other.{chance.choice(LIKE_VARIABLES)} {relation} {chance.randint(0, 9)}"
             case 14 | 15:
                 return f"other.{chance.choice(('Far', 'Load'))} >= {chance.randint(1, 9)}"
             case 12:
@@ -274,6 +278,7 @@ class Maker:
             "GPUs": str(chance.randint(0, 9)),
             "GpuType": quoted(chance.choice(GPU_TYPES)),
         }
+        facts |= {name: str(chance.randint(0, 9)) for name in LIKE_VARIABLES}
         if chance.random() < 0.9:
             facts[SI00] = str(chance.randint(0, 9))
         if chance.random() < 0.5:
@@ -602,8 +607,15 @@ def htcondor(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) ->
     return True
 
 
+_SUFFIXES: Final = {">=": "_Min", "<=": "_Max", "==": ""}
+
+
 def blah(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
-    """The leaves of what BLAH is given, each a bound whatever stands around it."""
+    """The leaves of what BLAH is given, each a bound whatever stands around it.
+
+    A site knows no more than the variable of a bound, so that it reads ``A_Min`` as the least A.
+    """
+    known: set[str] = set()
     for line in lines:
         text = line.removeprefix("CERequirements = ")
         value = parse_expr(text).eval()
@@ -611,8 +623,12 @@ def blah(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
         for leaf in conjuncts(parse_expr(value)):
             assert isinstance(leaf, (Binary, Call)), leaf
             if isinstance(leaf, Binary):
-                assert leaf.operator in (">=", "<=", "=="), leaf
                 assert isinstance(leaf.right, Literal), leaf
+                assert isinstance(leaf.left, Attr), leaf
+                variable = leaf.left.name + _SUFFIXES[leaf.operator]
+                assert variable not in known | {"UID", "IFS"}, leaf
+                assert not leaf.left.name.endswith(("_Min", "_Max")), leaf
+                known.add(variable)
             if truth(leaf.eval(target=node)) is not True:
                 return False
     return True

@@ -16,6 +16,9 @@ from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
 from matchmaker.batch import NoHostError
 from matchmaker.batch.blah import ce_requirements, submit_text
 from matchmaker.batch.blah_variables import Demands, Value, demands, read_variables
+from matchmaker.batch.clauses import Dropped
+from matchmaker.batch.constraints import Constraint
+from matchmaker.batch.constraints import variables as environment
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.clauses import conjuncts, disjuncts
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary
@@ -135,6 +138,39 @@ def test_hostile_names_and_texts_are_not_carried(condition: Expr) -> None:
     found = ce_requirements(condition)
     assert lines_of(found.requirements) == []
     assert len(found.dropped) == 1
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "other.A >= 5 && other.A_Min == 3",
+        "other.A <= 5 && other.A_Max >= 7",
+        "other.UID == 0",
+        'other.PATH == "/tmp"',
+        "other.RANDOM == 3 && other.A == 1",
+        'member("x", other.BASH_ENV)',
+        "other.bls_opt_queue == 1",
+    ],
+)
+def test_a_name_that_means_something_else_as_a_variable_is_not_carried(requirement: str) -> None:
+    condition = parse_expr(requirement)
+    found = ce_requirements(condition)
+    assert found.dropped == (Dropped(conjuncts(condition)[-1 if "A_" in requirement else 0],
+                                     found.dropped[0].reason),)  # fmt: skip
+    assert "stand for something else" in found.dropped[0].reason
+
+
+def test_a_variable_of_two_attributes_is_foreign() -> None:
+    found = demands({"A_Min": "5"}, ["A", "A_Min"])
+    assert (found.foreign, found.condition) == (("A_Min",), parse_expr("true"))
+
+
+def test_a_program_gets_no_variable_of_two_attributes() -> None:
+    listed = Constraint("A", has=("x",))
+    with pytest.raises(ValueError, match="A_0"):
+        environment([listed, Constraint("A_0", least=1, greatest=1)])
+    with pytest.raises(ValueError, match="A_Min"):
+        environment([Constraint("A_Min", least=1)])
 
 
 # --- there and back -------------------------------------------------------------------------------

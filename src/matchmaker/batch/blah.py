@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown, unproven
-from matchmaker.batch.constraints import PLAIN_NAME, PLAIN_TEXT, Constraint, constraint
+from matchmaker.batch.constraints import PLAIN_TEXT, Constraint, constraint, has_variable
 from matchmaker.batch.errors import NoHostError
 from matchmaker.batch.expression import check_possible, of_clauses
 from matchmaker.batch.mapping import Mapping
@@ -109,8 +109,8 @@ def _reason(clause: Clause, names: dict[str, str]) -> str:
         return "BLAH reads only comparisons of one attribute with a whole number or a text"
     for name in sorted(box.by_subject()):
         each = constraint(names.get(name, name), name, box)
-        if not PLAIN_NAME.fullmatch(each.attribute):
-            return "BLAH would give the name to a shell"
+        if not has_variable(each.attribute):
+            return f"BLAH's variable for {each.attribute} would stand for something else"
         if box.domains.get(name) == NUMBERS:
             return f"BLAH has no variable for {each.attribute} being a number"
         if not each.exact or each.lacks or (each.texts and len(each.texts) > 1):
@@ -122,7 +122,7 @@ def _reason(clause: Clause, names: dict[str, str]) -> str:
 
 def _leaves(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
     """What BLAH reads of a constraint, one bound each."""
-    if not PLAIN_NAME.fullmatch(each.attribute):
+    if not has_variable(each.attribute):
         return
     subject = Attr(_OTHER, each.attribute, False)
     if each.least is not None and each.least == each.greatest:

@@ -143,6 +143,10 @@ def demands(
         base, suffix = _split(variable)
         folded = ascii_fold(variable)
         values = value if isinstance(value, list) else [value]
+        if folded in known and suffix and ascii_fold(base) in known:
+            # A bound of one attribute, or the value of another.
+            foreign.append(variable)
+            continue
         if folded in known or folded in own or folded in ignore:
             base, suffix = variable, ""
         name = known.get(ascii_fold(base))

@@ -13,7 +13,28 @@ from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
 
 # A value that a script may use unquoted.
 PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
-PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Variables of the shell, of the loader and of BLAH's scripts, which a bound must not replace.
+_TAKEN: Final = re.compile(
+    r"_|BASH\w*|CDPATH|CHILD_MAX|COLUMNS|COMP\w*|COPROC|DIRSTACK|E?UID|ENV|EPOCH\w+|EXECIGNORE"
+    r"|FCEDIT|FIGNORE|FUNCNAME|FUNCNEST|GLOBIGNORE|GROUPS|HIST\w+|HOME|HOST\w+|IFS|IGNOREEOF"
+    r"|INPUTRC|LANG|LC_\w+|LD_\w+|LINENO|LINES|MACHTYPE|MAIL\w*|MAPFILE|OLDPWD|OPT(ARG|ERR|IND)"
+    r"|OSTYPE|PATH|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_\w+|PS[0-4]|PWD|PYTHON\w+|RANDOM"
+    r"|READLINE\w+|REPLY|SECONDS|SHELL\w*|SHLVL|SRANDOM|TERM|TIMEFORMAT|TMOUT|TMPDIR"
+    r"|(bls|blah|BLAH|GLITE)\w*|auto_resume|histchars"
+)
+
+
+def has_variable(name: str) -> bool:
+    """Whether BLAH's variables for an attribute stand for nothing else.
+
+    ``A_Min`` is the least value of ``A``; and a name such as ``PATH`` is a shell's.
+
+    >>> [has_variable(name) for name in ("SI00", "SI00_Min", "PATH", "a b")]
+    [True, False, False, False]
+    """
+    plain = _PLAIN_NAME.fullmatch(name) and not name.endswith(("_Min", "_Max"))
+    return bool(plain) and not _TAKEN.fullmatch(name)
 
 
 @attrs.frozen(slots=True)
@@ -88,19 +109,23 @@ def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for each in demanded:
-        many = each.texts is not None and len(each.texts) > 1
-        if not each.exact or each.lacks or many or not PLAIN_NAME.fullmatch(each.attribute):
-            raise ValueError(f"BLAH has no variables for what is demanded of {each.attribute}")
         name = each.attribute
+        many = each.texts is not None and len(each.texts) > 1
+        if not each.exact or each.lacks or many or not has_variable(name):
+            raise ValueError(f"BLAH has no variables for what is demanded of {name}")
+        own: dict[str, str] = {}
         if each.least is not None and each.least == each.greatest:
-            found[name] = str(each.least)
+            own[name] = str(each.least)
         else:
-            found |= {f"{name}_Min": str(each.least)} if each.least is not None else {}
-            found |= {f"{name}_Max": str(each.greatest)} if each.greatest is not None else {}
+            own |= {f"{name}_Min": str(each.least)} if each.least is not None else {}
+            own |= {f"{name}_Max": str(each.greatest)} if each.greatest is not None else {}
         texts = {name: each.texts[0]} if each.texts else {}
         texts |= {f"{name}_{number}": text for number, text in enumerate(each.has)}
         for key, text in texts.items():
             if not PLAIN_TEXT.fullmatch(text):
-                raise ValueError(f"{text!r} is no plain value for {each.attribute}")
-            found[key] = f'"{text}"'
+                raise ValueError(f"{text!r} is no plain value for {name}")
+            own[key] = f'"{text}"'
+        for twice in own.keys() & found.keys():
+            raise ValueError(f"two attributes have the variable {twice}")
+        found |= own
     return found
