@@ -176,7 +176,7 @@ class _Tests:
     now: datetime
     report: Report
     _classes: Counter[str] = attrs.Factory(Counter)
-    _ids: dict[tuple[str, str], Entry] = attrs.Factory(dict)
+    _ids: set[tuple[str, str]] = attrs.Factory(set)
 
     def entry(self, entry: Entry) -> None:
         """Tests one entry."""
@@ -197,8 +197,9 @@ class _Tests:
         for code, kind, name in table.once:
             if kind.lower() in kinds:
                 ident = " ".join(entry.attributes.get(name, ())).lower()
-                if self._ids.setdefault((kind, ident), entry) is not entry:
-                    self._say(entry, code, "another entry has this id", name, ident)
+                if (kind, ident) in self._ids:
+                    self._say(entry, code, "an entry before it has this id", name, ident)
+                self._ids.add((kind, ident))
         self._values(entry)
 
     def _values(self, entry: Entry) -> None:
