@@ -176,8 +176,8 @@ def jobs_table(records: list[Record], now: float, waits: list[str]) -> Table:
 def short(reason: str) -> str:
     """A reason for one line: what commands print at length is in the job's history.
 
-    >>> short("sbatch: status 1: " + "error; " * 30)[-8:]
-    'error; …'
+    >>> short("sbatch: status 1: " + "e" * 300)[-4:]
+    'eee…'
     """
     return reason if len(reason) <= _SHORT else f"{reason[:_SHORT]}…"
 
