@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "glue": {"classad"},
     "batch": {"reduction", "classad"},
     "delegation": {"batch", "classad"},
-    "pilots": {"delegation", "batch", "matching", "classad"},
+    "pilots": {"delegation", "batch", "matching", "linting", "classad"},
     "broker": {"batch", "nodes", "reduction", "matching", "glue", "classad"},
     "nodes": {"matching", "classad"},
     "testing": {"matching", "classad"},

@@ -20,6 +20,8 @@ from matchmaker.pilots.snapshot import (
 
 if TYPE_CHECKING:
     from matchmaker.pilots.metrics import Report
+    from matchmaker.pilots.policy import decide, rule
+    from matchmaker.pilots.policy_ad import Policy
     from matchmaker.pilots.simulation import simulate
 
 __all__ = [
@@ -32,16 +34,25 @@ __all__ = [
     "Pilot",
     "PilotRecord",
     "PilotState",
+    "Policy",
     "Queue",
     "Report",
     "Snapshot",
     "Submission",
     "Wait",
+    "decide",
     "estimate",
+    "rule",
     "simulate",
 ]
 
-_LATER: Final = {"Report": "metrics", "simulate": "simulation"}
+_LATER: Final = {
+    "Policy": "policy_ad",
+    "Report": "metrics",
+    "decide": "policy",
+    "rule": "policy",
+    "simulate": "simulation",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,7 @@ class Estimate:
     Attributes:
         median: half of the pilots start within these seconds; None where it is unknown.
         late: nine of ten pilots start within these seconds; None where it is unknown.
+        at_least: the longest wait that was seen, in seconds: what is unknown is no less.
         started: how many pilots the figures rest on.
         failures: the share of pilots that failed to start or died early, 0 to 1; None where it is
             unknown.
@@ -34,6 +35,7 @@ class Estimate:
 
     median: float | None = None
     late: float | None = None
+    at_least: float = 0.0
     started: int = 0
     failures: float | None = None
     streak: int = 0
@@ -95,6 +97,7 @@ def estimate(
     return Estimate(
         median=median,
         late=late,
+        at_least=max((length for length, _ in waits), default=0.0),
         started=sum(started for _, started in waits),
         failures=lost / len(settled) if settled else None,
         streak=row,
@@ -126,21 +129,24 @@ def quantiles(
         waits: for each its length in seconds, and whether it ended then; else it was longer.
         levels: which quantiles, each above 0 and below 1, rising.
 
-    None for each that the estimate does not reach, as for any of no waits. Source: E. L. Kaplan,
-    P. Meier, Nonparametric Estimation from Incomplete Observations, 1958.
+    None for each that the estimate does not reach, as for any of no waits. It ends where fewer
+    waits than the square root of all are as long: the steps beyond are chance. Source: E. L.
+    Kaplan, P. Meier, Nonparametric Estimation from Incomplete Observations, 1958.
 
     >>> quantiles([(1, True), (2, False), (3, True), (4, True)], (0.2, 0.5, 0.9))
-    (1, 3, 4)
+    (1, 3, None)
     """
     ended, all_ = Counter[float](), Counter[float]()
     for length, has_ended in waits:
         if math.isfinite(length):
             all_[length] += 1
             ended[length] += has_ended
-    left, at_risk = 1.0, all_.total()
+    left, at_risk, least = 1.0, all_.total(), math.sqrt(all_.total())
     found: list[float | None] = []
     wanted = list(levels)
     for length in sorted(all_):
+        if at_risk < least:
+            break
         if ended[length]:
             left *= 1 - ended[length] / at_risk
         # Rounding must not move a quantile to the next wait.

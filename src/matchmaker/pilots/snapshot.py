@@ -155,7 +155,7 @@ class Lend:
 
 @attrs.frozen(slots=True)
 class Wait:
-    """What the jobs of a kind that found no supply wait for."""
+    """What the waiting jobs of a kind wait for."""
 
     kind: str
     jobs: int
@@ -178,8 +178,9 @@ class Decision:
         submissions: at most one a queue.
         ends: pilots to end; never a busy one.
         lends: idle pilots beyond need that may take other work instead of being ended.
-        waits: for each kind with jobs that found no pilot, what they wait for.
+        waits: for each kind with waiting jobs, what they wait for.
         held: the queues that are left out.
+        notes: what was wrong with the policy, the clock or the source of demand, as sentences.
         memory: what to give the next snapshot; plain values that JSON can hold.
         mode: ``idle`` or ``active`` (seed 001), for people.
         target: how many pilots the policy aims at, for people.
@@ -190,6 +191,7 @@ class Decision:
     lends: tuple[Lend, ...] = ()
     waits: tuple[Wait, ...] = ()
     held: tuple[Held, ...] = ()
+    notes: tuple[str, ...] = ()
     memory: Mapping[str, object] = MappingProxyType({})
     mode: str = "active"
     target: int = 0

@@ -1,0 +1,431 @@
+"""The decision: how many pilots to submit where, and which to end.
+
+``decide`` is a pure function of a snapshot, a policy and a seed; what it has to know of the past
+goes out as the decision's memory and comes back with the next snapshot. The columns of a snapshot
+are in :mod:`~matchmaker.pilots.scene`, who takes whom in :mod:`~matchmaker.pilots.supply`, the
+choice of queues in :mod:`~matchmaker.pilots.placing`, what people are told in
+:mod:`~matchmaker.pilots.reasons`.
+
+The rules, in order:
+
+1. A kind's jobs take the pilots that match both ways and have the time: idle ones, those that
+   start, those that are queued and not overdue; the scarcest kind first. Jobs that are left take
+   busy pilots that are about to be free.
+2. For each job that is still left pilots are wanted, and in active mode some that are ready and
+   some that are queued ahead, as the policy says. Queued pilots that nobody took serve these.
+3. What is then wanted is submitted, within the limits.
+4. Pilots that nobody took are ended if they have not been needed for long enough: queued ones
+   first. A pilot that starts or is busy is never ended.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from matchmaker.classad import ClassAd
+from matchmaker.pilots import reasons
+from matchmaker.pilots.pairs import Pairs
+from matchmaker.pilots.placing import Places, limited
+from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.rates import Clock, Rate, clock, kept, number, remembered, updated
+from matchmaker.pilots.scene import BUSY, IDLE, QUEUED, STARTING, Scene, scene
+from matchmaker.pilots.snapshot import Decision, End, Held, Lend, Snapshot
+from matchmaker.pilots.supply import Supply, grouped
+from matchmaker.pilots.terms import Facts, Values, kind_facts, pool_facts, queue_facts
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bools = npt.NDArray[np.bool_]
+    Ints = npt.NDArray[np.intp]
+    Reals = npt.NDArray[np.float64]
+
+
+def rule(policy: Policy | None = None) -> Callable[[Snapshot, int], Decision]:
+    """The policy as a function of a snapshot and a seed, that matches each pair of ads once.
+
+    Ads that were in a snapshot must not be changed afterwards.
+    """
+    pairs = Pairs()
+    return lambda snapshot, seed: decide(snapshot, policy, seed, pairs=pairs)
+
+
+def decide(
+    snapshot: Snapshot,
+    policy: Policy | ClassAd | str | Mapping[str, Any] | None = None,
+    seed: int = 0,
+    *,
+    pairs: Pairs | None = None,
+) -> Decision:
+    """What to submit and what to end, each with its reason, and what each kind's jobs wait for.
+
+    Args:
+        snapshot: demand, supply and queues at one time. Demand that is None is unknown: nothing is
+            submitted, and free pilots are ended only after a while (``SilentHold``).
+        policy: the terms, or an ad or text of them; the defaults without it.
+        seed: of the choice between queues; the same seed gives the same decision.
+        pairs: which ads match, remembered from cycle to cycle; see :func:`rule`.
+
+    Never raises on what ads say. A queue on which a term is undefined, an error, NaN or negative
+    is left out, and said to be. Raises ParseError for a policy's text that is no ad.
+
+    >>> from matchmaker.pilots import Demand, Queue
+    >>> job = ClassAd(Requirements=True)
+    >>> decision = decide(Snapshot(
+    ...     now=0, demand=(Demand(key="sim", ad=job, waiting=3),),
+    ...     queues=(Queue(key="ce1", pilot=ClassAd()),),
+    ... ))
+    >>> for one in decision.submissions:
+    ...     print(one.queue, one.count, "|", one.reason)
+    ce1 3 | 3 waiting jobs have no pilot
+    """
+    if not isinstance(policy, Policy):
+        policy = Policy(policy if policy is not None else ClassAd())
+    values = Values(policy)
+    if snapshot.demand is None:
+        return _silent(snapshot, values)
+    memory = snapshot.memory
+    ticks = clock(snapshot.now, memory.get("now"), values.pool("Gap", ClassAd()))
+    half = values.pool("Memory", ClassAd())
+    rates = updated(remembered(memory.get("rates")), snapshot.demand, ticks.elapsed, half)
+    unknown = values.pool("UnknownResponse", ClassAd())
+    cycle = _Cycle.of(scene(snapshot, pairs or Pairs(), unknown), values, rates, memory)
+    taken = _take(cycle)
+    places, unplaced = _place(cycle, taken, snapshot.now, seed)
+    ends, lends = _ends(cycle, taken, ticks)
+    if ticks.jumped:
+        values.notes[f"{ticks.jumped}: nothing is ended and no rate is learned"] = None
+    probes = {**cycle.probes}
+    for row in np.flatnonzero(places.placed * cycle.failing).tolist():
+        probes[cycle.scene.queues.given[row].key] = snapshot.now
+    free = int(cycle.facts["Free"])
+    outcome = reasons.Outcome(
+        cycle.scene, taken.unmet, places, unplaced, cycle.left_out, cycle.failing
+    )
+    return Decision(
+        submissions=outcome.submissions(),
+        ends=ends,
+        lends=lends,
+        waits=outcome.waits(),
+        held=outcome.held(),
+        notes=tuple(values.notes),
+        memory={"now": snapshot.now, "rates": kept(rates), "probes": probes},
+        mode="active" if cycle.active else "idle",
+        target=int(cycle.facts["Busy"]) + free + int(places.placed.sum()) - len(ends) - len(lends),
+    )
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _Cycle:
+    """What one decision rests on.
+
+    Attributes:
+        scene: the snapshot's columns.
+        values: the policy.
+        rates: arrivals and ends by kind.
+        facts: the pool's facts.
+        active: the mode.
+        minimum: how many free pilots there shall be in either mode.
+        left_out: the queues that nothing may be submitted to, by number, with the reason.
+        failing: which queues lose pilots.
+        probe_after: how many seconds after a probe each of these may be probed again.
+        weight: the chance of each queue under regular selection.
+        probes: by queue, when it was last probed.
+        queue_facts: the facts of each queue.
+        room: how many more pilots each queue takes in this cycle.
+        usable: whether each queue (a column) may be used for each class (a row).
+        response: for each class that of the quickest queue, in seconds.
+        youngest: for each class, how long a queued pilot may wait and count as supply, in seconds.
+        known: for each class whether its response was measured.
+    """
+
+    scene: Scene
+    values: Values
+    rates: Mapping[str, Rate]
+    facts: dict[str, Any]
+    active: bool
+    minimum: float
+    left_out: dict[int, str]
+    failing: Bools
+    probe_after: Reals
+    weight: Reals
+    probes: dict[str, float]
+    queue_facts: Facts
+    room: Ints
+    usable: Bools
+    response: Reals
+    youngest: Reals
+    known: Bools
+
+    @classmethod
+    def of(
+        cls, scene: Scene, values: Values, rates: Mapping[str, Rate], memory: Mapping[str, object]
+    ) -> _Cycle:
+        """Evaluates what the policy says of the pool and of each queue."""
+        facts = pool_facts(scene, rates)
+        pool = ClassAd(facts)
+        minimum = facts["Minimum"] = values.pool("Minimum", pool)
+        pool = ClassAd(facts)
+        queues, size = scene.queues, len(scene.queues.given)
+        left_out = {n: queue.closed for n, queue in enumerate(queues.given) if queue.closed}
+        own = limited(_own_limits(scene), queues.counts.sum(axis=0))
+        on = queue_facts(values.policy, scene, own.astype(np.float64), pool)
+
+        def each(name: str) -> Reals:
+            rows = [row for row in range(size) if row not in left_out]
+            return values.each(name, on, size, rows, left_out.setdefault)
+
+        for row in np.flatnonzero(each("Use") == 0).tolist():
+            left_out.setdefault(row, "the policy's Use is false there")
+        failing, probe_after, weight = each("Failing") > 0, each("ProbeAfter"), each("Weight")
+        here, total = queues.counts[QUEUED], queues.counts.sum(axis=0)
+        room = np.minimum(own, limited([each("MaxQueued")], here))
+        room = np.minimum(room, limited([each("MaxPilots")], total))
+        room = np.minimum(room, limited([each("QueueStep")], np.zeros(size, np.intp)))
+        usable = scene.able & np.array([row not in left_out for row in range(size)], np.bool_)
+        quick = usable & ~queues.slow
+        some = quick.any(axis=1, keepdims=True)
+        best = _least(np.where(some, quick, usable), queues.response)
+        known = np.array([queue.estimate.median is not None for queue in queues.given], np.bool_)
+        probed = memory.get("probes")
+        probes = {
+            str(key): at
+            for key, held in (probed.items() if isinstance(probed, Mapping) else ())
+            if (at := number(held)) is not None
+        }
+        return cls(
+            scene=scene, values=values, rates=rates, facts=facts,
+            active=values.pool("Active", pool) > 0, minimum=minimum, left_out=left_out,
+            failing=failing, probe_after=probe_after, weight=weight, probes=probes,
+            queue_facts=on, room=room, usable=usable,
+            response=np.where(np.isfinite(best), best, scene.guess),
+            youngest=_least(quick, queues.late),
+            known=np.asarray((quick & known).any(axis=1)),
+        )  # fmt: skip
+
+
+def _own_limits(scene: Scene) -> list[Reals]:
+    """What queues take by their own limits, on pilots in all."""
+    counts = scene.queues.counts
+    waiting = counts.sum(axis=0) - counts[QUEUED]
+    most = [np.inf if q.max_pilots is None else q.max_pilots for q in scene.queues.given]
+    queued = [np.inf if q.max_queued is None else q.max_queued for q in scene.queues.given]
+    return [np.array(most, np.float64), np.array(queued, np.float64) + waiting]
+
+
+def _least(which: Bools, what: Reals) -> Reals:
+    """For each row the least value of the columns that are marked; infinite for none."""
+    found = np.where(which, what[None, :], np.inf)
+    return np.asarray(found.min(axis=1, initial=np.inf))
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _Taken:
+    """Who took whom.
+
+    Attributes:
+        unmet: for each class the jobs that found no free pilot.
+        urgent: for each class how many pilots its jobs want beyond that.
+        ahead: for each class how many are wanted for jobs to come.
+        order: the classes, scarcest first.
+        rows: for each row of pilots the number of its row of supply.
+        left: for each row of supply how many of its pilots nobody took.
+        share: for each class the pilots that it wants of each queue that serves it.
+    """
+
+    unmet: Reals
+    urgent: Reals
+    ahead: Reals
+    order: list[int]
+    rows: Ints
+    left: Reals
+    share: Reals
+
+
+def _take(cycle: _Cycle) -> _Taken:
+    """Gives the pilots to the classes, and says what they still want."""
+    scene, values = cycle.scene, cycle.values
+    classes, demand = scene.classes, scene.demand
+    size = len(classes)
+    facts = kind_facts(
+        values.policy, scene, cycle.rates,
+        response=cycle.response.tolist(), known=cycle.known.tolist(), pool=ClassAd(cycle.facts),
+    )  # fmt: skip
+    arrivals = np.array([cycle.rates[kind.key].arrivals for kind in demand])
+    waiting = np.array([max(kind.waiting, 0) for kind in demand], np.float64)
+
+    def by_class(amounts: Reals) -> Reals:
+        return np.bincount(classes.of, weights=amounts, minlength=size).astype(np.float64)
+
+    def each(name: str, which: Bools) -> Reals:
+        rows = np.flatnonzero(which).tolist()
+        return values.each(name, facts, len(demand), rows, values.note)
+
+    coming = arrivals > 0 if cycle.active else np.zeros(len(demand), np.bool_)
+    jobs = by_class(waiting)
+    ready, standby = by_class(each("Ready", coming)), by_class(each("Standby", coming))
+    # More pilots than the jobs want beside each other: those that are queued for the same job.
+    hedged = by_class(waiting * np.maximum(each("Hedge", waiting > 0) - 1, 0))
+    oldest = np.array([kind.oldest for kind in demand], np.float64)
+    patient = np.ones(size, np.bool_)
+    patient[classes.of[oldest > each("Patience", waiting > 0)]] = False
+
+    expected = jobs + by_class(arrivals) * cycle.response
+    places = cycle.usable.sum(axis=1)
+    order = np.lexsort((np.arange(size), places)).tolist()
+    supply, rows, ends = _supply(cycle, expected, each("Horizon", np.ones(len(demand), np.bool_)))
+    running, queued, busy = (slice(*pair) for pair in zip((0, *ends), ends, strict=False))
+    unmet = supply.serve(classes, order, jobs, slice(0, queued.stop), cycle.youngest)
+    urgent = unmet.copy()
+    urgent[patient] = supply.serve(classes, order, np.where(patient, unmet, 0), busy)[patient]
+    unready = supply.serve(classes, order, ready, running)
+    back = supply.serve(classes, order, urgent + hedged, queued, cycle.youngest)
+    ahead = supply.serve(classes, order, unready + standby, queued, cycle.youngest)
+    # Overdue pilots are no supply, and may yet start while something is wanted.
+    supply.serve(classes, order, back + ahead, queued)
+    return _Taken(
+        unmet=unmet, urgent=back, ahead=ahead, order=order, rows=rows, left=supply.left,
+        share=expected / np.maximum(places, 1),
+    )  # fmt: skip
+
+
+def _supply(
+    cycle: _Cycle, expected: Reals, horizon: Reals
+) -> tuple[Supply, Ints, tuple[int, int, int]]:
+    """The supply, for each pilot its row, and where idle, queued and busy rows end.
+
+    Of equal state those come first that are of use to the fewest jobs.
+    """
+    classes, pilots = cycle.scene.classes, cycle.scene.pilots
+    use = expected @ classes.fits
+    rank = np.argsort(np.argsort(use, kind="stable"), kind="stable")
+    waited = np.where(pilots.state == QUEUED, np.ceil(4 * np.log2(1 + pilots.age / 60)), 0)
+    room = np.searchsorted(classes.steps, pilots.remaining, side="right")
+    first, rows = grouped([pilots.state, waited.astype(np.intp), rank[pilots.ad], room])
+    ends = np.array([*(cycle.rates[kind.key].ends for kind in cycle.scene.demand), 0.0])
+    freed = 1 - np.exp(-ends * np.append(horizon, 0.0))
+    weight = np.where(pilots.state == BUSY, freed[pilots.kind], pilots.state < BUSY)
+    # Groups are numbered by the rounded age, which a pilot must not exceed.
+    supply = Supply(
+        pilots.ad[first], room[first], pilots.age[first],
+        np.bincount(rows, weights=weight, minlength=len(first)).astype(np.float64),
+    )  # fmt: skip
+    state = pilots.state[first]
+    bounds = np.searchsorted(state, (QUEUED, BUSY, BUSY + 1)).tolist()
+    return supply, rows, tuple(bounds)
+
+
+def _place(cycle: _Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places, Ints]:
+    """Places the pilots that are wanted, and says how many of each class found no place."""
+    scene, values, facts = cycle.scene, cycle.values, cycle.facts
+    size, queues = len(scene.classes), scene.queues
+    facts["Unmet"] = int(np.ceil(taken.unmet.sum()))
+    pool = ClassAd(facts)
+    throttle = values.pool("ActiveThrottle" if cycle.active else "IdleThrottle", pool) > 0
+    room = cycle.room.copy()
+    for row in np.flatnonzero(cycle.failing).tolist():
+        since = now - cycle.probes.get(queues.given[row].key, -np.inf)
+        under_way = queues.counts[[STARTING, QUEUED], row].any()
+        due = not under_way and (since >= cycle.probe_after[row] or since < 0)
+        room[row] = min(room[row], 1) if due else 0
+        if not due:
+            cycle.left_out.setdefault(
+                row, "it loses pilots: no more until its probe comes back or the next is due"
+            )
+    there = 1 + queues.counts[:QUEUED].sum(axis=0) + queues.counts[BUSY]
+    places = Places(
+        open=cycle.usable, slow=queues.slow, room=room, response=np.maximum(queues.response, 1.0),
+        price=(taken.share @ cycle.usable) / there, weight=cycle.weight,
+        spread=max(values.pool("Spread", pool), 1.0),
+        random=random.Random(seed),  # noqa: S311 - spreads pilots only
+        placed=np.zeros(len(queues.given), np.intp),
+    )  # fmt: skip
+    left = min(values.pool("Step", pool), max(values.pool("MaxTotal", pool) - facts["Pilots"], 0.0))
+    unplaced = np.zeros(size, np.intp)
+    left = int(left)
+    for wanted, quick in ((taken.urgent, True), (taken.ahead, False)):
+        # Parts of pilots add up from class to class; a half is one.
+        carry = 0.5
+        for one in taken.order:
+            carry += float(wanted[one])
+            count = int(carry)
+            carry -= count
+            if count <= 0:
+                continue
+            tried = min(count, left)
+            missing = places.place(
+                cycle.usable[one], tried, taken.share[one] / there, throttle=throttle
+            )
+            unplaced[one] += (missing + count - tried) * quick
+            left -= tried - missing
+    floor = int(cycle.minimum - facts["Free"] - places.placed.sum())
+    if floor > 0:
+        anywhere = np.array([row not in cycle.left_out for row in range(len(queues.given))])
+        places.place(anywhere, min(floor, left), 0.0, throttle=throttle)
+    return places, unplaced
+
+
+def _ends(cycle: _Cycle, taken: _Taken, ticks: Clock) -> tuple[tuple[End, ...], tuple[Lend, ...]]:
+    """The pilots to end or to lend: queued ones first, then idle ones, the oldest first."""
+    pilots, values = cycle.scene.pilots, cycle.values
+    extra = np.floor(taken.left + 1e-6).astype(np.intp)
+    facts = cycle.facts
+    pool = ClassAd(facts)
+    grace = np.full(5, np.inf)
+    grace[IDLE] = values.pool("IdleGrace", pool)
+    grace[QUEUED] = values.pool("QueuedGrace", pool)
+    old = np.flatnonzero(pilots.age >= grace[pilots.state])
+    old = old[np.lexsort((-pilots.age[old], -pilots.state[old]))]
+    # Of each row as many as nobody took.
+    found = []
+    for row in old.tolist():
+        if extra[taken.rows[row]] > 0:
+            extra[taken.rows[row]] -= 1
+            found.append(row)
+    facts["Surplus"] = len(found)
+    if ticks.jumped or not found or not values.pool("Large", ClassAd(facts)):
+        return (), ()
+    found = found[: max(int(facts["Free"] - cycle.minimum), 0)]
+    lends = values.policy.lends
+    ends, lent = [], []
+    for row in found:
+        pilot, reason = pilots.given[row], reasons.ended(pilots, row)
+        if lends and pilots.state[row] == IDLE:
+            lent.append(Lend(pilot.key, lends, reason))
+        else:
+            ends.append(End(pilot.key, reason))
+    return tuple(ends), tuple(lent)
+
+
+def _silent(snapshot: Snapshot, values: Values) -> Decision:
+    """Holds while the demand is not known; after a while, ends free pilots little by little."""
+    memory = dict(snapshot.memory)
+    since = number(memory.get("silent"))
+    if since is None or since > snapshot.now:
+        since = snapshot.now
+    memory["silent"] = since
+    none = ClassAd()
+    hold, share = values.pool("SilentHold", none), values.pool("SilentShare", none)
+    minimum = values.pool("Minimum", ClassAd(Free=0, Pilots=len(snapshot.pilots)))
+    order = {"queued": 0, "idle": 1}
+    free = [pilot for pilot in snapshot.pilots if pilot.state in order]
+    free.sort(key=lambda pilot: (order[pilot.state], pilot.since, pilot.key))
+    silent = snapshot.now - since
+    count = 0
+    if silent >= hold:
+        count = min(int(np.ceil(len(free) * min(share, 1.0))), max(int(len(free) - minimum), 0))
+    values.notes[f"the demand is unknown for {silent:g} s: nothing is submitted"] = None
+    reason = f"the demand is unknown for {silent:g} s, more than {hold:g}"
+    return Decision(
+        ends=tuple(End(pilot.key, reason) for pilot in free[:count]),
+        held=tuple(Held(queue.key, "the demand is unknown") for queue in snapshot.queues),
+        notes=tuple(values.notes),
+        memory=memory,
+        mode="idle",
+        target=len(snapshot.pilots) - count,
+    )

@@ -1,0 +1,402 @@
+"""The decision about pilots: its rules, most learned from issues of other systems; its reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from matchmaker import ClassAd, parse_expr
+from matchmaker.pilots import (
+    Decision,
+    Demand,
+    Estimate,
+    Pilot,
+    PilotState,
+    Queue,
+    Snapshot,
+    decide,
+)
+
+ANY = ClassAd(Requirements=True)
+PILOT = ClassAd(Memory=2000)
+NO_RESERVE = "[ Ready = 0; Standby = 0; Hedge = 1 ]"
+
+
+def kind(key: str = "job", waiting: int = 5, ad: ClassAd = ANY, **more: Any) -> Demand:
+    return Demand(key=key, ad=ad, waiting=waiting, **more)
+
+
+def queue(key: str = "ce", pilot: ClassAd = PILOT, **more: Any) -> Queue:
+    return Queue(key=key, pilot=pilot, **more)
+
+
+_numbers: Iterator[int] = iter(range(10**9))
+
+
+def pilots(
+    count: int, state: str, at: str = "ce", since: float = 990.0, **more: Any
+) -> list[Pilot]:
+    return [
+        Pilot(key=f"p{next(_numbers)}", queue=at, state=PilotState(state), since=since, **more)
+        for _ in range(count)
+    ]
+
+
+def decided(
+    demand: list[Demand] | None,
+    queues: list[Queue],
+    supply: list[Pilot] | None = None,
+    policy: str = NO_RESERVE,
+    **more: Any,
+) -> Decision:
+    snapshot = Snapshot(
+        now=more.pop("now", 1000.0),
+        demand=None if demand is None else tuple(demand),
+        queues=tuple(queues),
+        pilots=tuple(supply or ()),
+        memory=more.pop("memory", {}),
+    )
+    return decide(snapshot, policy, **more)
+
+
+def submitted(decision: Decision) -> dict[str, int]:
+    return {one.queue: one.count for one in decision.submissions}
+
+
+# --- rules learned from issues of other systems ---------------------------------------------------
+
+
+def test_a_pilot_whose_ad_matches_no_job_is_not_submitted() -> None:
+    wants = ClassAd(Requirements=parse_expr("TARGET.Memory >= 4000"))
+    large = ClassAd(Memory=8000)
+    assert submitted(decided([kind(ad=wants)], [queue(), queue("big", large)])) == {"big": 5}
+
+
+def test_a_pilot_that_refuses_the_job_is_not_submitted() -> None:
+    choosy = ClassAd(Requirements=parse_expr('TARGET.Group == "cms"'))
+    decision = decided([kind(ad=ClassAd(Group="atlas"))], [queue(pilot=choosy)])
+    assert not decision.submissions
+    assert [wait.reason for wait in decision.waits] == ["none of the 1 queues matches"]
+
+
+@pytest.mark.parametrize("state", ["queued", "starting", "idle"])
+def test_pilots_that_are_under_way_are_supply(state: str) -> None:
+    assert submitted(decided([kind(waiting=5)], [queue()], pilots(3, state))) == {"ce": 2}
+
+
+def test_a_pilot_without_enough_time_left_is_no_supply() -> None:
+    short, long = pilots(5, "idle", ends=1100.0), pilots(5, "idle", ends=9000.0)
+    hour = [kind(wall=3600.0)]
+    assert submitted(decided(hour, [queue(wall=7200.0)], short)) == {"ce": 5}
+    assert submitted(decided(hour, [queue(wall=7200.0)], long)) == {}
+
+
+def test_a_queue_whose_pilots_may_not_run_long_enough_gets_none() -> None:
+    decision = decided([kind(wall=7200.0)], [queue(wall=3600.0)])
+    assert not decision.submissions
+    assert decision.waits[0].reason == "no queue that matches lets a pilot run for 7200 s"
+
+
+def test_idle_pilots_that_cannot_run_the_jobs_are_no_supply() -> None:
+    wants = ClassAd(Requirements=parse_expr("TARGET.Memory >= 4000"))
+    both = [queue(), queue("big", ClassAd(Memory=8000))]
+    assert submitted(decided([kind(waiting=3, ad=wants)], both, pilots(9, "idle"))) == {"big": 3}
+
+
+def test_an_idle_pilot_counts_by_its_own_ad() -> None:
+    wants = ClassAd(Requirements=parse_expr("TARGET.Memory >= 4000"))
+    own = pilots(2, "idle", ad=ClassAd(Memory=9000))
+    decision = decided([kind(waiting=2, ad=wants)], [queue()], own)
+    assert not decision.submissions
+    assert not decision.ends
+
+
+@pytest.mark.parametrize("state", list(PilotState))
+def test_a_cap_holds_together_with_all_pilots_on_record(state: str) -> None:
+    there = pilots(7, state, kind="other")
+    demand = [kind(waiting=50), kind("other", 0)]
+    assert sum(submitted(decided(demand, [queue(max_pilots=10)], there)).values()) == 3
+    assert not submitted(decided(demand, [queue(max_pilots=7)], there))
+
+
+def test_demand_that_is_unknown_is_not_zero() -> None:
+    supply = pilots(10, "queued", since=0.0) + pilots(10, "idle", since=0.0)
+    first = decided(None, [queue()], supply, now=1000.0)
+    assert not first.ends
+    assert not first.submissions
+    later = decided(None, [queue()], supply, now=2000.0, memory=first.memory)
+    assert not later.ends
+    much = decided(None, [queue()], supply, now=3000.0, memory=later.memory)
+    assert [end.pilot for end in much.ends] == [supply[0].key, supply[1].key]
+    assert "unknown for 2000 s" in much.ends[0].reason
+    kept = decided(None, [queue()], supply, "[ Minimum = 19 ]", now=3000.0, memory=later.memory)
+    assert len(kept.ends) == 1
+
+
+def test_queued_pilots_end_before_idle_ones_and_busy_ones_never() -> None:
+    supply = [
+        *pilots(2, "idle", since=0.0),
+        *pilots(2, "busy", since=0.0, kind="job"),
+        *pilots(2, "starting", since=0.0),
+        *pilots(2, "draining", since=0.0),
+        *pilots(2, "queued", since=0.0),
+    ]
+    ends = decided([kind(waiting=0)], [queue()], supply).ends
+    assert [end.pilot for end in ends] == [supply[n].key for n in (8, 9, 0, 1)]
+    assert ends[0].reason == "queued for 1000 s, and no job needs it"
+
+
+def test_pilots_end_only_when_they_were_not_needed_for_long() -> None:
+    young = pilots(3, "idle", since=990.0) + pilots(3, "queued", since=900.0)
+    assert not decided([kind(waiting=0)], [queue()], young).ends
+    large = decided([kind(waiting=0)], [queue()], pilots(3, "idle", since=0.0),
+                    "[ Large = TARGET.Surplus > 5 ]")  # fmt: skip
+    assert not large.ends
+
+
+def test_a_queue_whose_pilots_die_early_gets_a_probe_and_no_more() -> None:
+    eats = queue(estimate=Estimate(failures=0.9, streak=3, probing=True))
+    first = decided([kind(waiting=20)], [eats])
+    assert submitted(first) == {"ce": 1}
+    assert first.submissions[0].reason.startswith("a probe")
+    away = decided([kind(waiting=20)], [eats], pilots(1, "queued"), memory=first.memory)
+    assert not away.submissions
+    assert "loses pilots" in away.held[0].reason
+    soon = decided([kind(waiting=20)], [eats], now=1500.0, memory=first.memory)
+    assert not soon.submissions
+    due = decided([kind(waiting=20)], [eats], now=1700.0, memory=first.memory)
+    assert submitted(due) == {"ce": 1}
+
+
+def test_jobs_that_wait_for_others_are_no_demand() -> None:
+    decision = decided([kind(waiting=0, running=0, oldest=0.0)], [queue()])
+    assert not decision.submissions
+    assert not decision.waits
+
+
+def test_every_refusal_has_a_reason() -> None:
+    queues = [
+        queue("shut", closed="in downtime"),
+        queue("full", max_pilots=1),
+        queue("bad", estimate=Estimate(probing=True, streak=5)),
+        queue("stuck", estimate=Estimate(median=10.0, late=20.0)),
+    ]
+    supply = (
+        pilots(1, "busy", "full") + pilots(1, "queued", "bad") + pilots(1, "queued", "stuck", 0)
+    )
+    decision = decided([kind(waiting=9)], queues, supply, "[ Hedge = 1; QueueStep = 0 ]")
+    assert {held.queue for held in decision.held} == {"shut", "full", "bad", "stuck"}
+    assert all(held.reason for held in decision.held)
+    assert [wait.kind for wait in decision.waits] == ["job"]
+    assert decision.waits[0].reason
+
+
+# --- modes and selection (seed 001) ---------------------------------------------------------------
+
+
+def test_the_minimum_is_kept_in_idle_mode() -> None:
+    decision = decided([], [queue()], policy="[ Minimum = 4 ]")
+    assert (decision.mode, submitted(decision)) == ("idle", {"ce": 4})
+    enough = decided([], [queue()], pilots(6, "idle", since=0.0), "[ Minimum = 4 ]")
+    assert len(enough.ends) == 2
+
+
+def test_in_active_mode_the_target_follows_the_application() -> None:
+    policy = '[ Ready = 0; Standby = TARGET.Job.Application == "view" ? 6 : 0 ]'
+    demand = [
+        kind("view", 1, ClassAd(Application="view"), arrived=1),
+        kind("sim", 1, ClassAd(Application="sim"), arrived=1),
+    ]
+    decision = decided(demand, [queue()], policy=policy, memory={"now": 880.0})
+    assert (decision.mode, submitted(decision)) == ("active", {"ce": 8})
+
+
+def test_the_rate_of_arrivals_is_remembered() -> None:
+    policy = "[ Ready = 0; Standby = TARGET.Arrivals * 600 ]"
+    last = decided([kind(waiting=0)], [queue()], policy=policy, now=0.0)
+    for now in range(120, 12000, 120):
+        last = decided(
+            [kind(waiting=0, arrived=12)],
+            [queue()],
+            policy=policy,
+            now=float(now),
+            memory=last.memory,
+        )
+    assert 55 <= sum(submitted(last).values()) <= 60
+
+
+def test_regular_selection_is_in_proportion_to_remaining_slots() -> None:
+    queues = [queue("small", max_pilots=10), queue("large", max_pilots=90)]
+    policy = "[ ActiveThrottle = false; Hedge = 1 ]"
+    found = submitted(decided([kind(waiting=50)], queues, policy=policy))
+    assert found == {"small": 5, "large": 45}
+    one = [
+        next(iter(submitted(decided([kind(waiting=1)], queues, policy=policy, seed=seed))))
+        for seed in range(200)
+    ]
+    assert 5 <= one.count("small") <= 40
+
+
+def test_full_throttle_takes_the_quickest() -> None:
+    queues = [
+        queue("quick", estimate=Estimate(median=60.0, late=200.0, started=9)),
+        queue("slow", estimate=Estimate(median=6000.0, late=9000.0, started=9)),
+    ]
+    assert submitted(decided([kind(waiting=4)], queues)) == {"quick": 4}
+    regular = "[ Hedge = 1; ActiveThrottle = false; Weight = TARGET.Slots ]"
+    assert set(submitted(decided([kind(waiting=40)], queues, policy=regular))) == {"quick", "slow"}
+
+
+def test_thresholds_differ_by_mode() -> None:
+    queues = [
+        queue("quick", estimate=Estimate(median=60.0, late=200.0, started=9)),
+        queue("slow", estimate=Estimate(median=6000.0, late=9000.0, started=9)),
+    ]
+    policy = "[ Minimum = 40; IdleThrottle = {}; ActiveThrottle = false; Weight = 1 ]"
+    hasty = decided([], queues, policy=policy.format("TARGET.Free < MY.Minimum / 2"))
+    assert set(submitted(hasty)) == {"quick"}
+    calm = decided([], queues, policy=policy.format("false"))
+    assert set(submitted(calm)) == {"quick", "slow"}
+
+
+def test_the_scarcest_kind_takes_its_supply_first() -> None:
+    wants = ClassAd(Requirements=parse_expr("TARGET.Memory >= 4000"))
+    both = [queue("big", ClassAd(Memory=8000)), queue("small")]
+    demand = [kind("any", 2), kind("large", 2, wants)]
+    supply = pilots(2, "idle", "big") + pilots(2, "idle", "small")
+    assert not decided(demand, both, supply).submissions
+
+
+def test_the_excess_can_be_lent_to_batch_work() -> None:
+    supply = pilots(3, "idle", since=0.0) + pilots(1, "queued", since=0.0)
+    decision = decided([kind(waiting=0)], [queue()], supply, "[ Lend = TARGET.Batch ]")
+    assert [(lend.pilot, lend.takes) for lend in decision.lends] == [
+        (pilot.key, "TARGET.Batch") for pilot in supply[:3]
+    ]
+    assert [end.pilot for end in decision.ends] == [supply[3].key]
+
+
+def test_submissions_are_limited_in_a_cycle() -> None:
+    queues = [queue(f"ce{n}") for n in range(5)]
+    policy = "[ Hedge = 1; Step = 30; QueueStep = 10 ]"
+    found = submitted(decided([kind(waiting=500)], queues, policy=policy))
+    assert sum(found.values()) == 30
+    assert max(found.values()) <= 10
+    total = decided([kind(waiting=500)], queues, pilots(3, "busy"), "[ Hedge = 1; MaxTotal = 10 ]")
+    assert sum(submitted(total).values()) == 7
+
+
+def test_busy_pilots_that_are_soon_free_are_supply() -> None:
+    # Of 100 running jobs half end in each cycle.
+    busy = pilots(100, "busy", kind="job", ends=90_000.0)
+    demand = kind(waiting=5, running=100, arrived=50)
+    memory = {"now": 880.0, "rates": {"job": [0.4, 1.0, 0.005, 105, 100]}}
+    policy = "[ Ready = 0; Standby = 0; Hedge = 1; Horizon = {} ]"
+    assert not decided([demand], [queue()], busy, policy.format(120), memory=memory).submissions
+    assert submitted(decided([demand], [queue()], busy, policy.format(0), memory=memory))
+    late = kind(waiting=5, running=100, arrived=50, oldest=9000.0)
+    assert submitted(decided([late], [queue()], busy, policy.format(120), memory=memory))
+
+
+def test_a_pilot_that_waits_too_long_is_replaced_elsewhere() -> None:
+    known = Estimate(median=100.0, late=300.0, started=20)
+    both = [queue("stuck", estimate=known), queue("other", estimate=known)]
+    overdue = pilots(2, "queued", "stuck", since=0.0)
+    decision = decided([kind(waiting=2)], both, overdue)
+    assert submitted(decision) == {"other": 2}
+    assert not decision.ends
+    assert [held.queue for held in decision.held] == ["stuck"]
+
+
+def test_more_pilots_are_queued_than_jobs_only_where_the_response_is_known() -> None:
+    known = Estimate(median=600.0, late=1800.0, started=20)
+    assert submitted(decided([kind(waiting=2)], [queue()], policy="[]")) == {"ce": 2}
+    measured = decided([kind(waiting=2)], [queue(estimate=known)], policy="[]")
+    assert submitted(measured) == {"ce": 20}
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "found"),
+    [
+        ("Use = TARGET.Pilot.Missing", "undefined"),
+        ("MaxPilots = 1 / 0", "error"),
+        ('MaxQueued = real("NaN")', "NaN"),
+        ("QueueStep = -1", "-1"),
+        ('Weight = "much"', "much"),
+        ("Failing = 3", "3"),
+    ],
+)
+def test_a_queue_on_which_the_policy_makes_no_sense_is_left_out(term: str, found: str) -> None:
+    name = term.partition(" ")[0]
+    policy = f'[ {name} = TARGET.Queue == "bad" ? {term.partition("= ")[2]} : {{}} ]'
+    policy = policy.format("true" if name == "Use" else "false" if name == "Failing" else "100")
+    decision = decided([kind(waiting=4)], [queue("bad"), queue("good")], policy=policy)
+    assert submitted(decision) == {"good": 4}
+    [held] = decision.held
+    assert held.queue == "bad"
+    assert found in held.reason
+    assert name in held.reason
+
+
+@pytest.mark.parametrize("value", ["-5", 'real("NaN")', 'real("INF")', "undefined", "error", '"5"'])
+@pytest.mark.parametrize("term", ["Minimum", "Standby", "Ready", "Step", "SilentShare"])
+def test_a_target_that_makes_no_sense_is_said_and_not_obeyed(term: str, value: str) -> None:
+    policy = f"[ {term} = {value} ]"
+    decision = decided([kind(waiting=4, running=1, arrived=4)], [queue()], policy=policy,
+                       memory={"now": 900.0})  # fmt: skip
+    assert 4 <= sum(submitted(decision).values()) <= 30
+    silent = decided(None, [queue()], pilots(10, "idle"), policy, now=9000.0,
+                     memory={"silent": 0.0})  # fmt: skip
+    assert len(silent.ends) == 1
+    assert any(term in note for note in (*decision.notes, *silent.notes))
+
+
+@pytest.mark.parametrize("now", [-1e9, 0.0, 1e9, 1e18, math.inf, math.nan])
+def test_a_clock_that_jumps_ends_nothing(now: float) -> None:
+    supply = pilots(5, "idle", since=990.0, ends=5000.0) + pilots(5, "queued", since=990.0)
+    before = decided([kind(waiting=0, arrived=10)], [queue()], supply, policy="[]")
+    memory = {**before.memory, "now": 1000.0}
+    jumped = decided([kind(waiting=0, arrived=10)], [queue()], supply, "[]", now=now, memory=memory)
+    assert not jumped.ends
+    assert jumped.notes
+    assert jumped.memory["rates"] == before.memory["rates"]
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {"now": "yesterday", "rates": 3, "probes": []},
+        {"now": True, "rates": {"job": [1, 2]}, "probes": {"ce": "x"}},
+        {"now": math.nan, "rates": {"job": [math.nan] * 5}, "silent": {}},
+        {"rates": {"job": [-1, 1, 1, 1, 1]}},
+    ],
+)
+def test_a_memory_that_is_spoiled_counts_as_none(memory: Any) -> None:
+    fresh = decided([kind()], [queue()])
+    assert decided([kind()], [queue()], memory=memory) == fresh
+    assert not decided(None, [queue()], pilots(5, "idle"), memory=memory).ends
+
+
+def test_kinds_and_pilots_with_odd_numbers_do_no_harm() -> None:
+    odd = [kind("a", 2, wall=math.nan), kind("b", -3), kind("c", 2, wall=-5.0, oldest=math.nan)]
+    supply = [
+        *pilots(1, "queued", since=math.nan),
+        *pilots(1, "idle", ends=math.nan, since=5e9),
+        *pilots(2, "idle", "unknown"),
+    ]
+    decision = decided(odd, [queue(), queue("short", wall=math.nan)], supply)
+    assert all(one.count > 0 for one in decision.submissions)
+    assert not {end.pilot for end in decision.ends} & {supply[2].key}
+
+
+def test_there_may_be_no_queue_no_kind_and_no_pilot() -> None:
+    assert decided([], []) == decided([], [])
+    assert decided([kind()], []).waits[0].reason == "there is no queue"
+    assert not decided([], [queue()]).submissions
+    assert len(decided([], [queue()], pilots(2, "idle", since=0.0)).ends) == 2
