@@ -26,11 +26,10 @@ from matchmaker.pilots.figures import TITLES, cells, rows, svg
 from matchmaker.pilots.loads import Load
 from matchmaker.pilots.metrics import Report
 from matchmaker.pilots.rules import NAMES
-from matchmaker.pilots.simulation import simulate
+from matchmaker.pilots.simulation import OURS, simulate
 from matchmaker.pilots.swf import Trace
 from matchmaker.pilots.workload import Job
 
-OURS = "matchmaker"
 SHORT = 3000
 SEEDS = (1, 2, 3, 4, 5)
 
@@ -117,7 +116,7 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw waste against wait")
     options = parser.parse_args()
     jobs = workload(options.trace, full=options.full)
-    names = tuple(options.policy or NAMES)
+    names = tuple(options.policy or (OURS, *NAMES))
     tasks = [
         Task(jobs, name, delays, seed)
         for name in names

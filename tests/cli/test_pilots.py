@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from matchmaker.cli import pilots_
+from matchmaker.pilots import simulation
 from matchmaker.pilots.rules import Rule
 from matchmaker.pilots.snapshot import Decision
 from tests.cli.conftest import Run
@@ -36,10 +36,15 @@ def test_a_table_of_policies(classad: Run) -> None:
 def test_data_of_each_simulation(classad: Run) -> None:
     words = ("--policy", "all", "--seeds", "1-2", "--delays", "all", "--json")
     data = json.loads(classad("pilots", "simulate", *LOAD, *words).out)
-    assert [row["runs"] for row in data["rows"]] == [6] * 6
-    assert len(data["simulations"]) == 36
+    assert [row["runs"] for row in data["rows"]] == [6] * 7
+    assert len(data["simulations"]) == 42
     one = data["simulations"][0]
-    assert (one["policy"], one["delays"], one["seed"], one["jobs"]) == ("dirac", "usual", 1, 60)
+    assert (one["policy"], one["delays"], one["seed"], one["jobs"]) == (
+        "matchmaker",
+        "usual",
+        1,
+        60,
+    )
     assert {"pool", "by_group", "waits", "fairness"} <= one.keys()
 
 
@@ -57,7 +62,7 @@ def test_a_trace_from_a_file_or_standard_input(classad: Run, tmp_path: Path) -> 
 
 def test_jobs_without_a_pilot_are_status_one(classad: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     never = Rule("dirac", lambda snapshot, seed: Decision())
-    monkeypatch.setattr(pilots_, "rule", lambda name: never)
+    monkeypatch.setattr(simulation, "named", lambda name: never)
     done = classad("pilots", "simulate", *LOAD, "--policy", "dirac")
     assert (done.status, done.err) == (1, "")
     assert done.out.splitlines()[-1].split()[-1] == "60"
@@ -91,7 +96,7 @@ def test_drawings(classad: Run, tmp_path: Path) -> None:
         (("--load", "jobs=0"), "'jobs' must be >= 1"),
         (("--load", "jobs=99999999999"), "give NAME=NUMBER"),
         (("--load", "cats=3"), "the names are bag, groups, hours, jobs, run, seed, sites"),
-        ((*LOAD, "--policy", "none"), "no policy 'none'; there are dirac"),
+        ((*LOAD, "--policy", "none"), "no policy 'none'; there are matchmaker, dirac"),
         ((*LOAD, "--seeds", "x"), "give numbers as 7 or 1,2,3 or 1-5"),
         ((*LOAD, "--seeds", "5-1"), "give numbers as 7 or 1,2,3 or 1-5"),
         ((*LOAD, "--seeds", "1-1000"), "give numbers as 7 or 1,2,3 or 1-5"),
@@ -117,3 +122,15 @@ def test_a_cut_trace_is_refused(classad: Run, tmp_path: Path) -> None:
     done = classad("pilots", "simulate", trace)
     assert (done.status, done.out) == (2, "")
     assert "the workload has no job" in done.err
+
+
+def test_our_policy_with_other_terms(classad: Run, tmp_path: Path) -> None:
+    given = tmp_path / "mine.ad"
+    given.write_text("[ NoSuchTerm = 1 ]")
+    done = classad("pilots", "simulate", *LOAD, "--policy", given, "--policy", "matchmaker")
+    assert done.status == 0
+    assert "NoSuchTerm" in done.err
+    assert [row.split()[0] for row in done.out.splitlines()[2:]] == [str(given), "matchmaker"]
+    given.write_text("[ a = ")
+    done = classad("pilots", "simulate", *LOAD, "--policy", given)
+    assert (done.status, done.out) == (2, "")

@@ -15,7 +15,7 @@ from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
 from matchmaker.pilots.metrics import Report
 from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.simulation import run, simulate
+from matchmaker.pilots.simulation import OURS, named, run, simulate
 from matchmaker.pilots.snapshot import Decision, PilotState, Snapshot, Submission
 from matchmaker.pilots.workload import Job, survey
 
@@ -30,7 +30,7 @@ loads = st.builds(
     seed=st.integers(0, 10_000),
 )
 assumptions = st.sampled_from(list(delays.ASSUMPTIONS))
-names = st.sampled_from(rules.NAMES)
+names = st.sampled_from((OURS, *rules.NAMES))
 
 
 @settings(max_examples=25)
@@ -73,7 +73,7 @@ def test_what_a_rule_sees_is_true(load: Load, name: str) -> None:
     """Snapshots agree with themselves, and slots, walls and idle times are kept."""
     world = survey(load)
     slots = {site.key: site.slots for site in world.sites}
-    rule = rules.rule(name)
+    rule = named(name)
     arrived = 0
 
     def look(snapshot: Snapshot, seed: int) -> Decision:

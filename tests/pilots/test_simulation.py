@@ -12,6 +12,8 @@ from matchmaker.pilots import delays
 from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
 from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.policy import rule as decide_with
+from matchmaker.pilots.policy_ad import Policy
 from matchmaker.pilots.rules import Rule
 from matchmaker.pilots.simulation import RuleError, run, simulate
 from matchmaker.pilots.snapshot import Decision, End, Lend, PilotState, Snapshot, Submission
@@ -159,3 +161,13 @@ def test_memory_is_that_of_what_lives() -> None:
     most(1)  # what is loaded and compiled once
     # Sixteen times as many jobs. Distinct waits are counted, of which there are some thousands.
     assert most(16) < 3 * most(1)
+
+
+def test_our_policy_is_taken_in_any_form() -> None:
+    load = Load(jobs=30, hours=1)
+    by_name = simulate(load, "matchmaker")
+    assert simulate(load) == by_name
+    assert attrs.evolve(simulate(load, Policy()), policy="matchmaker") == by_name
+    assert attrs.evolve(simulate(load, decide_with()), policy="matchmaker") == by_name
+    with pytest.raises(ValueError, match="no policy 'x'; there are matchmaker, dirac"):
+        simulate(load, "x")

@@ -21,7 +21,8 @@ from matchmaker.pilots.delays import ASSUMPTIONS
 from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
 from matchmaker.pilots.metrics import Report
-from matchmaker.pilots.rules import NAMES, Rule, rule
+from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.rules import NAMES, Rule
 from matchmaker.pilots.workload import survey
 
 MOST_SEEDS = 100
@@ -39,7 +40,7 @@ def command() -> None:
 @click.option("--load", metavar="NAME=NUMBER,…", help="Make up a workload: jobs=1000,hours=24,…")
 @click.option(
     "--policy", "policies", multiple=True, metavar="NAME|FILE",
-    help=f"A policy: {', '.join(NAMES)}, or all; may be repeated.",
+    help=f"matchmaker (ours), {', '.join(NAMES)}, all, or a file with a policy ad; repeatable.",
 )  # fmt: skip
 @click.option(
     "--delays", "delays", multiple=True, type=click.Choice([*ASSUMPTIONS, "all"]),
@@ -116,14 +117,23 @@ def _page(reports: Sequence[Report]) -> str:
 
 def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
     """The policies by name; by default all."""
-    wanted = NAMES if not names or "all" in names else names
+    every = (simulation.OURS, *NAMES)
+    wanted = [one for name in names or ("all",) for one in (every if name == "all" else (name,))]
     return {name: _policy(name) for name in wanted}
 
 
 def _policy(name: str) -> Rule:
-    if name in NAMES:
-        return rule(name)
-    raise click.UsageError(f"no policy {name!r}; there are {', '.join(NAMES)}, and all")
+    """A rule of that name, or our policy with the terms of an ad in a file."""
+    if name in (simulation.OURS, *NAMES):
+        return simulation.named(name)
+    if not Path(name).exists():
+        raise click.UsageError(
+            f"no policy {name!r}; there are {simulation.OURS}, {', '.join(NAMES)}, all, and files"
+        )
+    policy = Policy(sources.one_ad(name))
+    for problem in policy.problems():
+        warn(f"{name}: {problem}")
+    return simulation.ours(policy, name)
 
 
 def _seeds(text: str) -> list[int]:

@@ -32,6 +32,8 @@ from matchmaker.pilots.grid import (
     submit,
 )
 from matchmaker.pilots.metrics import Moment, Report, Tally
+from matchmaker.pilots.policy import rule as own_rule
+from matchmaker.pilots.policy_ad import Policy
 from matchmaker.pilots.rules import NAMES, Decide, Rule
 from matchmaker.pilots.rules import rule as rule_named
 from matchmaker.pilots.snapshot import (
@@ -47,6 +49,11 @@ from matchmaker.pilots.snapshot import (
 from matchmaker.pilots.swf import Trace
 from matchmaker.pilots.workload import Job, World, survey
 
+OURS = "matchmaker"
+"""What our own policy with its defaults is called."""
+SAFETY = 4 * 3600.0
+"""How long an idle pilot of our policy stays if no decision ends it, in seconds."""
+
 
 class RuleError(ValueError):
     """A decision that cannot be carried out: the policy is wrong."""
@@ -54,7 +61,7 @@ class RuleError(ValueError):
 
 def simulate(
     trace: str | PathLike[str] | Iterable[Job],
-    policy: str | Rule | Decide,
+    policy: str | Policy | Rule | Decide = OURS,
     seed: int = 7,
     *,
     delays: str = "usual",
@@ -65,7 +72,9 @@ def simulate(
     Args:
         trace: a file in the Standard Workload Format, or jobs in the order of their arrival that
             can be iterated over more than once.
-        policy: the name of a peer's rule, or a function of a snapshot and a seed.
+        policy: a policy; or ``matchmaker``, our own with its defaults; or the name of a peer's
+            rule; or a function of a snapshot and a seed. Idle pilots of a peer's rule end after
+            300 seconds; of the others after four hours, if no decision ends them sooner.
         seed: of the luck of pilots, and of the policy's own choices.
         delays: the assumption on start delays: ``usual``, ``apart`` or ``bursts``.
         settings: the clockwork.
@@ -94,14 +103,34 @@ def simulate(
     )
 
 
-def _rule(policy: str | Rule | Decide) -> Rule:
+def _rule(policy: str | Policy | Rule | Decide) -> Rule:
     if isinstance(policy, Rule):
         return policy
-    if isinstance(policy, str):
-        if policy not in NAMES:
-            raise ValueError(f"no policy {policy!r}; there are {', '.join(NAMES)}")
-        return rule_named(policy)
-    return Rule("policy", policy)
+    if isinstance(policy, Policy):
+        return ours(policy, "policy")
+    return named(policy) if isinstance(policy, str) else Rule("policy", policy, SAFETY)
+
+
+def named(name: str) -> Rule:
+    """Our policy with its defaults, or a peer's rule.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    if name == OURS:
+        return ours()
+    if name not in NAMES:
+        raise ValueError(f"no policy {name!r}; there are {', '.join((OURS, *NAMES))}")
+    return rule_named(name)
+
+
+def ours(policy: Policy | None = None, name: str = OURS) -> Rule:
+    """Our own policy as a rule, with the defaults or a policy ad.
+
+    >>> ours().name
+    'matchmaker'
+    """
+    return Rule(name, own_rule(policy), SAFETY)
 
 
 def run(
