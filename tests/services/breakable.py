@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 
@@ -154,6 +155,26 @@ def breakable(
     Raises:
         ServiceUnavailable: The daemons are not installed or do not start here.
     """
+    with breakable_with(lambda _: contextlib.nullcontext(), names, cpus=cpus, min_age=min_age) as (
+        made,
+        _,
+    ):
+        yield made
+
+
+_Beside = TypeVar("_Beside")
+
+
+@contextlib.contextmanager
+def breakable_with(
+    beside: Callable[[SlurmOracle], contextlib.AbstractContextManager[_Beside]],
+    names: Sequence[str] = ("n1",), *, cpus: int = 4, min_age: int = 300,
+) -> Iterator[tuple[BreakableSlurm, _Beside]]:  # fmt: skip
+    """The same with what must run before the controller, such as a database.
+
+    Raises:
+        ServiceUnavailable: The daemons are not installed or do not start here.
+    """
     if os.getuid() != 0:
         raise ServiceUnavailable("slurmd runs jobs as root only")
     for name in ("munged", "slurmctld", "slurmd", "scontrol", "sbatch"):
@@ -171,10 +192,11 @@ def breakable(
         with _munge(folder / "munge"):
             oracle = _configured(folder, nodes, where, _SETTINGS.format(min_age=min_age))
             made = BreakableSlurm(oracle)
-            try:
-                made.start()
-                for name in names:
-                    made.start_node(name)
-                yield made
-            finally:
-                made.close()
+            with beside(oracle) as more:
+                try:
+                    made.start()
+                    for name in names:
+                        made.start_node(name)
+                    yield made, more
+                finally:
+                    made.close()
