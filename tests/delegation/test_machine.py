@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.delegation.machine import Transfers
-from tests.delegation.planted import planted
+from tests.delegation.nightly import schedule
+from tests.delegation.planted import PLANTED, planted
 
 pytestmark = pytest.mark.slow
 
@@ -24,19 +25,16 @@ def test_no_job_is_lost_and_none_starts_twice() -> None:
     run_state_machine_as_test(Transfers, settings=MANY)
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [("no answer is absence", 1), ("absence is completion", 1), ("holds end unnoticed", 1)],
-)
-def test_a_planted_fault_is_found(name: str, number: int) -> None:
-    """With a seed that finds it soon; others take longer."""
-    few = settings(MANY, database=None, print_blob=False, phases=[Phase.generate])
+@pytest.mark.parametrize("name", sorted(PLANTED))
+def test_a_planted_fault_is_found(name: str) -> None:
+    """By the schedules of the nightly run, each of which is made by its number alone."""
     with planted(name) as found, pytest.raises(AssertionError, match=found):
-        run_state_machine_as_test(seed(number)(Planted), settings=few)
+        _schedules(300)
 
 
-class Planted(Transfers):
-    """The same; a seed is of a class."""
+def _schedules(most: int) -> None:
+    for number in range(most):
+        schedule(number)
 
 
 class Unfenced(Transfers):
