@@ -47,7 +47,7 @@ def transfers(oracle: SlurmOracle, script: Path, number: int, parallel: int) -> 
     with tempfile.TemporaryDirectory(dir=oracle.folder) as name:
         ledger = Ledger(Path(name) / "jobs.db")
         system = Commands(load_control("slurm"), environment=oracle.environment)
-        deadlines = Deadlines(settle=0.001)
+        deadlines = Deadlines(settle=1e-9)
         delegator = Delegator(ledger, system, deadlines=deadlines, parallel=parallel)
         began = time.perf_counter()
         with ThreadPoolExecutor(parallel) as pool:

@@ -37,6 +37,10 @@ class Queue:
     calls: int = 0
     name: str = "slurm"
 
+    def refusal(self, words: Sequence[str], folder: Path) -> str:
+        """Refuses nothing."""
+        return ""
+
     def park(self, name: str, script: Path, words: Sequence[str], *,
              metadata: Mapping[str, str], seconds: float) -> str | Silence:  # fmt: skip
         """Submits nothing."""
@@ -53,10 +57,10 @@ class Queue:
         self.calls += 1
         return Listing(())
 
-    def release(self, remote_id: str, name: str) -> Silence | None:
+    def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
         """No accounting."""
         self.calls += 1
-        return None
+        return [None] * len(jobs)
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
         """Lets nothing go."""
@@ -118,7 +122,7 @@ def reconciling(folder: Path, jobs: int) -> None:
     spool = SharedSpool(folder / "spool")
     script = folder / "job.sh"
     script.write_text("#!/bin/sh\n")
-    spool.prepare("k0000000", 1, script)
+    spool.prepare("k0000000", 1, script.read_bytes())
     for number in range(jobs):
         room = spool.root / f"k{number:07}" / "1"
         room.mkdir(parents=True, exist_ok=True)

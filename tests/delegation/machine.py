@@ -164,7 +164,7 @@ class Transfers(RuleBasedStateMachine):
 
     @rule(chance=CHANCES)
     def happens(self, chance: Random) -> None:
-        what = chance.choice(["node", "accounting", "clock", "time"])
+        what = chance.choice(["node", "accounting", "clock", "time", "power"])
         if what == "node":
             self.nodes_lost = True
             self.world.lose_node()
@@ -173,6 +173,8 @@ class Transfers(RuleBasedStateMachine):
         elif what == "clock":
             self.clocks_agreed = False
             self.skews[chance.randrange(2)] = chance.choice([-3600.0, -60.0, 60.0, 3600.0])
+        elif what == "power":
+            self.ledger.lose_power()
         else:
             self.world.pass_time(1000.0)
 

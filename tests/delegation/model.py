@@ -149,7 +149,10 @@ def _sights(jobs: tuple[Job, ...], *, alive: bool) -> tuple[Sight, ...]:
 
 
 def _marks(files: Files) -> Marks:
-    return Marks(files.committed, files.start == "started", files.start == "forbidden", files.exit)
+    return Marks(
+        files.committed, files.start == "started", files.start == "forbidden", files.exit,
+        stopped=files.start == "started" and files.exit is None and files.lease <= 0,
+    )  # fmt: skip
 
 
 def _written(world: World, after: Row) -> World:

@@ -14,7 +14,7 @@ from matchmaker.batch import known_lrms, load_mapping
 from matchmaker.batch.policy import decoded, encoded
 from matchmaker.delegation.commands import Commands, entries
 from matchmaker.delegation.control import load_control
-from matchmaker.delegation.observation import Listing, Phase, Silence
+from matchmaker.delegation.observation import Listing, Phase, Sight, Silence
 from tests.delegation.test_readers import QUEUES
 
 SYSTEMS = ("slurm", "sge", "htcondor", "pbspro", "torque", "lsf")
@@ -237,8 +237,10 @@ def test_a_complaint_counts_unless_it_is_known_to_do_no_harm(
     site.answer("squeue", SQUEUE_OF_2)
     site.answer("scontrol" if action == "release" else "scancel", "", complaint, 1)
     commands = site.commands("slurm")
-    act = commands.release if action == "release" else commands.cancel
-    assert (act("2", "mm-a-1") is None) is good
+    if action == "release":
+        assert (commands.release([("2", "mm-a-1")]) == [None]) is good
+    else:
+        assert (commands.cancel("2", "mm-a-1") is None) is good
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -248,12 +250,33 @@ def test_releases_at_a_time_share_a_command_unless_one_fails(site: Site, status:
     ))  # fmt: skip
     site.answer("scontrol", "", "" if status == 0 else "Invalid job id", status)
     commands = site.commands("slurm")
-    found = commands._release_all([("2", "mm-a-1"), ("3", "mm-b-1"), ("2", "mm-b-1")])
+    found = commands.release([("2", "mm-a-1"), ("3", "mm-b-1"), ("2", "mm-b-1")])
     assert found[2] == Silence("slurm has no job 2 with the name mm-b-1")
     assert [isinstance(one, Silence) for one in found[:2]] == [status != 0] * 2
     asked = [words for words in site.asked() if words[0] == "scontrol"]
     assert asked[0] == ["scontrol", "update", "JobId=2,3", "StartTime=now"]
     assert len(asked) == (1 if status == 0 else 3)
+
+
+@pytest.mark.parametrize(
+    ("lrms", "command", "words"),
+    [
+        ("sge", "qrls", ["-h", "u", "2,3"]),
+        ("pbspro", "qrls", ["-h", "u", "2", "3"]), ("lsf", "bresume", ["2", "3"]),
+        ("htcondor", "condor_release", [
+            "-constraint", ('(ClusterId == 2 && JobBatchName == "mm-a-1" && JobStatus == 5) || '
+            '(ClusterId == 3 && JobBatchName == "mm-b-1" && JobStatus == 5)'),
+        ]),
+    ],
+)  # fmt: skip
+def test_each_system_releases_several_by_one_command(
+    site: Site, lrms: str, command: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sights = tuple(Sight(n, i, None, Phase.PARKED) for i, n in (("2", "mm-a-1"), ("3", "mm-b-1")))
+    monkeypatch.setattr(Commands, "look", lambda _: Listing(sights))
+    site.answer(command)
+    assert site.commands(lrms).release([("2", "mm-a-1"), ("3", "mm-b-1")]) == [None, None]
+    assert site.asked() == [[command, *words]]
 
 
 @pytest.mark.parametrize("lrms", ["pbspro", "torque"])
@@ -263,7 +286,7 @@ def test_an_id_that_another_job_has_by_now_is_left_alone(site: Site, lrms: str) 
     site.answer("qrls")
     commands = site.commands(lrms)
     assert commands.cancel("7.head", "mm-other-1") is None
-    assert isinstance(commands.release("7.head", "mm-other-1"), Silence)
+    assert isinstance(commands.release([("7.head", "mm-other-1")])[0], Silence)
     assert [words[0] for words in site.asked()] == ["qstat", "qstat"]
     assert commands.cancel("7.head", "mm-a-1") is None
     assert site.asked()[-1] == ["qdel", "7.head"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -194,10 +195,10 @@ class Broken(World):
             raise KeyError("a defect")
         return super().park(name, script, words, metadata=metadata, seconds=seconds)  # type: ignore[arg-type]
 
-    def release(self, remote_id: str, name: str) -> Any:
-        if name == "mm-b-1":
+    def release(self, jobs: Sequence[tuple[str, str]]) -> Any:
+        if "mm-b-1" in {name for _, name in jobs}:
             raise OverflowError("another defect")
-        return super().release(remote_id, name)
+        return super().release(jobs)
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
@@ -530,6 +531,7 @@ def test_effects_run_side_by_side(ledger: Any, world: World, script: Path) -> No
 # What a delegator of its own process does until it is killed: a fake sbatch takes its time.
 CHILD = """
 import sys, time
+from collections.abc import Sequence
 from pathlib import Path
 import matchmaker as mm
 from matchmaker.delegation.spool import SharedSpool

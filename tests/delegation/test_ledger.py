@@ -219,6 +219,23 @@ def as_a_stranger() -> Iterator[None]:
         os.seteuid(0)
 
 
+def test_what_need_not_be_durable_is_seen_by_others_at_once(tmp_path: Path) -> None:
+    ledger, other = Ledger(tmp_path / "jobs.db"), Ledger(tmp_path / "jobs.db")
+    made = ledger.add(record("k"), JOB)
+    assert made is not None
+    wanted = attrs.evolve(made, state=State.PREPARED, remote_id="7")
+    (saved,) = ledger.save([(made, wanted)], durable=False)
+    assert other.find("k") == saved
+    assert other.save([(made, wanted)], durable=False) == [None]
+    said = {durable: _synchronous(ledger, durable=durable) for durable in (True, False)}
+    assert said == {True: 2, False: 1}, "FULL reaches the disk, NORMAL with the next that does"
+
+
+def _synchronous(ledger: Ledger, *, durable: bool) -> int:
+    with ledger._writing(durable=durable) as write:
+        return int(write.exec_driver_sql("PRAGMA synchronous").scalar() or 0)
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be opened or made: check the folder"):
         Ledger(tmp_path / "none" / "jobs.db")

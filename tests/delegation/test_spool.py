@@ -81,6 +81,18 @@ def test_a_lease_is_by_the_clock_of_the_storage(
     assert lease.stat().st_mtime < now + 30
 
 
+def test_a_lease_that_was_ended_is_seen_until_the_job_has_ended(spool: SharedSpool) -> None:
+    assert spool.commit("k", 1, 60) is None
+    (spool.root / "k" / "1" / "start").write_text("started n1.7.1\n")
+    assert spool.marks([("k", 1)]) == {("k", 1): Marks(committed=True, started=True)}
+    assert spool.renew("k", 1, 0) is None
+    marks = Marks(committed=True, started=True, stopped=True)
+    assert spool.marks([("k", 1)]) == {("k", 1): marks}
+    (spool.root / "k" / "1" / "end").write_text("143 n1.7.1\n")
+    ended = Marks(committed=True, started=True, exit=143)
+    assert spool.marks([("k", 1)]) == {("k", 1): ended}
+
+
 def test_of_many_who_forbid_a_start_or_take_it_one_wins(spool: SharedSpool) -> None:
     start = spool.root / "k" / "1" / "start"
     with ThreadPoolExecutor(8) as pool:

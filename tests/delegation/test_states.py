@@ -306,3 +306,37 @@ def test_deadlines_are_data() -> None:
     made = states.step(record(S.PREPARED, since=NOW - 2), seen(sight(PARKED)), NOW, quick)
     assert made.record.state is S.COMMITTED
     assert made.effects[1] == Effect(Act.RELEASE, "7", "mm-k-1")
+
+
+def test_what_ended_after_its_lease_is_not_lost() -> None:
+    """Nobody looked for long: the record of the end says that it ended, and how."""
+    made = record(State.RUNNING, lease_until=NOW - 1, absent_since=NOW - 100)
+    gone = Observation(queue=(), accounting=(), marks=Marks(committed=True, started=True, exit=3))
+    ending = states.step(made, gone, NOW).record
+    assert ending.state is State.CANCELLING
+    ended = states.step(ending, gone, NOW + 1).record
+    assert (ended.state, ended.exit) == (State.CANCELLED, 3)
+
+
+def test_what_runs_on_a_lost_node_is_not_cancelled_before_its_lease_is_ended() -> None:
+    """The batch system calls it ended; the payload goes on there while it has a lease."""
+    made = record(State.CANCELLING, absent_since=NOW - 100, remote_submitted=50.0)
+    lost = (sight(Phase.CANCELLED),)
+    runs = Observation(queue=lost, accounting=(), marks=Marks(committed=True, started=True))
+    step = states.step(made, runs, NOW)
+    assert step.record.state is State.CANCELLING
+    assert Effect(Act.STOP) in step.effects
+    stopped = attrs.evolve(runs, marks=Marks(committed=True, started=True, stopped=True))
+    assert states.step(made, stopped, NOW).record.state is State.CANCELLED
+
+
+def test_a_reply_after_the_hold_has_a_deadline_ahead() -> None:
+    made = record(State.INTENT, hold_until=NOW - 1)
+    late = states.step(made, Observation(queue=Silence("not asked"), reply="7"), NOW).record
+    assert late.deadline is not None
+    assert late.deadline > NOW
+    assert late.state is State.UNKNOWN
+    held = (Sight(made.name, "7", NOW, Phase.PARKED),)
+    again = states.step(late, Observation(queue=held, marks=Marks()), NOW + 1)
+    assert again.record.state is State.UNKNOWN
+    assert Effect(Act.CANCEL, "7", made.name) in again.effects

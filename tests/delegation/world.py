@@ -47,6 +47,7 @@ class Files:
     committed: bool = False
     start: str = ""
     lease_until: float = 0.0
+    stopped: bool = False
     exit: int | None = None
 
 
@@ -154,7 +155,10 @@ class World:
             return BROKEN
         return Listing(tuple(s for at, s in self.accounts if at <= self.now and s.name in names))
 
-    def release(self, remote_id: str, name: str) -> Silence | None:
+    def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
+        return [self._release(*job) for job in jobs]
+
+    def _release(self, remote_id: str, name: str) -> Silence | None:
         fault = self.boundary("release")
         job = self.jobs.get(remote_id)
         there = fault != "nothing" and job is not None and job.name == name
@@ -204,6 +208,7 @@ class World:
         files = self.files.get((key, attempt))
         if files is not None and files.committed and fault != "nothing":
             files.lease_until = self.now + seconds
+            files.stopped = seconds <= 0
         return BROKEN if fault or files is None else None
 
     def forbid(self, key: str, attempt: int) -> Silence | None:
@@ -294,12 +299,13 @@ class World:
         """The batch system comes back with its last saved state, or with none: ids come again."""
         _, self.next_id, jobs = self.saved
         self.jobs = {} if clean else {number: attrs.evolve(job) for number, job in jobs.items()}
-        for run in self.runs:
+        there = [run for run in self.runs if run.reachable]
+        for run in there:
             same = self.jobs.get(run.job.remote_id)
             if same is not None and same.name == run.job.name:
                 same.phase = Phase.RUNNING
                 run.job = same
-        running = {id(run.job) for run in self.runs}
+        running = {id(run.job) for run in there}
         for job in self.jobs.values():
             if job.phase is Phase.RUNNING and id(job) not in running:
                 self._end(job, Phase.CANCELLED, None)
@@ -315,8 +321,13 @@ class World:
 
     @property
     def runs_of(self) -> set[str]:
-        """The keys whose payload runs."""
-        return {run.key for run in self.runs}
+        """The keys whose payload runs; on a lost node it ends by itself when its lease does."""
+        return {
+            run.key
+            for run in self.runs
+            if run.reachable
+            or self.files.get((run.key, run.attempt), Files()).lease_until > self.now
+        }
 
 
 def _sight(job: Job) -> Sight:
@@ -324,7 +335,10 @@ def _sight(job: Job) -> Sight:
 
 
 def _marks(files: Files) -> Marks:
-    return Marks(files.committed, files.start == "started", files.start == "forbidden", files.exit)
+    return Marks(
+        files.committed, files.start == "started", files.start == "forbidden", files.exit,
+        stopped=files.stopped and files.exit is None,
+    )  # fmt: skip
 
 
 class MemoryLedger:
@@ -338,6 +352,7 @@ class MemoryLedger:
         self.log: list[tuple[str, Entry]] = []
         self.epoch = 1
         self.world = world
+        self.on_disk: tuple[dict[str, Record], int] | None = None
 
     def _boundary(self) -> str:
         return self.world.boundary("ledger") if self.world is not None else ""
@@ -346,16 +361,23 @@ class MemoryLedger:
         self._fail(self._boundary())
         if record.key in self.rows:
             return None
+        self.on_disk = None
         made = attrs.evolve(record, epoch=self.epoch, revision=1)
         self.rows[made.key], self.payloads[made.key] = made, payload
         self._note("new", made, by)
         return made
 
-    def save(self, changes: Sequence[tuple[Record, Record]], by: str = "") -> list[Record | None]:
+    def save(
+        self, changes: Sequence[tuple[Record, Record]], by: str = "", *, durable: bool = True
+    ) -> list[Record | None]:
         fault = self._boundary() if changes else ""
         if fault == "killed":
             raise Killed
         self._fail(fault)
+        if durable:
+            self.on_disk = None
+        elif self.on_disk is None:
+            self.on_disk = (dict(self.rows), len(self.log))
         done: list[Record | None] = []
         for before, after in changes:
             known = self.rows.get(before.key)
@@ -371,8 +393,16 @@ class MemoryLedger:
             raise Killed
         return done
 
+    def lose_power(self) -> None:
+        """The machine stops: what was written and need not be durable is gone."""
+        if self.on_disk is not None:
+            self.rows, kept = self.on_disk
+            del self.log[kept:]
+            self.on_disk = None
+
     def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
         self.epoch += 1
+        self.on_disk = None
         self.rows = {k: attrs.evolve(r, epoch=self.epoch) if r.state.live else r
                      for k, r in self.rows.items()}  # fmt: skip
         for record in records:

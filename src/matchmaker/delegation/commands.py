@@ -27,7 +27,6 @@ from matchmaker.delegation.contact import PREFIX
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Sight, Silence
 from matchmaker.delegation.readers.reading import UnreadableError
-from matchmaker.delegation.together import Together
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -54,11 +53,6 @@ class Commands:
     fenced: bool = True
     seconds: float = 30.0
     environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
-    _releases: Together[tuple[str, str], Silence | None] = attrs.field(init=False, repr=False)
-
-    @_releases.default
-    def _together(self) -> Together[tuple[str, str], Silence | None]:
-        return Together(self._release_all)
 
     @property
     def name(self) -> str:
@@ -156,58 +150,74 @@ class Commands:
         wanted = set(names)
         return Listing(tuple(sight for sight in answer.sights if sight.name in wanted))
 
-    def release(self, remote_id: str, name: str) -> Silence | None:
-        """Lets a parked job start, if the id has that name.
+    def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
+        """Lets parked jobs start, each by its id and name, if the id has that name.
 
-        Where the batch system has a command for several, threads share it.
+        By one command for all, and by one for each only where that fails.
         """
-        return self._releases((remote_id, name))
-
-    def _release_all(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
         call = self.control.release
         if call.held and not self.fenced:
             call = attrs.evolve(call, argv=call.held)
-        if not call.join or len(jobs) == 1:
-            return [self._act(call, *job) for job in jobs]
-        answer = self.look()
-        if isinstance(answer, Silence):
-            return [answer] * len(jobs)
-        there = {(sight.remote_id, sight.name) for sight in answer.sights}
-        known = [job for job in jobs if job in there and _ID.fullmatch(job[0])]
-        ended = self._run(self._filled(call, call.join.join(number for number, _ in known)))
-        if isinstance(ended, Ended) and ended.status == 0 and not ended.complaint:
-            return [None if job in known else self._missing(*job) for job in jobs]
-        # Again is no harm, and says which of them it was.
-        return [self._act(call, *job) for job in jobs]
+        bad = self._strange(call, jobs)
+        good = [job for job in jobs if job not in bad]
+        done = self._together(call, good) if len(good) > 1 else False
+        if not done:
+            bad |= {job: trouble for job in good for trouble in [self._act(call, [job])] if trouble}
+        return [bad.get(job) for job in jobs]
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
         """Ends a job, if the id has that name. A job that is not there is ended."""
-        return self._act(self.control.cancel, remote_id, name)
+        call, job = self.control.cancel, (remote_id, name)
+        strange = self._strange(call, [job])
+        if strange:
+            return None if strange[job].reason == _missing(self.name, job) else strange[job]
+        return self._act(call, [job])
 
-    def _act(self, call: Call, remote_id: str, name: str) -> Silence | None:
-        if not _ID.fullmatch(remote_id):
-            return Silence(f"{remote_id[:100]!r} is no id of a job")
-        if call.check:
-            answer = self.look()
-            if isinstance(answer, Silence):
-                return answer
-            if all((s.remote_id, s.name) != (remote_id, name) for s in answer.sights):
-                return None if call is self.control.cancel else self._missing(remote_id, name)
-        argv = self._filled(call, remote_id, name)
+    def _strange(
+        self, call: Call, jobs: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], Silence]:
+        """The jobs that a command must not be given, and why: those whose id is another's now."""
+        bad = {
+            job: Silence(f"{job[0][:100]!r} is no id of a job")
+            for job in jobs
+            if not _ID.fullmatch(job[0])
+        }
+        if not call.check or len(bad) == len(jobs):
+            return bad
+        answer = self.look()
+        if isinstance(answer, Silence):
+            return dict.fromkeys(jobs, answer)
+        there = {(sight.remote_id, sight.name) for sight in answer.sights}
+        missing = {job: Silence(_missing(self.name, job)) for job in jobs if job not in there}
+        return missing | bad
+
+    def _together(self, call: Call, jobs: Sequence[tuple[str, str]]) -> bool:
+        ended = self._run(self._filled(call, jobs))
+        return isinstance(ended, Ended) and ended.status == 0 and not ended.complaint
+
+    def _act(self, call: Call, jobs: Sequence[tuple[str, str]]) -> Silence | None:
+        argv = self._filled(call, jobs)
         ended = self._run(argv)
         if isinstance(ended, Silence) or ended.status == 0:
             return ended if isinstance(ended, Silence) else None
+        (remote_id, name) = jobs[0]
         harmless = {"id": re.escape(remote_id), "name": re.escape(name)}
         if call.done and _all_match(filled(call.done, harmless), ended):
             return None
         return Silence(_complaint(argv, ended))
 
-    def _missing(self, remote_id: str, name: str) -> Silence:
-        return Silence(f"{self.name} has no job {remote_id[:100]} with the name {name}")
-
-    def _filled(self, call: Call, remote_id: str, name: str = "") -> list[str]:
-        values = self._values() | {"id": remote_id, "name": name}
-        return [filled(word, values) for word in call.argv]
+    def _filled(self, call: Call, jobs: Sequence[tuple[str, str]]) -> list[str]:
+        """The words of a command for some jobs; ``{id}`` and ``{name}`` are of the first."""
+        slots = [self._values() | {"id": number, "name": name} for number, name in jobs]
+        each = [filled(call.each, values) for values in slots]
+        words: list[str] = []
+        for word in call.argv:
+            several = [call.join.join(each)] if call.join else each
+            if "{jobs}" in word:
+                words += [word.replace("{jobs}", one) for one in several]
+            else:
+                words.append(filled(word, slots[0]))
+        return words
 
     def _list(self, call: Call, values: Mapping[str, str], read: _Read) -> Answer:
         if "user" not in values and "{user}" in call.argv:
@@ -320,6 +330,10 @@ def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list
 def _plain_path(path: Path, control: Control) -> bool:
     """Whether no command of a batch system takes a path otherwise than as one word."""
     return _PATH.fullmatch(str(path)) is not None and (control.spaces or " " not in str(path))
+
+
+def _missing(system: str, job: tuple[str, str]) -> str:
+    return f"{system} has no job {job[0][:100]} with the name {job[1]}"
 
 
 def _word(value: str) -> str:

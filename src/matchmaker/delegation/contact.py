@@ -100,8 +100,11 @@ class BatchSystem(Protocol):
         """
         ...
 
-    def release(self, remote_id: str, name: str) -> Silence | None:
-        """Lets a parked job start, if the id has that name. None once it had effect."""
+    def release(self, jobs: Sequence[tuple[str, str]]) -> Sequence[Silence | None]:
+        """Lets parked jobs start, each by its id and name, if the id has that name.
+
+        None for each where it had effect.
+        """
         ...
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
@@ -119,6 +122,7 @@ class Marks:
         forbidden: the exclusive record was taken so that no job can take it any more.
         exit: the exit status in the record of the end; None if there is no such record.
         job: the digest of the job that they are of; empty if they do not say.
+        stopped: its lease was ended; said of a job that started and has no record of its end.
     """
 
     committed: bool = False
@@ -126,6 +130,7 @@ class Marks:
     forbidden: bool = False
     exit: int | None = None
     job: str = ""
+    stopped: bool = False
 
 
 class Spool(Protocol):

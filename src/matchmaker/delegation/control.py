@@ -31,7 +31,8 @@ class Call:
     Attributes:
         argv: its words, with slots.
         held: its words for a job that is held rather than parked by a begin time, if they differ.
-        join: what stands between ids where the command takes several at a time; or empty.
+        each: what ``{jobs}`` among its words has for each job.
+        join: what stands between these; where it is empty, each is a word.
         count: the command for the number of jobs, asked where the answer is empty.
         none: a pattern for the whole complaint of a command that says that there are no such jobs.
         done: a pattern for each line of a complaint that does no harm, with slots.
@@ -40,6 +41,7 @@ class Call:
 
     argv: tuple[str, ...]
     held: tuple[str, ...] = ()
+    each: str = "{id}"
     join: str = ""
     count: tuple[str, ...] = ()
     none: str = ""

@@ -56,12 +56,15 @@ def _set_up_sqlite(engine: Engine) -> None:
         # Transactions begin below, at once with the right to write, and not at the first write.
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
 
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        raw = connection.connection.cursor()
+        if options.get("writes"):
+            # In the log of SQLite what is not synchronized is so with the next that is.
+            raw.execute(f"PRAGMA synchronous = {'FULL' if options.get('durable') else 'NORMAL'}")
+        raw.execute("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
 
 _DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"
@@ -91,8 +94,8 @@ def explained(place: str, wait: float) -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise TakenError from error
-    except SQLAlchemyError as error:
-        cause = getattr(error, "orig", None)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", error)
         if isinstance(cause, sqlite3.Error):
             words = _sqlite_words(cause, wait)
         else:

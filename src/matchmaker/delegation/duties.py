@@ -76,7 +76,8 @@ def _end_it(s: Situation) -> tuple[Effect, ...]:
 
 def _stop(s: Situation) -> tuple[Effect, ...]:
     """A payload that may go on somewhere loses its lease."""
-    return (Effect(Act.STOP),) if s.marks.started and s.marks.exit is None else ()
+    may_go_on = s.marks.started and s.marks.exit is None and not s.marks.stopped
+    return (Effect(Act.STOP),) if may_go_on else ()
 
 
 def _leftovers(s: Situation) -> tuple[Effect, ...]:

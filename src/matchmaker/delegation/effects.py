@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 TRIES: Final = 10
 """How often a record is read again that another delegator keeps writing."""
 
+_AT_ONCE: Final = 200
+"""For how many jobs the commits are written before these are released."""
+
 _T = TypeVar("_T")
 _NOT_ASKED: Final = Silence("not asked")
 
@@ -63,30 +66,60 @@ def carry_out_all(
     means: Means, due: Sequence[tuple[Record, tuple[Effect, ...]]]
 ) -> list[tuple[str, str]]:
     """Does what is due for many records; gives for each that failed its key and why."""
+    troubles: list[tuple[str, str]] = []
+    for start in range(0, len(due), _AT_ONCE):
+        troubles += _carry_out(means, due[start : start + _AT_ONCE])
+    return troubles
+
+
+def _carry_out(
+    means: Means, due: Sequence[tuple[Record, tuple[Effect, ...]]]
+) -> list[tuple[str, str]]:
+    """The same for some: all of it but the releases, and then these by one command."""
     if means.parallel > 1 and len(due) > 1:
         with ThreadPoolExecutor(means.parallel) as pool:
-            done = list(pool.map(lambda one: carry_out(means, *one), due))
+            failed = list(pool.map(lambda one: carry_out(means, *one), due))
     else:
-        done = [carry_out(means, record, effects) for record, effects in due]
+        failed = [carry_out(means, *one) for one in due]
+    freed = [
+        (number, (effect.remote_id, effect.name))
+        for number, ((_, effects), missed) in enumerate(zip(due, failed, strict=True))
+        for effect in effects
+        if effect.act is Act.RELEASE and Act.COMMIT not in missed
+    ]
+    for (number, _), trouble in zip(freed, _released(means, [j for _, j in freed]), strict=True):
+        if trouble is not None:
+            failed[number][Act.RELEASE] = trouble.reason
     return [
-        (record.key, trouble) for (record, _), trouble in zip(due, done, strict=True) if trouble
+        (record.key, "; ".join(f"{act}: {reason}" for act, reason in missed.items()))
+        for (record, _), missed in zip(due, failed, strict=True)
+        if missed
     ]
 
 
-def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> str:
-    """Does what is due for a record, in order; says what had no effect, and why.
+def _released(means: Means, jobs: Sequence[tuple[str, str]]) -> Sequence[Silence | None]:
+    """What came of releasing jobs, whose commits are on record: together, or one by one."""
+    if not jobs:
+        return []
+    done = _heard(lambda: means.system.release(jobs))
+    if not isinstance(done, Silence):
+        return done
+    if len(jobs) == 1:
+        return [done]
+    return [each for job in jobs for each in _released(means, [job])]
 
-    A job is not let go whose commit is not on record.
-    """
+
+def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> dict[Act, str]:
+    """Does what is due for a record, in order, but for releases; what had no effect, and why."""
     failed: dict[Act, str] = {}
     for effect in effects:
         if effect.act is Act.PARK:
             hand_in(means, record, effect)
-        elif not (effect.act is Act.RELEASE and Act.COMMIT in failed):
+        elif effect.act is not Act.RELEASE:
             trouble = _heard(lambda: _done(means, record, effect))  # noqa: B023 - called at once
             if trouble is not None:
                 failed[effect.act] = trouble.reason
-    return "; ".join(f"{act}: {reason}" for act, reason in failed.items())
+    return failed
 
 
 def hand_in(
@@ -112,8 +145,6 @@ def _heard(act: Callable[[], _T]) -> _T | Silence:
 
 def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
     match effect.act, means.spool:
-        case Act.RELEASE, _:
-            return means.system.release(effect.remote_id, effect.name)
         case Act.CANCEL, _:
             return means.system.cancel(effect.remote_id, effect.name)
         case Act.COMMIT, kept if kept is not None:
@@ -180,7 +211,7 @@ def _replied(means: Means, record: Record, reply: str | Silence) -> Record | Non
         moved = states.step(known, seen, means.clock(), means.deadlines).record
         if moved == known:
             return known
-        written = means.ledger.save([(known, moved)], means.owner)[0]
+        written = means.ledger.save([(known, moved)], means.owner, durable=False)[0]
         if written is not None:
             return written
         known = means.ledger.find(record.key)

@@ -186,21 +186,25 @@ class Ledger:
             write.execute(log.insert(), [_entry(None, r, by) for r, _, by in wanted])
         return made
 
-    def save(self, changes: Sequence[Change], by: str = "") -> list[Record | None]:
+    def save(
+        self, changes: Sequence[Change], by: str = "", *, durable: bool = True
+    ) -> list[Record | None]:
         """Writes changed records in one transaction; None for each that another wrote meanwhile.
 
         A change of state goes into the log in the same transaction. Threads share a transaction.
+        One that need not be `durable` outlives the death of this process, and reaches the disk with
+        the next that must: a crash of the machine before that takes it back.
         """
-        return self._saves((tuple(changes), by)) if changes else []
+        return self._saves((tuple(changes), by, durable)) if changes else []
 
     def _save_all(
-        self, wanted: Sequence[tuple[Sequence[Change], str]]
+        self, wanted: Sequence[tuple[Sequence[Change], str, bool]]
     ) -> list[list[Record | None]]:
-        changes = [(change, by) for some, by in wanted for change in some]
-        saved = iter(self._save(changes))
-        return [[next(saved) for _ in some] for some, _ in wanted]
+        changes = [(change, by) for some, by, _ in wanted for change in some]
+        saved = iter(self._save(changes, durable=any(durable for *_, durable in wanted)))
+        return [[next(saved) for _ in some] for some, *_ in wanted]
 
-    def _save(self, named: Sequence[tuple[Change, str]]) -> list[Record | None]:
+    def _save(self, named: Sequence[tuple[Change, str]], *, durable: bool) -> list[Record | None]:
         changes = [change for change, _ in named]
         new = [attrs.evolve(after, revision=before.revision + 1) for before, after in changes]
         rows = [
@@ -208,16 +212,9 @@ class Ledger:
              "old_epoch": before.epoch}
             for (before, _), made in zip(changes, new, strict=True)
         ]  # fmt: skip
-        with self._writing() as write:
+        with self._writing(durable=durable) as write:
             self._check_epoch(write)
-            # All at once, and one by one only if somebody else wrote some of them.
-            with write.begin_nested() as attempt:
-                done = write.execute(_UPDATE, rows).rowcount
-                if done != len(rows):
-                    attempt.rollback()
-            won = [True] * len(rows)
-            if done != len(rows):
-                won = [write.execute(_UPDATE, row).rowcount == 1 for row in rows]
+            won = _updated(write, rows)
             moved = [
                 _entry(before, made, by)
                 for ((before, _), by), made, held in zip(named, new, won, strict=True)
@@ -259,7 +256,7 @@ class Ledger:
                                               "reason": "rebuilt"} for r in made])  # fmt: skip
 
     def _check_epoch(self, write: Connection) -> None:
-        now = write.scalar(sql.select(facts.c.value).where(facts.c.name == "epoch"))
+        now = write.scalar(_EPOCH)
         if now != self.epoch:
             raise LedgerError(f"{self.place} was rebuilt meanwhile; open it again")
 
@@ -271,14 +268,28 @@ class Ledger:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self, *, durable: bool = True) -> Iterator[Connection]:
         # Threads wait here: SQLite makes who finds it busy sleep, longer each time.
         with self._lock, explained(self.place, self._wait), self._engine.connect() as plain:
-            connection = plain.execution_options(writes=True)
+            connection = plain.execution_options(writes=True, durable=durable)
             with connection.begin():
+                if not durable and not self.sqlite:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
                 yield connection
 
 
+def _updated(write: Connection, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Writes rows all at once, and one by one only if somebody else wrote some of them."""
+    if len(rows) > 1:
+        with write.begin_nested() as attempt:
+            if write.execute(_UPDATE, rows).rowcount == len(rows):
+                return [True] * len(rows)
+            attempt.rollback()
+    return [write.execute(_UPDATE, row).rowcount == 1 for row in rows]
+
+
+# Made once: each making of a statement takes longer than SQLite does for it.
+_EPOCH: Final = sql.select(facts.c.value).where(facts.c.name == "epoch")
 _UPDATE: Final = (
     transfers.update()
     .where(

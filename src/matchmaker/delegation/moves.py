@@ -46,10 +46,12 @@ def _why_end(s: Situation) -> _Changes:
 
 
 def _found_id(s: Situation) -> str:
-    """The id of a parked job: by the reply, else by its name while its hold lasts; or empty."""
+    """The id of a parked job while its hold lasts: by the reply, else by its name; or empty."""
+    if s.hold_ends:
+        return ""
     if isinstance(s.seen.reply, str):
         return s.seen.reply
-    return s.parked.remote_id if s.parked is not None and not s.hold_ends else ""
+    return s.parked.remote_id if s.parked is not None else ""
 
 
 def _adopted(s: Situation) -> _Changes:
@@ -78,7 +80,7 @@ def _with_leave(s: Situation) -> _Changes:
 
 def _no_reply(s: Situation) -> bool:
     late = s.record.deadline is not None and s.now >= s.record.deadline
-    return isinstance(s.seen.reply, Silence) or late
+    return s.seen.reply is not None or late
 
 
 def _what_was_said(s: Situation) -> _Changes:
@@ -185,7 +187,8 @@ def _how_it_broke(s: Situation) -> _Changes:
 def _vanished(s: Situation) -> bool:
     """Whether it is proven absent, and its lease is over, which stops a payload we cannot see."""
     may_run = not s.fenced or s.marks.started
-    return s.gone and s.lease_over and may_run and not s.marks.forbidden and s.ended is None
+    told = s.marks.forbidden or s.marks.exit is not None or s.ended is not None
+    return s.gone and s.lease_over and may_run and not told
 
 
 def _payload_runs(s: Situation) -> bool:
@@ -202,7 +205,9 @@ def _stopped(s: Situation) -> bool:
     if s.unfenced:
         return s.gone
     never = s.fenced and not s.marks.committed and not s.marks.started
-    return s.gone and (never or s.lease_over or (s.marks.started and s.ended is not None))
+    # On a node that is lost it goes on until its lease is over, whatever the batch system says.
+    ended = s.marks.started and s.ended is not None and s.marks.stopped
+    return s.gone and (never or s.lease_over or ended)
 
 
 def _how_it_stopped(s: Situation) -> _Changes:

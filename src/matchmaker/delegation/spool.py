@@ -202,12 +202,15 @@ def _marks(room: Path) -> Marks | Silence:
             there = {entry.name for entry in entries}
         by = _first_word(room / "start") if "start" in there else ""
         end = _first_word(room / "end") if "end" in there else ""
+        runs = by not in {"", "forbidden"} and not end and "lease" in there
+        granted = _first_word(room / "lease") if runs else ""
     except FileNotFoundError:
         return Marks()
     except OSError as error:
         return Silence(f"{error.filename or room}: {error.strerror or error}")
     return Marks(
         job=_job(there)[0],
+        stopped=granted.strip() == "0",
         committed="lease" in there,
         started=bool(by) and by != "forbidden",
         forbidden=by == "forbidden",
