@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import glue
+from matchmaker import broker, glue, parse_ad
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.ldap import Bounds, servers
 from tests.glue.ldap_server import (
@@ -172,6 +172,23 @@ def test_an_answer_that_ends_half_way_is_partial() -> None:
         "h:1/jm-pbs-one",
         "h:1/jm-pbs-two",
     ]
+
+
+@pytest.mark.parametrize("ending", ["time", "size", "lost", "bound"])
+def test_an_answer_that_breaks_off_may_lack_a_view_that_denies(ending: str) -> None:
+    def broken(peer: socket.socket, number: int) -> None:
+        said = queue(number, GlueCEAccessControlBaseRule=b"VO:cms", GlueCEName=b"q")
+        if ending == "lost":
+            peer.sendall(said)
+            peer.close()
+        else:
+            code = {"time": 3, "size": 4}.get(ending, 0)
+            peer.sendall(said + (said if ending == "bound" else b"") + done(number, code))
+
+    job = parse_ad('[ VirtualOrganisation = "cms"; Rank = 1 ]')
+    found = read(broken, Bounds(timeout=2, total=4, entries=1 if ending == "bound" else 9))
+    assert rules(found) == ["ldap.partial"]
+    assert not broker.choose(job, found).ranked
 
 
 def test_a_second_server_goes_on_where_the_first_ends() -> None:

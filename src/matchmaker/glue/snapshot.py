@@ -96,8 +96,9 @@ def build(
                 continue
         seen[name] = kind, len(kinds[kind])
         kinds[kind].append(record)
-    policies = Policies.of(kinds, others, report, broken_off=broken_off(), open_=open_)
-    old = glue13.link(kinds, report, open_=open_)
+    ended = broken_off()
+    policies = Policies.of(kinds, others, report, broken_off=ended, open_=open_)
+    old = glue13.link(kinds, report, broken_off=ended, open_=open_)
     linked = joined(old, glue20.link(kinds, policies, report, rules), agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.glue.access import RULES, denies
+from matchmaker.glue.access import CLOSED, RULES, denies
 from matchmaker.glue.admission import agreeing, closed, with_rules, without_policy
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
@@ -54,12 +54,19 @@ IDS: Final[Mapping[str, str]] = {
 }
 
 
-def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = False) -> GlueRecords:
+def link(
+    kinds: Mapping[str, list[Record]],
+    report: Report,
+    *,
+    broken_off: bool = False,
+    open_: bool = False,
+) -> GlueRecords:
     """Link records; what fails is reported.
 
     Args:
         kinds: the records of each class of `IDS`.
         report: called with an `Issue` for each key that leads nowhere, and each contradiction.
+        broken_off: whether the source ended too early: a view that denies may be missing.
         open_: whether a queue without a rule of access is open to all.
     """
     sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
@@ -73,7 +80,8 @@ def link(kinds: Mapping[str, list[Record]], report: Report, *, open_: bool = Fal
         for r in unique(kinds["gluese"], report)
     }
     clusters = _clusters(kinds, sites, report)
-    ces = tuple(_computing_elements(kinds, clusters, ses, report, open_=open_))
+    missing = [CLOSED] if broken_off else []
+    ces = tuple(_computing_elements(kinds, clusters, ses, report, missing, open_=open_))
     return GlueRecords(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
 
 
@@ -106,6 +114,7 @@ def _computing_elements(
     clusters: Mapping[str, Cluster],
     ses: Mapping[str, StorageElement],
     report: Report,
+    missing: Sequence[str],
     *,
     open_: bool,
 ) -> Iterator[ComputingElement]:
@@ -124,7 +133,7 @@ def _computing_elements(
     for record in records:
         key = record.id.lower()
         its = unique(views.pop(key, ()), report, merge=merge)
-        rules = [*record.texts(RULES), *lost.over(record)]
+        rules = [*record.texts(RULES), *lost.over(record), *missing]
         if not record.texts(RULES) and not any(view.texts(RULES) for view in its):
             if open_:
                 rules.append("ALL")
