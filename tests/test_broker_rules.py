@@ -79,6 +79,30 @@ def test_a_queue_does_not_say_who_the_job_is() -> None:
     assert broker.choose(job, [queue]).chosen is not None
 
 
+HIDING = (
+    f'other = [ {RULES} = {{ "VO:cms" }} ]',
+    f'other = my; {RULES} = {{ "VO:cms" }}',
+    'MY = [ VirtualOrganisation = "atlas" ]',
+    'Target = other; my = other; other = [ VirtualOrganisation = "atlas" ]',
+    "other = 1; parent = other; self = my",
+)
+
+
+@pytest.mark.parametrize("hidden", HIDING)
+def test_a_job_hides_no_queue_from_the_broker(hidden: str) -> None:
+    texts = (
+        f'[ CEid = "theirs"; {RULES} = {{ "VO:atlas" }} ]',
+        f'[ CEid = "denied"; {RULES} = {{ "VO:cms", "DENY:VO:cms" }} ]',
+        f'[ CEid = "ours"; {RULES} = {{ "VO:cms" }} ]',
+    )
+    job = parse_ad(f'[ VirtualOrganisation = "cms"; {ANY}; {hidden} ]')
+    queues = [parse_ad(text) for text in texts]
+    found = broker.choose(job, queues)
+    assert [candidate.name for candidate in found.ranked] == ["ours"]
+    assert [(each.by, each.clause is not None) for each in found.refused] == [("broker", True)] * 2
+    assert [each.names for each in broker.choose_many([job], queues)] == [("ours",)]
+
+
 @pytest.mark.parametrize("fuzzy", [-1, 0, 0.0, float("nan"), float("inf"), "1", True])
 def test_a_factor_that_is_none(fuzzy: float) -> None:
     with pytest.raises((ValueError, TypeError), match="fuzzy is a number above 0"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,12 @@ def test_a_rank_of_queues_says_nothing_of_hosts() -> None:
 
 def test_a_node_that_takes_no_jobs_now_is_refused() -> None:
     states = '[ Name = "up"; Available = true ] [ Name = "old" ] [ Available = false ]'
-    for requirements in (None, parse_expr("true")):
-        found = nodes.choose(ClassAd(), parse_ads(states), requirements)
+    hiding = parse_ad("[ TARGET = 1; other = my; my = [ Available = true ] ]")
+    for job, requirements in product((ClassAd(), hiding), (None, parse_expr("true"))):
+        found = nodes.choose(job, parse_ads(states), requirements)
         assert sorted(candidate.name for candidate in found.ranked) == ["old", "up"]
         [refusal] = found.refused
-        assert refusal.by == "job"
+        assert refusal.by == "broker"
         assert refusal.clause is not None
         assert refusal.clause.expression is parse_expr(nodes.AVAILABLE)
 

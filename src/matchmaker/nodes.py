@@ -12,7 +12,7 @@ from typing import Final
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
-from matchmaker.classad.nodes import TRUE, Binary
+from matchmaker.classad.nodes import TRUE
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import an_ad
 from matchmaker.matching.selection import Selection, select
@@ -41,8 +41,9 @@ def choose(
     """
     wanted = requirements if requirements is not None else an_ad(job).get(REQUIREMENTS, TRUE)
     job = job.copy()
-    job[REQUIREMENTS] = Binary("&&", wanted, parse_expr(AVAILABLE))
-    return select(job, named(worker_nodes), default_rank=0.0, tie=tie)
+    job[REQUIREMENTS] = wanted
+    conditions = (parse_expr(AVAILABLE),)
+    return select(job, named(worker_nodes), default_rank=0.0, tie=tie, conditions=conditions)
 
 
 def named(worker_nodes: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bindings import is_ad
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.references import WORDS
 from matchmaker.matching.pair import an_ad
 
 
@@ -24,6 +26,19 @@ def some_ads(given: object) -> Iterator[ClassAd]:
         advice = "; parse_ads() makes them of a text" if text else ", such as a list of them"
         raise TypeError(f"several ads were expected, not {type(given).__name__}{advice}")
     return map(an_ad, given)
+
+
+def with_scopes(job: ClassAd) -> ClassAd:
+    """The job without attributes named like scopes, for conditions that are not its own.
+
+    In the job's own expressions such a name hides the scope. It must hide no queue from the broker.
+
+    >>> print(with_scopes(ClassAd(Owner="ada", other=1, My=2)))
+    [ Owner = "ada" ]
+    """
+    if WORDS.isdisjoint(job.content):
+        return job
+    return ClassAd((name, held) for name, held in job.items() if ascii_fold(name) not in WORDS)
 
 
 def an_expression(given: Expr | str) -> Expr:

@@ -17,6 +17,7 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import type_name
 from matchmaker.matching.allowance import Allowance
+from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.pair import Clause, clauses_of, refusal
 from matchmaker.matching.ranking import best_first
@@ -173,9 +174,11 @@ def select(
     resources: Iterable[tuple[str, ClassAd]],
     default_rank: float | None = None,
     tie: random.Random | None = None,
+    conditions: Sequence[Expr] = (),
 ) -> Selection:
     """Matches a job with named resources, both ways, and puts them in order of rank.
 
+    ``conditions`` must be true too, with the job as MY, whatever its attributes are called.
     ``default_rank`` stands for a rank that is not a number; without it such a resource is refused.
     Equal ranks go by name, or by chance where ``tie`` is given.
 
@@ -188,11 +191,13 @@ def select(
     from matchmaker.matching.decision import By
 
     among = Resources.of(resources)
-    decision = among.snapshot.decide(job, default_rank=default_rank)
+    decision = among.snapshot.decide(job, conditions, default_rank=default_rank)
 
     def refuse(row: int) -> Refusal:
         by = By(int(decision.by[row])).name.lower()
-        return refused_by(by, job, among.names[row], among.ad(row), error=decision.error)
+        return refused_by(
+            by, job, among.names[row], among.ad(row), conditions, error=decision.error
+        )
 
     return among.selection(decision, among.ordered(decision, tie), refuse)
 
@@ -221,8 +226,8 @@ def refused_by(
         said = f"the job's rank of it is {type_name(job.eval(RANK, ad))}, not a number"
         return Refusal(name, ad, by, said)
     if by == "broker":
-        allowance = Allowance()
-        each = (c for condition in conditions for c in clauses_of(condition, job, ad, allowance))
+        allowance, asking = Allowance(), with_scopes(job)
+        each = (c for condition in conditions for c in clauses_of(condition, asking, ad, allowance))
         clause = next((clause for clause in each if clause.value is not True), None)
     else:
         mine, other = (job, ad) if by == "job" else (ad, job)

@@ -25,6 +25,7 @@ from matchmaker.matching.columns.kept import Cache, Kept, Stamps
 from matchmaker.matching.columns.step_budget import OverworkError, Work
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
+from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 MOST_GROUPS: Final = 16
@@ -72,8 +73,8 @@ class Masks:
         return self._mask(self._mine, node, Side.JOB)
 
     def condition(self, node: Expr) -> Mask:
-        """Where an expression of the job is true that is no part of its requirements."""
-        evaluator = Evaluator(self.view, self.job, (Side.JOB, ""), self.work)
+        """Where an expression is true that is not the job's, with the job as MY."""
+        evaluator = Evaluator(self.view, with_scopes(self.job), (Side.JOB, ""), self.work)
 
         def alone(rows: Rows) -> Mask:
             return is_true(Objects(evaluator.alone(node, Side.JOB, rows)), len(rows))
