@@ -256,3 +256,29 @@ def test_ldif_that_ends_within_a_name_closes_its_shares() -> None:
     assert "ldif.partial" in {issue.rule for issue in found.issues}
     assert admitted(found) == 0
     assert "ldif.partial" not in {issue.rule for issue in ldif(whole).issues}
+
+
+@pytest.mark.parametrize(
+    ("where", "field", "admits"),
+    [
+        ("share", {"Associations": {"ComputingEndpointID": ["free"]}}, 1),
+        ("share", {"Associations": {"EndpointID": []}}, 0),
+        ("share", {"Associations": {"ComputingEndpointID": []}}, 0),
+        ("share", {"Associations": []}, 0),
+        ("share", {"ComputingEndpointID": []}, 0),
+        ("share", {"ComputingEndpointID": None}, 0),
+        ("share", {"Associations": {"MappingPolicyID": []}}, 0),
+        ("endpoint", {"Associations": {"AccessPolicyID": []}}, 0),
+        ("endpoint", {"Associations": {"AccessPolicyID": None}}, 0),
+        ("endpoint", {"Associations": {"ShareID": []}}, 1),
+    ],
+)
+def test_an_empty_list_of_what_restricts(where: str, field: dict[str, object], admits: int) -> None:
+    parts: dict[str, dict[str, object]] = {
+        "endpoint": {"ID": "free", "AccessPolicy": {"ID": "p", "Rule": "VO:cms"}},
+        "share": {"ID": "q"},
+    }
+    parts[where] |= field
+    service = {"ID": "s", "ComputingEndpoint": parts["endpoint"], "ComputingShare": parts["share"]}
+    document = json.dumps({"ComputingService": service}).encode()
+    assert admitted(glue.read(io.BytesIO(document))) == admits

@@ -26,6 +26,7 @@ from matchmaker.glue.readers.objects import (
     entries,
     holds,
     kind_of,
+    names_others,
     too_many,
 )
 
@@ -193,14 +194,16 @@ def _gather(value: Any, inside: Object | None, into: _Objects, depth: int) -> No
                 again = name.lower() in twice
                 _objects(kind, content, inside, into, depth, damaged=again)
             elif inside is not None and name.lower() == _ASSOCIATIONS:
-                for part in _items(content):
+                for part in _items(content) or [None]:
                     if not isinstance(part, _Fields):
                         inside.damaged = True
                     for other, ids in part if isinstance(part, _Fields) else ():
                         add(inside, other, _each(ids), into.found, linked=True)
             elif name.lower() == RULE:
                 add(inside, name, _each(content) or [""], into.found)
-            elif name.lower() == CAPABILITY:
+            elif name.lower() == CAPABILITY or (
+                inside is not None and names_others(inside.kind, name)
+            ):
                 add(inside, name, _each(content), into.found)
             elif inside is not None and (texts := _texts(content)):
                 add(inside, name, texts, into.found)

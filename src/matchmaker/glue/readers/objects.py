@@ -27,6 +27,10 @@ CAPABILITY = "capability"
 _KEPT = {RULE, CAPABILITY}
 _SHORT = {"environment": "executionenvironment"}
 
+_NEVER_EMPTY = ("Endpoint", "Policy")
+"""The ends of classes whose ids are left out where there are none: ipf has ``ShareID: []``, but no
+empty list of endpoints or policies."""
+
 Field = tuple[str, str]
 
 
@@ -82,6 +86,11 @@ def _association(name: str) -> str | None:
     return known.name.removeprefix("GLUE2") if known is not None else None
 
 
+def names_others(kind: str, name: str) -> bool:
+    """Whether a field of a class that is no attribute of it has the ids of other objects."""
+    return _association(name) is not None and _attribute(kind, name) is None
+
+
 @cache
 def _key(kind: str, other: str) -> str | None:
     """The attribute of a class that holds the id of another: a share's of its endpoint."""
@@ -120,8 +129,10 @@ def add(
     other = _association(name)
     if linked and other is None:
         inside.damaged = True
-    elif other is not None and (linked or _attribute(inside.kind, name) is None):
-        inside.associations += [(other, text.strip()) for text in texts]
+    elif other is not None and (linked or names_others(inside.kind, name)):
+        ids = [text.strip() for text in texts]
+        inside.damaged |= not all(ids) or (not ids and other.endswith(_NEVER_EMPTY))
+        inside.associations += [(other, ident) for ident in ids]
     else:
         kept = name.lower() in _KEPT
         inside.fields += [(name, text) for text in texts if text or kept]
