@@ -365,7 +365,9 @@ def _place(cycle: _Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places,
             left -= tried - missing
     floor = int(cycle.minimum - facts["Free"] - places.placed.sum())
     if floor > 0:
-        anywhere = np.array([row not in cycle.left_out for row in range(len(queues.given))])
+        anywhere = np.array(
+            [row not in cycle.left_out for row in range(len(queues.given))], np.bool_
+        )
         places.place(anywhere, min(floor, left), 0.0, throttle=throttle)
     return places, unplaced
 

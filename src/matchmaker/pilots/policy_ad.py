@@ -65,11 +65,10 @@ _LIST: Final = (
     Term("Standby", Of.KIND, "TARGET.Response * TARGET.Arrivals",
          "pilots that are queued ahead of a kind's jobs in active mode",
          "the jobs that come before a pilot submitted now would start"),
-    Term("Hedge", Of.KIND,
-         "TARGET.Known ? max({1.0, min({10.0, TARGET.Response / 60.0})}) : 1.0",
+    Term("Hedge", Of.KIND, "TARGET.Known ? 10 : 1",
          "queued pilots for each waiting job; the rest are cancelled when the job runs",
-         "the first of ten starts about four times sooner, and a pilot costs nothing while queued;"
-         " where it starts within a minute, or nothing is known, one is enough"),
+         "the first of ten starts several times sooner than one, and a pilot costs nothing while"
+         " queued; one where no response was measured, so that no unknown queue is flooded"),
     Term("Horizon", Of.KIND, "60",
          "seconds within which a busy pilot must be expected to be free to count as supply",
          "one that is free sooner than a new pilot comes up is supply"),
@@ -176,7 +175,7 @@ class Policy:
 
     >>> policy = Policy("[ Minimum = 5; Standbye = 3 ]")
     >>> policy.whole["Minimum"], policy.whole["Hedge"].references().target
-    (Expr('5'), ('Known', 'Response'))
+    (Expr('5'), ('Known',))
     >>> policy.problems()
     ['Standbye is no term of a policy, and no term uses it; perhaps Standby is meant']
     """
@@ -263,7 +262,9 @@ class Policy:
                 try:
                     self.value(term, FACTS[term.of])
                 except ValueError as problem:
-                    found.append(str(problem))
+                    # What the ads of jobs and pilots say is not known here.
+                    if not self.uses & {"job", "pilot"}:
+                        found.append(str(problem))
             elif folded not in used and folded != ascii_fold(LEND):
                 near = closest(name, {key: one.name for key, one in TERMS.items()})
                 meant = f"; perhaps {near} is meant" if near else ""

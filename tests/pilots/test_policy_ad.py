@@ -1,0 +1,54 @@
+"""The policy ad: its defaults, what is wrong in one, and that the guide lists every term."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from matchmaker import ParseError
+from matchmaker.pilots import Policy
+from matchmaker.pilots.policy_ad import FACTS, TERMS
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "pilots.md"
+
+
+def test_the_defaults_have_sound_values_on_typical_facts_and_no_problem() -> None:
+    policy = Policy()
+    for term in TERMS.values():
+        assert policy.value(term, FACTS[term.of]) >= 0
+    assert Policy(policy.whole).problems() == []
+
+
+@pytest.mark.parametrize("name", list(TERMS))
+def test_the_guide_has_each_term_with_its_default_and_reason(name: str) -> None:
+    term = TERMS[name]
+    cells = (f"`{term.name}`", term.of, f"`{term.default}`", term.meaning, term.reason)
+    line = "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    assert line in GUIDE.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[ Standbye = 3 ]", "perhaps Standby is meant"),
+        ("[ Standby = TARGET.Arivals ]", "Arivals"),
+        ("[ Minimum = -3 ]", "Minimum = -3 is -3"),
+        ('[ Minimum = real("NaN") ]', "a number of at least 0 was expected"),
+        ("[ Active = 5 ]", "true or false was expected"),
+        ('[ Step = "many" ]', "Step"),
+    ],
+)
+def test_mistakes_in_a_policy_are_found(text: str, found: str) -> None:
+    assert any(found in problem for problem in Policy(text).problems())
+
+
+def test_an_attribute_that_terms_use_is_no_problem() -> None:
+    assert Policy("[ Each = 2; Standby = MY.Each * TARGET.Arrivals ]").problems() == []
+
+
+def test_a_policy_that_is_no_ad_is_refused() -> None:
+    with pytest.raises(ParseError):
+        Policy("[ Minimum = ")
+    with pytest.raises(TypeError):
+        Policy(3)  # type: ignore[arg-type]
