@@ -67,6 +67,14 @@ def test_a_job_that_does_not_say_takes_one_cpu() -> None:
     assert reasons(found) == ["2 slots match: 2 with too little Cpus"]
 
 
+def test_a_job_hides_neither_its_requests_nor_its_owner() -> None:
+    hiding = 'my = [ RequestCpus = 0; RequestMemory = 0; Owner = "ben"; JobPrio = 9 ]'
+    jobs = f'[ Owner = "ana"; RequestCpus = 6; {hiding} ]' * 3
+    found = assign(DIVISIBLE, jobs)
+    assert slots_of(found) == ["p", None, None]
+    assert {placement.group for placement in found.placements} == {"ana"}
+
+
 def test_a_gpu_is_given_once() -> None:
     found = assign(DIVISIBLE, "[ RequestGPUs = 1 ] " * 2)
     assert slots_of(found) == ["p", None]

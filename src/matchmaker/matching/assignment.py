@@ -37,7 +37,7 @@ from matchmaker.matching.candidates import Candidates, Offer
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.given import an_expression
+from matchmaker.matching.given import an_expression, with_scopes
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
 from matchmaker.matching.pair import value_text
@@ -265,7 +265,7 @@ class _Cycle:
 
     def _entry(self, number: int, job: ClassAd) -> _Entry | None:
         """The job's place in the lines, or None if its group, priority or share is ERROR."""
-        policy, steps = self._policy, Allowance()
+        policy, steps, job = self._policy, Allowance(), with_scopes(job)
         group = steps.value(policy.group, job, None)
         priority = steps.value(policy.priority, job, None)
         name = group if isinstance(group, str) else NO_GROUP

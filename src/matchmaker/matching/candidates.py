@@ -24,6 +24,7 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
+from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
@@ -165,6 +166,7 @@ class Requests:
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
         self._work = Work(len(slots.now))
+        job = with_scopes(job)
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""), self._work)
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""

@@ -29,9 +29,10 @@ def some_ads(given: object) -> Iterator[ClassAd]:
 
 
 def with_scopes(job: ClassAd) -> ClassAd:
-    """The job without attributes named like scopes, for conditions that are not its own.
+    """The job without attributes named like scopes, for expressions that are not its own.
 
-    In the job's own expressions such a name hides the scope. It must hide no queue from the broker.
+    In the job's own expressions such a name hides the scope. It must hide no queue from the broker,
+    and from the policy of a cycle neither the job's requests nor its owner.
 
     >>> print(with_scopes(ClassAd(Owner="ada", other=1, My=2)))
     [ Owner = "ada" ]

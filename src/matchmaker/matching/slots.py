@@ -36,6 +36,7 @@ from matchmaker.matching.columns.vectors import (
     values,
 )
 from matchmaker.matching.decision import Decision, decide
+from matchmaker.matching.given import with_scopes
 from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Slots:
 
     def ask(self, job: ClassAd, row: int) -> Amounts | Short:
         """What a job would take of a slot as it is by now, or what the slot cannot give."""
-        ad = self.now.ad(row)
+        ad, job = self.now.ad(row), with_scopes(job)
         within = Allowance(self.each)
         divisible = self.divisible[row]
         taken: Amounts = {}
