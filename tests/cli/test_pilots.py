@@ -34,14 +34,14 @@ def test_a_table_of_policies(classad: Run) -> None:
 
 
 def test_data_of_each_simulation(classad: Run) -> None:
-    words = ("--policy", "all", "--seeds", "1-2", "--delays", "all", "--json")
+    words = ("--policy", "all", "--seeds", "1-2", "--delays", "bursts", "--json")
     data = json.loads(classad("pilots", "simulate", *LOAD, *words).out)
-    assert [row["runs"] for row in data["rows"]] == [6] * 7
-    assert len(data["simulations"]) == 42
+    assert [row["runs"] for row in data["rows"]] == [2] * 7
+    assert len(data["simulations"]) == 14
     one = data["simulations"][0]
     assert (one["policy"], one["delays"], one["seed"], one["jobs"]) == (
         "matchmaker",
-        "usual",
+        "bursts",
         1,
         60,
     )

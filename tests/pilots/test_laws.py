@@ -22,18 +22,18 @@ from matchmaker.pilots.workload import Job, survey
 loads = st.builds(
     Load,
     jobs=st.integers(1, 60),
-    hours=st.integers(1, 12),
+    hours=st.integers(1, 4),
     groups=st.integers(1, 4),
     sites=st.integers(1, 6),
     bag=st.integers(1, 12),
-    run=st.integers(1, 4000),
+    run=st.integers(1, 1200),
     seed=st.integers(0, 10_000),
 )
 assumptions = st.sampled_from(list(delays.ASSUMPTIONS))
 names = st.sampled_from((OURS, *rules.NAMES))
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(loads, names, assumptions, st.integers(0, 1000))
 def test_the_same_seed_gives_the_same_report(
     load: Load, name: str, assumption: str, seed: int
@@ -47,7 +47,7 @@ def test_another_seed_gives_another_report() -> None:
     assert len(found) == 4
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(loads, names, assumptions, st.booleans())
 def test_nothing_is_lost(load: Load, name: str, assumption: str, at_home: bool) -> None:
     clockwork = Settings(at_home=at_home)
@@ -67,7 +67,7 @@ def test_nothing_is_lost(load: Load, name: str, assumption: str, at_home: bool) 
     assert 1 / max(1, len(report.by_group)) - 1e-9 <= report.fairness <= 1 + 1e-9
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(loads, names)
 def test_what_a_rule_sees_is_true(load: Load, name: str) -> None:
     """Snapshots agree with themselves, and slots, walls and idle times are kept."""
