@@ -88,6 +88,32 @@ HIDING = (
 )
 
 
+GUARDED = f"""
+[ CEid = "theirs"; {RULES} = {{ "VO:atlas", "VOMS:/cms/Role=pilot" }} ]
+[ CEid = "denied"; {RULES} = {{ "VO:cms", "DENY:VO:cms" }} ]
+[ CEid = "ours"; {RULES} = {{ "VO:cms" }} ] [ CEid = "open" ] [ CEid = "closed"; {RULES} = {{}} ]
+[ CEid = "full"; GlueCEPolicyMaxTotalJobs = 1; GlueCEStateRunningJobs = 1;
+  GlueCEStateWaitingJobs = 0 ]
+"""
+HELD = st.sampled_from(
+    ["1", "undefined", "error", "my", "other", "target", "parent", "self.other", f"MY.{RULES}",
+     f'[ {RULES} = {{ "ALL" }} ]', '[ VirtualOrganisation = "atlas" ]', "[ GlueCEId = 1 ]",
+     "[ GlueCEPolicyMaxTotalJobs = 0 ]", '[ FQAN = "/cms/Role=pilot" ]', "[ other = parent ]"]
+)  # fmt: skip
+NAMED = st.sampled_from(
+    ["my", "MY", "self", "other", "Other", "target", "TARGET", "parent", "root", "toplevel",
+     RULES, "GlueCEPolicyMaxTotalJobs"]
+)  # fmt: skip
+
+
+@given(st.dictionaries(NAMED, HELD, max_size=4))
+def test_no_attribute_beside_who_it_is_opens_a_queue_to_a_job(beside: dict[str, str]) -> None:
+    held = "; ".join(f"{name} = {value}" for name, value in beside.items())
+    who = f'VirtualOrganisation = "cms"; FQAN = "/cms"; {ANY}'
+    found = broker.choose(parse_ad(f"[ {who}; {held} ]"), parse_ads(GUARDED))
+    assert sorted(candidate.name for candidate in found.ranked) == ["open", "ours"]
+
+
 @pytest.mark.parametrize("hidden", HIDING)
 def test_a_job_hides_no_queue_from_the_broker(hidden: str) -> None:
     texts = (
