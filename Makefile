@@ -141,6 +141,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/glue.py
 	$(BIN)/python benchmarks/flags.py
 	$(BIN)/python benchmarks/ledger.py
+	$(BIN)/python benchmarks/decide.py
 	PYTHONPATH=. $(BIN)/python benchmarks/delegation.py
 	$(BIN)/python benchmarks/pilots.py
 

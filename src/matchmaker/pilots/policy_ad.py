@@ -197,6 +197,11 @@ class Policy:
         )
 
     @cached_property
+    def expressions(self) -> Mapping[str, Expr]:
+        """The expression of each term, by the name in ``TERMS``."""
+        return {term.name: self.whole[term.name] for term in TERMS.values()}
+
+    @cached_property
     def uses(self) -> frozenset[str]:
         """The folded names that the policy's expressions refer to, in any scope."""
         found: set[str] = set()
@@ -220,11 +225,7 @@ class Policy:
         ...
         ValueError: Step = -1 is -1; a number of at least 0 was expected
         """
-        folded = ascii_fold(term.name)
-        if folded in self.constants:
-            held: Value = self.whole.content[folded]
-        else:
-            held = self.whole[term.name].eval(my=self.whole, target=facts)
+        held: Value = self.expressions[term.name].eval(my=self.whole, target=facts)
         if term.truth:
             if held is True or held is False:
                 return float(held)

@@ -129,9 +129,10 @@ def kind_facts(
     pool: ClassAd,
 ) -> Facts:
     """The facts of each kind; ads within them only where the policy refers to them."""
+    classes = scene.classes.of.tolist()
 
     def make(row: int) -> ClassAd:
-        kind, number = scene.demand[row], scene.classes.of[row]
+        kind, number = scene.demand[row], classes[row]
         rate = rates[kind.key]
         facts: dict[str, Any] = {
             "Kind": kind.key,
