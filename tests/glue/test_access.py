@@ -282,3 +282,55 @@ def test_an_empty_list_of_what_restricts(where: str, field: dict[str, object], a
     service = {"ID": "s", "ComputingEndpoint": parts["endpoint"], "ComputingShare": parts["share"]}
     document = json.dumps({"ComputingService": service}).encode()
     assert admitted(glue.read(io.BytesIO(document))) == admits
+
+
+SHARES = """dn: GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingService
+
+dn: GLUE2ManagerID=m,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingManager
+GLUE2ManagerProductName: slurm
+
+dn: GLUE2EndpointID=e,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingEndpoint
+GLUE2EndpointURL: https://h.grid:443/x
+GLUE2EndpointInterfaceName: i
+
+dn: GLUE2ShareID=a,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingShare
+GLUE2ComputingShareMappingQueue: q
+GLUE2ShareEndpointForeignKey: e
+
+dn: GLUE2PolicyID=p,GLUE2ShareID=a,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2MappingPolicy
+GLUE2PolicyRule: VO:cms
+
+dn: GLUE2ShareID=b,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2ComputingShare
+GLUE2EntityOtherInfo: VOView=atlas
+GLUE2ComputingShareMappingQueue: q
+GLUE2ShareEndpointForeignKey: e
+
+dn: GLUE2PolicyID=p,GLUE2ShareID=b,GLUE2ServiceID=s,o=glue
+objectClass: GLUE2MappingPolicy
+GLUE2PolicyRule: VO:atlas
+GLUE2PolicyRule: DENY:VO:cms
+"""
+
+_ELSEWHERE = "VOView=atlas\nGLUE2ComputingShareMappingQueue: q\nGLUE2ShareEndpointForeignKey: lost"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("", ""),
+        (_ELSEWHERE.replace("lost", "e"), _ELSEWHERE),
+        ("ProductName: slurm", "ProductVersion: 1"),
+        ("GLUE2EndpointInterfaceName: i\n", ""),
+        ("https://h.grid:443/x", "nowhere"),
+    ],
+)
+def test_a_share_that_lost_its_queue_denies_as_before(was: str, becomes: str) -> None:
+    assert was in SHARES
+    found = ldif(SHARES.replace(was, becomes) if was else SHARES)
+    assert admitted(found) == 0

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, Value
-from matchmaker.glue.access import CLOSED, RULES, agreed, differ
+from matchmaker.glue.access import CLOSED, RULES, agreed, denies, differ
 from matchmaker.glue.admission import HOLDERS, agreeing
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
@@ -44,7 +44,7 @@ from matchmaker.glue.records import (
 )
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
-from matchmaker.glue.v2.pairs import Pair, queues_of, takes_jobs
+from matchmaker.glue.v2.pairs import Pair, deny_alike, queues_of, takes_jobs
 from matchmaker.glue.v2.policies import SERVICES, Policies
 from matchmaker.glue.v2.storage import Close, storage_elements
 
@@ -166,9 +166,8 @@ class _Linker:
             made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
             most = max(LIMITS.queues, LIMITS.repeated * parts)
             pairs: dict[str, dict[int, Pair]] = {}
-            for pair in Allowance(most, "queues, shares at endpoints", self.report).few(
-                made, service
-            ):
+            room = Allowance(most, "queues, shares at endpoints", self.report)
+            for pair in deny_alike(room.few(made, service)):
                 group = pairs.setdefault(pair.ce_id.lower(), {})
                 first = group.get(id(pair.share))
                 if first is None or pair.ce_id == pair.share.id:
@@ -359,6 +358,8 @@ class _Linker:
             access = self.policies.records("Access", endpoint, key)
             mapped, admitted = self.links.few(mapping, share), self.links.few(access, share)
             rules = self.policies.rules(share, endpoint, key, mapped, admitted)
+            ce_id = translate.ce_id(endpoint, share, manager)
+            adrift = tuple(filter(denies, rules)) if lost or ce_id == share.id else ()
             if endpoint is None and wanted:
                 rules = [CLOSED]  # what its endpoint has no say in
             elif lost:
@@ -378,7 +379,7 @@ class _Linker:
                     )
                 }
             )
-            yield size, Pair(translate.ce_id(endpoint, share, manager), share, values)
+            yield size, Pair(ce_id, share, values, adrift)
 
 
 def _place(record: Record) -> tuple[str, str]:

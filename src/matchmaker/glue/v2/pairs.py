@@ -8,25 +8,66 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import attrs
 
-from matchmaker.glue.access import RULES
+from matchmaker.classad import Value
+from matchmaker.glue.access import CLOSED, RULES
 from matchmaker.glue.clean.typed import Facts
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import Record
-from matchmaker.glue.records import ComputingElement, VOView
-from matchmaker.glue.v2.glue2_to_glue1 import VO_VIEW, marks
+from matchmaker.glue.records import ComputingElement, VOView, texts
+from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW, marks
 
 _SUBMISSION = ("jobcreation", "jobexecution", "jobsubmission")
 
 
 @attrs.frozen(slots=True, eq=False)
 class Pair:
-    """An endpoint with a share, as GLUE 1.3 would call and describe it."""
+    """An endpoint with a share, as GLUE 1.3 would call and describe it.
+
+    Attributes:
+        ce_id: the id of the queue.
+        share: of the service.
+        values: of the queue or its view.
+        adrift: the denials of a share that lost what says of which queue it is, so that they may
+            be of other shares' queues.
+    """
 
     ce_id: str
     share: Record
     values: Facts
+    adrift: tuple[str, ...] = ()
+
+
+def deny_alike(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """Adds the denials of shares that are adrift where they may be of the same queue.
+
+    A view denies for its queue, and a queue for its views.
+    """
+    denied: dict[tuple[str, bool], dict[str, None]] = {}
+    for pair in pairs:
+        view = bool(marks(pair.share, VO_VIEW))
+        for name in _queue_names(pair.share) or [""] if pair.adrift else ():
+            denied.setdefault((name, view), {}).update(dict.fromkeys(pair.adrift))
+    for pair in pairs if denied else ():
+        other = not marks(pair.share, VO_VIEW)
+        names = [*_queue_names(pair.share), ""]
+        keys = [(name, other) for name in names] if names[:-1] else [*denied]
+        keys = [key for key in keys if key[1] == other]
+        more = dict.fromkeys(chain.from_iterable(denied.get(key, ()) for key in keys))
+        if more:
+            own = texts(pair.values.get(RULES))
+            kept = more if len(more) <= LIMITS.repeated else [CLOSED]
+            pair.values[RULES] = list[Value](dict.fromkeys([*own, *kept]))
+    return pairs
+
+
+def _queue_names(share: Record) -> list[str]:
+    """What a share calls the queue that it is of, in lower case."""
+    said = [share.text("GLUE2ComputingShareMappingQueue") or share.text("GLUE2EntityName")]
+    return [name.strip().lower() for name in (*said, *marks(share, CE_ID)) if name.strip()]
 
 
 def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]]:
