@@ -334,3 +334,21 @@ def test_a_share_that_lost_its_queue_denies_as_before(was: str, becomes: str) ->
     assert was in SHARES
     found = ldif(SHARES.replace(was, becomes) if was else SHARES)
     assert admitted(found) == 0
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("", ""),
+        ("ShareEndpointForeignKey: e", "ShareEndpointForeignKey: lost"),
+        ("ProductName: slurm", "ProductVersion: 1"),
+        ("GLUE2EndpointInterfaceName: i\n", ""),
+        ("https://h.grid:443/x", "nowhere"),
+    ],
+)
+def test_a_queue_in_both_trees_of_which_one_lost_its_id(was: str, becomes: str) -> None:
+    old = f"{CE}{RULES}: VO:cms\n\n".replace("c:1/cream-slurm-q", "h.grid:443/i-slurm-q")
+    new = SHARES.replace("VO:cms", "VO:zulu")
+    assert was in new
+    found = ldif(old + new.replace(was, becomes) if was else old + new)
+    assert admitted(found) == 0

@@ -31,7 +31,7 @@ from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.linking import Record, duplicate, finding, normal_name, rdns
-from matchmaker.glue.records import ComputingElement, GlueRecords
+from matchmaker.glue.records import ComputingElement, GlueRecords, split_id
 from matchmaker.glue.schema import ancestry, classes
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
@@ -199,12 +199,33 @@ def _agreed(queues: Sequence[ComputingElement], report: Report) -> list[Computin
         if first is not rules and differ(first, rules):
             conflicts.setdefault(key, ce.id)
             found[key] = agreed(first, rules)
+    nameless = _nameless(queues)
+    for ce in queues if nameless else ():
+        contact, _, name = split_id(ce.id) or ("", "", "")
+        host = contact.partition(":")[0].lower()
+        for place in ("", host):
+            left = nameless.get((place, name.lower())) if name else None
+            if left is not None and differ(found[ce.id.lower()], left):
+                conflicts.setdefault(ce.id.lower(), ce.id)
+                found[ce.id.lower()] = agreed(found[ce.id.lower()], left)
     for ident in conflicts.values():
         said = "it is described twice with different rules of access; what only one admits is"
         report(issue("access.conflict", f"{said} refused", raw=excerpt(ident)))
     return [
         restricted(ce, found[ce.id.lower()]) if ce.id.lower() in conflicts else ce for ce in queues
     ]
+
+
+def _nameless(queues: Iterable[ComputingElement]) -> dict[tuple[str, str], list[str]]:
+    """What queues of GLUE 2.0 that lost their ids agree on, by host, if known, and queue."""
+    made: dict[tuple[str, str], list[str]] = {}
+    for ce in queues:
+        host, name = (ce.values.get(key) for key in ("GlueCEInfoHostName", "GlueCEName"))
+        if split_id(ce.id) is None and "GLUE2" in ce.values and isinstance(name, str):
+            place = host.lower() if isinstance(host, str) else "", name.lower()
+            rules = all_rules(ce)
+            made[place] = agreed(made[place], rules) if place in made else rules
+    return made
 
 
 class _Named(Protocol):
