@@ -5,10 +5,10 @@ An ad holds expressions; ``eval`` gives values. Reading and writing ads is in ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 from matchmaker.classad.bindings import is_ad, ours
 from matchmaker.classad.deferred import Deferred
@@ -28,9 +28,6 @@ from matchmaker.classad.values import (
     is_error,
 )
 
-Content: TypeAlias = "tuple[dict[str, Any], dict[str, str] | None, bool]"
-"""What an ad holds, its unusual spellings, and whether there may be deferred expressions."""
-
 
 class ClassAd(Ad[Expr]):
     """A mapping from attribute names to expressions.
@@ -48,7 +45,7 @@ class ClassAd(Ad[Expr]):
     [ Cpus = 4; Name = "wn1" ]
     """
 
-    __slots__ = ("__weakref__", "_deferred", "_names", "_read", "held", "parent")
+    __slots__ = ("__weakref__", "_deferred", "_names", "held", "parent")
 
     held: dict[str, Any]
     """Under each name in small letters a plain value, an expression, or a deferred one."""
@@ -61,9 +58,6 @@ class ClassAd(Ad[Expr]):
 
     parent: ClassAd | None
     """The ad in which this one is nested, or None."""
-
-    _read: Callable[[], Content] | None
-    """Reads what the ad holds, of an ad that has not been looked at."""
 
     def __init__(
         self, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
@@ -107,32 +101,6 @@ class ClassAd(Ad[Expr]):
         ad._names = names  # noqa: SLF001 - its own
         ad.parent = None
         return ad
-
-    @classmethod
-    def unread(cls, read: Callable[[], Content]) -> ClassAd:
-        """An ad whose text has been checked: what it holds is read when it is looked at."""
-        ad = _new(cls)
-        ad._read = read  # noqa: SLF001 - its own
-        ad.parent = None
-        return ad
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # Of what stands here, only an ad that has not been looked at lacks something.
-            if name not in ("held", "_names", "_deferred"):
-                raise AttributeError(name=name, obj=self)
-            read = self._read
-            # Another thread may have come first.
-            if read is not None:
-                held, self._names, self._deferred = read()
-                self.held, self._read = held, None
-            return object.__getattribute__(self, name)
-
-    def looked_at(self) -> ClassAd:
-        """The same ad, which has been read."""
-        len(self.held)
-        return self
 
     @classmethod
     def of_values(

@@ -1,26 +1,24 @@
 """Assignments in a text, at the speed of Python's compiled functions: how ads are read.
 
-A text is checked first, by compiled patterns and the fast parser, so that each error is reported
-at once. What it says may be read later, when the ad is looked at. Most assignments are of plain
-values, which JSON writes alike: Python's compiled reader of JSON takes those of an ad in one call.
-None means that the fast parser does not take a text.
+Most assignments are of plain values, which JSON writes alike: Python's compiled reader of JSON
+takes those of an ad in one call. None means that the fast parser does not take a text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import chain, repeat
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
 from typing import Any, Final
 
-from matchmaker.classad.ad import ClassAd, Content
+from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
-from matchmaker.classad.scanner import ASSIGNABLE, NEW, SEPARATORS, Layout, inside_of
+from matchmaker.classad.scanner import ASSIGNABLE, OTHER, PLAIN, SEPARATORS, inside_of
 from matchmaker.classad.spellings import Shape, shape_of
 from matchmaker.classad.values import MAX_INT, MIN_INT
 
@@ -47,58 +45,126 @@ def parse_value(text: str) -> Any:
     return node.value if type(node) is Literal else node
 
 
-def ad_of(
-    text: str, layout: Layout, convert: Callable[[str], Any] = value_of, start: int = 0
-) -> tuple[ClassAd | None, int]:
-    """The ad of the assignments that begin at a position, and where it ends; None as above.
+def ad_of_lines(text: str, convert: Callable[[str], Any] = value_of) -> ClassAd | None:
+    r"""The ad of assignments, one a line; None as above. `convert` reads what is no plain value.
 
-    The ad is read when it is looked at. `convert` reads expressions.
-
-    >>> print(*ad_of("a = 1; b=a+1", NEW))
-    [ a = 1; b = a + 1 ] 12
+    >>> print(ad_of_lines("a = 1\nb=a+1"), ad_of_lines("a = 1\n2"))
+    [ a = 1; b = a + 1 ] None
     """
-    end = _plain_end(text, layout, start)
-    parts = [text[start:end]]
-    others = []
-    while end < len(text) and text[end] != layout.last:
-        found = layout.other.match(text, end)
-        if found is None:
-            return None, end
-        name, string, expression = found.groups()
-        value = convert(expression) if string is None else string.replace('\\"', '"')
+    parts = [*chain.from_iterable(map(str.partition, text.split("\n"), _EQUALS))]
+    names, values = tuple(parts[::3]), parts[2::3]
+    known = _lines[names]
+    if known is None:
+        if not _NAMES.fullmatch("=".join(names)):
+            return None
+        spelled = tuple([name.strip(" \t") for name in names])
+        others = tuple([at for at, value in enumerate(values) if not _may_be_plain(value)])
+        known = _lines.put(names, (shape_of(spelled), others), _size(names))
+    (folded, unusual), others = known
+    held = _plain(values, others)
+    if held is None:
+        found = (at for at, value in enumerate(values) if _plain([value]) is None)
+        others = tuple(sorted({*others, *found}))
+        _lines.put(names, (known[0], others), _size(names))
+        held = _plain(values, others)
+    if held is None:
+        return None
+    for at in others:
+        value = convert(values[at])
         if value is None:
-            return None, end
-        end = _plain_end(text, layout, found.end())
-        parts += f"{name} = null{layout.between}", text[found.end() : end]
+            return None
+        held[at] = value
+    content = dict(zip(folded, held, strict=True))
+    return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
+
+
+_EQUALS: Final = repeat("=")
+_NAMES: Final = re.compile(rf"[ \t]*+{ASSIGNABLE}[ \t]*+(?:=[ \t]*+{ASSIGNABLE}[ \t]*+)*+")
+_may_be_plain: Final = re.compile(r'[ \t]*+(?:["\-0-9]|true|false)').match
+
+_lines: Final[Cache[tuple[str, ...], tuple[Shape, tuple[int, ...]]]] = Cache(
+    "names in lines", 1 << 22
+)
+"""By the names as they stand in lines: what `shape_of` gives, and which values were not plain. The
+next ad of a stream mostly has both alike."""
+
+
+def _plain(texts: list[str], others: Sequence[int] = ()) -> list[Any] | None:
+    """The values of texts, but for those of the others; None if one is no plain value in a line.
+
+    No string of JSON goes over the end of a line, so that each text is one value.
+    """
+    if others:
+        texts = texts.copy()
+        for at in others:
+            texts[at] = "0"
+    text = "[" + ",\n".join(texts) + "]"
+    if "\\" in text and text.count("\\") != text.count('\\"'):
+        return None
+    held, end = _scanned(text)
+    return held if end == len(text) and len(held) == len(texts) else None
+
+
+def _scanned(text: str) -> tuple[Any, int]:
+    """What JSON reads in a text, and where it ends; 0 if not all values are plain."""
+    try:
+        held, end = _scan(text, 0)
+        for value in held.values() if held.__class__ is dict else held:
+            if value.__class__ is not str and not MIN_INT <= value <= MAX_INT:
+                return held, 0
+    except (StopIteration, ValueError, TypeError, RecursionError):
+        return (), 0
+    return held, end
+
+
+def _ad_inside(text: str) -> ClassAd | None:
+    """The ad of assignments with semicolons between them; None as above."""
+    end = _plain_end(text, 0)
+    parts = [text[:end]]
+    others = []
+    while end < len(text):
+        found = OTHER.match(text, end)
+        if found is None:
+            return None
+        name, string, expression = found.groups()
+        value = value_of(expression) if string is None else string.replace('\\"', '"')
+        if value is None:
+            return None
+        end = _plain_end(text, found.end())
+        parts += f"{name} = null;", text[found.end() : end]
         others.append(value)
-    plain = "".join(parts).rstrip(SEPARATORS)
-    return ClassAd.unread(partial(_content, plain, others, layout.between)), end
+    return _ad_of("".join(parts).rstrip(SEPARATORS), others)
 
 
-def _plain_end(text: str, layout: Layout, start: int) -> int:
+def _plain_end(text: str, start: int) -> int:
     """Where those of the assignments end that have a plain value."""
-    found = layout.plain.match(text, start)
+    found = PLAIN.match(text, start)
     return found.end() if found else start
 
 
-_shapes: Final[Cache[tuple[str, ...], Shape]] = Cache("names in texts", 1 << 22)
-"""What `shape_of` gives, by the names as they stand in a text: the next ad mostly has the same."""
-
-
-def _content(text: str, others: Sequence[Any], between: str) -> Content:
-    """What an ad holds for assignments of plain values, and for null one of the others."""
-    parts = text.replace(between, "=").split("=") if text else []
+def _ad_of(text: str, others: Sequence[Any]) -> ClassAd:
+    """The ad of assignments of plain values, and of null for one of the others."""
+    parts = text.replace(";", "=").split("=") if text else []
     names = tuple(parts[::2])
     values: list[Any] = _scan(f"[{','.join(parts[1::2])}]", 0)[0]
     if others:
         rest = iter(others)
         values = [next(rest) if each is None else each for each in values]
     folded, unusual = _shapes[names] or _kept(names, tuple(map(str.strip, names)))
-    return dict(zip(folded, values, strict=True)), unusual and unusual.copy(), bool(others)
+    content = dict(zip(folded, values, strict=True))
+    return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
+
+
+_shapes: Final[Cache[tuple[str, ...], Shape]] = Cache("names in texts", 1 << 22)
+"""What `shape_of` gives, by the names as they stand in a text: the next ad mostly has the same."""
 
 
 def _kept(key: tuple[str, ...], names: tuple[str, ...]) -> Shape:
-    return _shapes.put(key, shape_of(names), 100 * len(key) + 3 * sum(map(len, key)))
+    return _shapes.put(key, shape_of(names), _size(key))
+
+
+def _size(names: tuple[str, ...]) -> int:
+    return 108 * len(names) + 3 * sum(map(len, names))
 
 
 def ad_in(text: str) -> ClassAd | None:
@@ -110,9 +176,9 @@ def ad_in(text: str) -> ClassAd | None:
         if ad is not None:
             return ad
     inside = inside_of(text)
-    ad = None if inside is None else ad_of(inside.rstrip(SEPARATORS), NEW)[0]
+    ad = None if inside is None else _ad_inside(inside.rstrip(SEPARATORS))
     if ad is not None:
-        return ad.looked_at()
+        return ad
     node = parsed_ad(text)
     return ClassAd.from_expression(node) if node is not None else None
 
@@ -130,18 +196,10 @@ def _small_ad(inside: str) -> ClassAd | None:
     if "{" in inside or "(" in inside or "\\" in inside or not inside.isascii():
         return None
     marked = inside.replace(";", ',"\x80').replace("=", '\x81":')
-    try:
-        content, end = _scan(f'{{"\x80{marked}}}', 0)
-        wide = [
-            value
-            for value in content.values()
-            if value.__class__ is not str and not MIN_INT <= value <= MAX_INT
-        ]
-    except (StopIteration, ValueError, TypeError, RecursionError):
-        return None
+    content, end = _scanned(f'{{"\x80{marked}}}')
     # Each separator has become two characters longer.
     whole = end == len(marked) + 4 and len(marked) - len(inside) == 4 * len(content) - 2
-    if wide or not whole:
+    if not whole:
         return None
     shape = _shapes[tuple(content)]
     if shape is None:

@@ -85,42 +85,30 @@ RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"
 """The words that are no names, in small letters."""
 
 
-class Layout:
-    """How a format writes assignments.
-
-    ``between`` stands between two of them, and ``last``, if there is such a thing, behind the last
-    one. ``plain`` takes as many as it can of those of a plain value, which JSON writes alike, to a
-    name. No string among them has what stands between assignments in it, nor an equals sign.
-    ``other`` takes one assignment to a name. Its groups are the name, what stands in a string that
-    knows no escape but that of a quote, and otherwise the text of the expression.
-    """
-
-    def __init__(self, between: str, last: str, letters: str, spaces: str, other: str) -> None:
-        self.between = between
-        self.last = last
-        string = rf'"[{letters}]*+(?:\\"[{letters}]*+)*+"'
-        plain = rf"(?:{_SMALL_NUMBER}|{string}|true|false)"
-        equals = rf"[{spaces}]*+=[{spaces}]*+"
-        end = rf"[{spaces}]*+(?:{between}|\Z)"
-        # As it is mostly spelled, and otherwise.
-        usual = rf" ?+{ASSIGNABLE} = {plain}{between}"
-        self.plain = re.compile(rf"(?:{usual}|[{spaces}]*+{ASSIGNABLE}{equals}{plain}{end})*+")
-        quoted = rf'"((?:[^"\\\n\0]++|\\")*+)"{end}'
-        self.other = re.compile(other.format(rf"({ASSIGNABLE}){equals}(?:{quoted}|(", f"){end})"))
-
-
-_SMALL_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,40}+)?+(?:[eE][+-]?[0-9]{1,4}+)?+"
 ASSIGNABLE: Final = (
     r"(?:[A-DGHJ-SV-Z_a-dghj-sv-z]|[EFITUefitu](?!(?i:rror|alse|snt|s|rue|ndefined)\b))"
     r"[A-Za-z0-9_]*+"
 )
+_SMALL_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,40}+)?+(?:[eE][+-]?[0-9]{1,4}+)?+"
+# No string among these has a semicolon or an equals sign in it.
+_PRINTABLE: Final = r'[ !#-:<>-\[\]-~]*+(?:\\"[ !#-:<>-\[\]-~]*+)*+'
+_VALUE: Final = rf'(?:{_SMALL_NUMBER}|"{_PRINTABLE}"|true|false)'
+_EQUALS: Final = rf"{_SPACE}=[{SPACES}]*+"
+_CLOSED: Final = rf"{_SPACE}(?:;|\Z)"
 
-OLD: Final = Layout("\n", "\n", r" !#-<>-\[\]-~", r" \t", r"[ \t]*+{}[^\n]*+{}")
-NEW: Final = Layout(
-    ";", "", r" !#-:<>-\[\]-~", r" \t\r\n",
-    f"{_BETWEEN}(?:;{_BETWEEN})*+{{}}"
-    rf"""[^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+{{}}""",
-)  # fmt: skip
+# As they are mostly spelled, and otherwise.
+PLAIN: Final = re.compile(
+    rf"(?: ?+{ASSIGNABLE} = {_VALUE};|{_SPACE}{ASSIGNABLE}{_EQUALS}{_VALUE}{_CLOSED})*+"
+)
+"""Takes as many assignments as it can of a plain value, which JSON writes alike, to a name."""
+
+OTHER: Final = re.compile(
+    rf"{_BETWEEN}(?:;{_BETWEEN})*+({ASSIGNABLE}){_EQUALS}"
+    rf"""(?:"((?:[^"\\\n\0]++|\\")*+)"{_CLOSED}"""
+    rf"""|([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+){_CLOSED})"""
+)
+"""Takes one assignment to a name. Its groups are the name, what stands in a string that knows no
+escape but that of a quote, and otherwise the text of the expression."""
 
 
 # --- expressions of the common forms --------------------------------------------------------------

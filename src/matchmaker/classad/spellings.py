@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from sys import getsizeof, intern
 from typing import Final, TypeAlias
 
@@ -41,14 +41,26 @@ def shape_of(names: tuple[str, ...]) -> Shape:
     """What an ad has of its names; of one that comes twice, the first spelling counts."""
     shape = _shapes[names]
     if shape is None:
-        for name in names:
-            check_name(name)
-        folded = tuple(intern(ascii_fold(name)) for name in names)
-        spelled = dict(zip(reversed(folded), reversed(names), strict=True))
+        folded = tuple(map(intern, _folded(names)))
+        unusual = None
+        if tuple(map(FIRST.get, folded)) != names:
+            unusual = unusual_names(dict(zip(reversed(folded), reversed(names), strict=True)))
         # As size_of() would say, which takes longer than all the rest: many ads have new shapes.
         size = 100 * len(names) + 3 * sum(map(getsizeof, names))
-        shape = _shapes.put(names, (folded, unusual_names(spelled)), size)
+        shape = _shapes.put(names, (folded, unusual), size)
     return shape
+
+
+def _folded(names: tuple[str, ...]) -> Iterable[str]:
+    """The folded forms, at once where that is possible. Raises TypeError for what is no string."""
+    try:
+        text = "\n".join(names)
+    except TypeError:
+        for name in names:
+            check_name(name)
+        raise
+    folded = text.lower().split("\n") if text.isascii() else []
+    return folded if len(folded) == len(names) else map(ascii_fold, names)
 
 
 def check_name(name: object) -> None:

@@ -183,11 +183,3 @@ def test_a_string_without_end_is_said_to_be_one() -> None:
         with pytest.raises(ParseError, match="unexpected '\"'") as caught:
             old(f"x = {text}")
         assert caught.value.hint == "this string is not closed"
-
-
-def test_an_ad_of_a_stream_is_read_when_it_is_looked_at_or_when_ads_are_kept() -> None:
-    text = "\n\n".join(f"Number = {number}\nNext = Number + 1" for number in range(9))
-    unread = [(ad._read is not None, ad.eval("next"), ad._read) for ad in parse_ads(text, "old")]
-    assert unread == [(True, number + 1, None) for number in range(9)]
-    kept = list(parse_ads(text, "old"))
-    assert [ad._read for ad in kept] == 9 * [None]

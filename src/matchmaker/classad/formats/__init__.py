@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import IO, Final, Literal
-from weakref import ref
 
 import attrs
 
@@ -92,7 +91,7 @@ def parse_ad(text: str, format: str = "auto") -> ClassAd:
         raise ParseError("no ad was found", expected=("an ad such as [ Cpus = 4 ]",))
     if next(ads, None) is not None:
         raise ParseError("more than one ad was found", hint="use parse_ads for several")
-    return first.looked_at()
+    return first
 
 
 def parse_ads(
@@ -117,7 +116,7 @@ def parse_ads(
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}; read_ads takes files")
-    return _kept(_read(pieces_in(text), format, "", _reporter(errors, report)))
+    return _read(pieces_in(text), format, "", _reporter(errors, report))
 
 
 def read_ads(
@@ -140,22 +139,8 @@ def read_ads(
     """
     reporter = _reporter(errors, report)
     if isinstance(source, (str, os.PathLike)):
-        return _kept(_read(pieces_at(source), format, os.fspath(source), reporter))
-    return _kept(_read(pieces_of(source), format, str(getattr(source, "name", "")), reporter))
-
-
-def _kept(ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
-    """The same ads. Who keeps the last but one will look at them: then they are read at once."""
-    before: ref[ClassAd] | None = None
-    last = before
-    for ad in ads:
-        kept = before() if before is not None else None
-        if kept is not None:
-            kept.looked_at()
-            ad.looked_at()
-            kept = None
-        yield ad
-        before, last = last, ref(ad)
+        return _read(pieces_at(source), format, os.fspath(source), reporter)
+    return _read(pieces_of(source), format, str(getattr(source, "name", "")), reporter)
 
 
 def dumps(ad: ClassAd, format: str = "new") -> str:

@@ -18,12 +18,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_of, parse_value, value_of
+from matchmaker.classad.assignments import ad_of_lines, parse_value, value_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.scanner import OLD
 from matchmaker.classad.unparse import unparse
 
 _LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
@@ -52,14 +51,15 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
             if text[start] == "\n":
                 start += 1
                 continue
-            ad, end = ad_of(text, OLD, _value, start) if plain else (None, start)
+            end = text.find("\n\n", start) % (len(text) + 1)
+            lines = text[start:end].rstrip("\n")
+            ad = ad_of_lines(lines, _value) if plain else None
             if ad is not None:
                 yield ad
             else:
                 line += text.count("\n", counted, start)
                 counted = start
-                end = text.find("\n\n", start) % (len(text) + 1)
-                yield from _read_lines(text[start:end].split("\n"), line, report)
+                yield from _read_lines(lines.split("\n"), line, report)
             start = end
 
 

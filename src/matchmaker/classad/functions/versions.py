@@ -122,6 +122,7 @@ def version_in_range(
     for text in texts:
         if not isinstance(text, str):
             return wrong("version_in_range", "versions", text)
+    version, least, most = texts
     lowest = versioncmp(least, version, budget=budget)
     highest = versioncmp(version, most, budget=budget)
     return isinstance(lowest, int) and isinstance(highest, int) and lowest <= 0 and highest <= 0
