@@ -83,7 +83,10 @@ def test_without_a_terminal_there_is_no_progress(classad_process: Run, large: Pa
 
 
 def test_waiting_for_a_job_shows_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", os.devnull)
+    for name in ("sbatch", "squeue", "sacct", "scontrol"):
+        (tmp_path / name).write_text("#!/bin/sh\necho no answer >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (tmp_path / "job.ad").write_text("[ Requirements = true ]")
     (tmp_path / "ce.ad").write_text('[ CEid = "ce.example.org:short" ]')
     (tmp_path / "job.sh").write_text("#!/bin/sh\n")

@@ -55,6 +55,8 @@ def job(
         process = subprocess.Popen(
             [*shell, str(script)], cwd=tmp_path, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            # A shell cannot trap what was ignored when it began, as under nohup.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509
         )  # fmt: skip
         started.append(process)
         return process

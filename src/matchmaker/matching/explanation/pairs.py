@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -11,8 +12,10 @@ from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.explanation.limits import LIMITS
-from matchmaker.matching.explanation.page import Code, Facts, Mark, Table, fragment, page
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
+
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation.page import Table
 
 
 @attrs.frozen(slots=True)
@@ -67,14 +70,20 @@ class PairExplanation:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
+        from matchmaker.matching.explanation.page import fragment
+
         return fragment(self.summary(), self._parts())
 
     def html(self) -> str:
         """A page that needs nothing else: its style is in it, and all texts escaped."""
+        from matchmaker.matching.explanation.page import page
+
         return page(self.summary(), self._parts())
 
     def _parts(self) -> Iterator[Table]:
         """The parts of the page."""
+        from matchmaker.matching.explanation.page import Code, Facts, Mark, Table
+
         for title, found in self.sides():
             rows = []
             for one in found:

@@ -6,25 +6,17 @@ As a page with a picture it is in ``page``; as tables on a terminal, and as JSON
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.explanation.limits import LIMITS
-from matchmaker.matching.explanation.page import (
-    Bar,
-    Cell,
-    Code,
-    Funnel,
-    Items,
-    Part,
-    Table,
-    fragment,
-    page,
-)
 from matchmaker.matching.pair import shorten
+
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation.page import Cell, Part
 
 Counted: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """A table: titles, and rows of numbers with a text at the end."""
@@ -194,14 +186,19 @@ class Explanation:
                 yield self.unseen()
 
     def _repr_html_(self) -> str:
+        from matchmaker.matching.explanation.page import fragment
+
         return fragment(self.summary(), self._parts())
 
     def html(self) -> str:
-        """A page that needs nothing else: its style is in it, and all texts escaped."""
+        """A page that needs nothing else: style and picture are in it, and all texts escaped."""
+        from matchmaker.matching.explanation.page import page
+
         return page(self.summary(), self._parts())
 
     def _parts(self) -> Iterator[Part]:
         """The parts of the page."""
+        from matchmaker.matching.explanation.page import Bar, Code, Funnel, Items, Table
 
         def barred(heading: str, counted: Counted, note: str = "") -> Table:
             titles, rows = counted
