@@ -40,6 +40,7 @@ from matchmaker.matching.columns.store import View
 from matchmaker.matching.given import an_expression, with_scopes
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
+from matchmaker.matching.orders import Orders
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
@@ -244,6 +245,7 @@ class _Cycle:
         self._jobs = jobs
         self._policy = policy
         self._slots = Slots(view, cache, policy.resources, policy.free)
+        self._orders = Orders(self._slots)
         self._placements: dict[int, Placement] = {}
         clusters = Clusters(view.columns, policy.resources.values())
         self._clusters = [clusters.of(job) for job in jobs]
@@ -301,7 +303,7 @@ class _Cycle:
         """The best slot for a job."""
         candidates = self._candidates.get(cluster)
         if candidates is None:
-            candidates = Candidates(self._slots, job, self._sizes[cluster])
+            candidates = Candidates(self._slots, self._orders, job, self._sizes[cluster])
             self._candidates[cluster] = candidates
         return candidates.best()
 

@@ -1,8 +1,7 @@
 """The slots that jobs of one cluster may have next, best first, while others take them.
 
-The pool is matched with the cluster once, by columns, and the best of what matches are kept in
-order. That order holds for slots that are as they were. Those that have given a part to some job
-since are matched again, as they are by now, when a job of the cluster has its turn.
+Those that are as they were come from ``orders``. Those that have given a part to some job since are
+matched again, as they are by now, when a job of the cluster has its turn.
 """
 
 from __future__ import annotations
@@ -26,15 +25,13 @@ from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import FOLDED_RANK
+from matchmaker.matching.orders import Orders, Place, Untouched
 from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ranks: TypeAlias = npt.NDArray[np.float64]
-
-FIRST, EACH = 256, 4
-"""How many of the best slots are put in order at first: a number, and more for each job."""
 
 _NONE: Final = np.zeros(0, np.intp)
 
@@ -51,18 +48,14 @@ class Offer:
 class Candidates:
     """The slots for the jobs of one cluster, of which `job` is one and there are `count`."""
 
-    def __init__(self, slots: Slots, job: ClassAd, count: int) -> None:
+    def __init__(self, slots: Slots, orders: Orders, job: ClassAd, count: int) -> None:
         self.job = job
         self._slots = slots
         self._masks = Masks(slots.now, job, Cache(0))
         self._work = Work(len(slots.now))
         self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), self._work)
         self._requests = Requests(slots, job)
-        # Clean slots: some of the best, in order, and where in them we are.
-        self._width = max(FIRST, EACH * count)
-        self._rows, self._ranks = _NONE, np.zeros(0)
-        self._next = 0
-        self._all = False
+        self._untouched = Untouched(slots, orders, job, count, self._requests.room)
         # Slots that have given a part: those that match as they were when the log was last read.
         self._changed, self._changed_ranks = _NONE, np.zeros(0)
         self._seen = 0
@@ -74,7 +67,7 @@ class Candidates:
         """
         self._read_log()
         while True:
-            found = [first for first in (self._first_clean(), self._first_changed()) if first]
+            found = [first for first in (self._untouched.first(), self._first_changed()) if first]
             if not found:
                 return None
             fall, _, row = min(found)
@@ -84,21 +77,7 @@ class Candidates:
             # It seemed to have room, but reals are not exact where integers are large.
             self._refuse(row)
 
-    def _first_clean(self) -> _First | None:
-        """The best of the slots that are as they were."""
-        clean = self._slots.clean
-        while True:
-            ahead = clean[self._rows[self._next :]]
-            step = int(ahead.argmax()) if len(ahead) else 0
-            if len(ahead) and ahead[step]:
-                self._next += step
-                row = int(self._rows[self._next])
-                return -float(self._ranks[self._next]), int(self._slots.places[row]), row
-            if self._all:
-                return None
-            self._match_all()
-
-    def _first_changed(self) -> _First | None:
+    def _first_changed(self) -> Place | None:
         """The best of the slots that have given a part."""
         ranks = self._changed_ranks
         if not len(ranks):
@@ -110,7 +89,7 @@ class Candidates:
 
     def _refuse(self, row: int) -> None:
         if self._slots.clean[row]:
-            self._next += 1
+            self._untouched.refuse()
         else:
             kept = self._changed != row
             self._changed, self._changed_ranks = self._changed[kept], self._changed_ranks[kept]
@@ -124,7 +103,7 @@ class Candidates:
             return
         kept = slots.unchanged_since(self._changed, seen)
         rows = slots.changed_since(seen)
-        rows = rows[self._room(rows)]
+        rows = rows[self._requests.room(rows)]
         rows = rows[self._masks.at(rows)]
         rank: Value | Expr = self.job.content.get(FOLDED_RANK, UNDEFINED)
         vector: Vector = (
@@ -133,31 +112,6 @@ class Candidates:
         ranks, _ = numbers(vector, len(rows))
         self._changed = np.concatenate([self._changed[kept], rows])
         self._changed_ranks = np.concatenate([self._changed_ranks[kept], ranks])
-
-    def _match_all(self) -> None:
-        """Matches with the pool as it was, and puts the best of what is still so in order."""
-        slots = self._slots
-        found = slots.decide(self.job)
-        rows, ranks = found.rows, found.ranks
-        kept = slots.clean[rows]
-        kept[kept] = self._room(rows[kept])
-        rows, ranks = rows[kept], ranks[kept]
-        order = _first(ranks, slots.places[rows], self._width)
-        self._rows, self._ranks, self._next = rows[order], ranks[order], 0
-        self._all = len(order) == len(rows)
-        self._width *= 4
-
-    def _room(self, rows: Rows) -> Mask:
-        """Which slots have room for what the job asks, compared as reals.
-
-        A static slot has it, whatever its size, if what is asked are amounts.
-        """
-        divisible = self._slots.divisible[rows]
-        room: Mask = np.ones(len(rows), np.bool_)
-        if divisible.any() or not self._requests.plain:
-            for _, short, amiss in self._requests.shortages(rows):
-                room &= ~(short & divisible | amiss)
-        return room
 
 
 class Requests:
@@ -187,6 +141,18 @@ class Requests:
         amounts = self._same.values()
         return len(self._same) == len(self._slots.resources) and None not in amounts
 
+    def room(self, rows: Rows) -> Mask:
+        """Which slots have room for what the job asks, compared as reals.
+
+        A static slot has it, whatever its size, if what is asked are amounts.
+        """
+        divisible = self._slots.divisible[rows]
+        room: Mask = np.ones(len(rows), np.bool_)
+        if divisible.any() or not self.plain:
+            for _, short, amiss in self.shortages(rows):
+                room &= ~(short & divisible | amiss)
+        return room
+
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
         """For each resource: which slots have too little, and of which the job asks no amount.
 
@@ -206,20 +172,3 @@ class Requests:
                 yield name, np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
             elif same:
                 yield name, left < float(same), np.zeros(len(rows), np.bool_)
-
-
-_First: TypeAlias = "tuple[float, int, int]"
-"""What puts slots in order: the rank with its sign changed, the place of the key; and the row."""
-
-
-def _first(ranks: Ranks, places: npt.NDArray[np.int32], count: int) -> Rows:
-    """Which are the first by falling rank and then by place, in that order."""
-    index = np.arange(len(ranks))
-    if len(ranks) > count:
-        threshold = np.partition(ranks, len(ranks) - count)[len(ranks) - count]
-        better, equal = np.flatnonzero(ranks > threshold), np.flatnonzero(ranks == threshold)
-        more = count - len(better)
-        if len(equal) > more:
-            equal = equal[np.argpartition(places[equal], more - 1)[:more]]
-        index = np.concatenate([better, equal])
-    return index[np.lexsort((places[index], -ranks[index]))]

@@ -327,6 +327,16 @@ def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Ha
     return key, stamps
 
 
+def rank_key(view: View, job: ClassAd) -> Hashable | None:
+    """Equal for jobs that rank each row of a view alike; None where a rank may change."""
+    content = job.content.get(FOLDED_RANK, UNDEFINED)
+    if not isinstance(content, Expr):
+        return content.__class__, identity(content)
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), Work(len(view)))
+    reach = evaluator.reaches.of(content, Side.JOB)
+    return None if reach.volatile else _key(evaluator, content, Side.JOB, reach)[0]
+
+
 def ranks(
     view: View, job: ClassAd, rows: Rows, cache: Cache
 ) -> tuple[npt.NDArray[np.float64], str | None]:

@@ -1,0 +1,173 @@
+"""The slots that are as they were when a cycle began, best first, for the jobs of one kind.
+
+Most ranks ask the slot alone (``TARGET.KFlops``), so that many kinds put the slots in one order: it
+is made once, and a kind passes over those that do not match. The best of slots that are ranked by
+few kinds alike are put in order for each kind. Slots that have given a part are in ``candidates``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.masks import rank_key, ranks
+from matchmaker.matching.columns.vectors import Mask
+from matchmaker.matching.slots import Slots
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ranks: TypeAlias = npt.NDArray[np.float64]
+    Places: TypeAlias = npt.NDArray[np.int32]
+
+FIRST, EACH = 256, 4
+"""How many of the best slots are put in order at first: a number, and more for each job."""
+
+Place: TypeAlias = "tuple[float, int, int]"
+"""What puts slots in order: the rank with its sign changed, the place of the key; and the row."""
+
+ALIKE: Final = 4
+"""How many kinds must rank slots alike before all slots are put in order for them."""
+
+
+@attrs.frozen(slots=True, eq=False)
+class Order:
+    """The rows of free slots by falling rank, of equal ones the first by key; and their ranks."""
+
+    rows: Rows
+    ranks: Ranks
+
+
+class Orders:
+    """The orders of one cycle, by what the rank of a job rests on beside the slots."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._asked: Counter[Hashable] = Counter()
+        self._made: dict[Hashable, Order] = {}
+
+    def of(self, job: ClassAd) -> Order | None:
+        """The order of all free slots for a kind of jobs, or None if few rank them alike so far."""
+        key = rank_key(self._slots.view, job)
+        if key is None:
+            return None
+        self._asked[key] += 1
+        if self._asked[key] < ALIKE:
+            return None
+        if key not in self._made:
+            self._made[key] = self._all(job)
+        return self._made[key]
+
+    def _all(self, job: ClassAd) -> Order:
+        slots = self._slots
+        rows = np.flatnonzero(slots.clean)
+        ranked = ranked_by(slots, job, rows)
+        order = first(ranked, slots.places[rows], len(rows))
+        return Order(rows[order], ranked[order])
+
+
+class Untouched:
+    """The slots that match a kind of jobs and are as they were, best first, some at a time."""
+
+    def __init__(
+        self, slots: Slots, orders: Orders, job: ClassAd, count: int, room: Callable[[Rows], Mask]
+    ) -> None:
+        """`count` jobs are of the kind that `job` is of; ``room`` says where they fit in."""
+        self._slots = slots
+        self._job = job
+        self._orders = orders
+        self._room = room
+        self._width = max(FIRST, EACH * count)
+        self._matching = np.zeros(0, np.uint8)
+        """A bit for each slot, once it is known which of them match."""
+        self._order: Order | None = None
+        self._place = 0
+        """How many of the slots in the order have been looked at."""
+        self._rows, self._ranks = np.zeros(0, np.intp), np.zeros(0)
+        self._next = 0
+        self._all = False
+
+    def first(self) -> Place | None:
+        """The best of them by now."""
+        clean = self._slots.clean
+        while True:
+            ahead = clean[self._rows[self._next :]]
+            step = int(ahead.argmax()) if len(ahead) else 0
+            if len(ahead) and ahead[step]:
+                self._next += step
+                row = int(self._rows[self._next])
+                return -float(self._ranks[self._next]), int(self._slots.places[row]), row
+            if self._all:
+                return None
+            self._more()
+
+    def refuse(self) -> None:
+        """Passes over the best of them."""
+        self._next += 1
+
+    def _more(self) -> None:
+        """Puts more of them in order."""
+        rows, ranked = self._matched() if self._order is None else self._ordered(self._order)
+        kept = self._slots.clean[rows]
+        kept[kept] = self._room(rows[kept])
+        rows, ranked = rows[kept], ranked[kept]
+        if self._order is None:
+            order = first(ranked, self._slots.places[rows], self._width)
+            self._all = len(order) == len(rows)
+            rows, ranked = rows[order], ranked[order]
+        self._rows, self._ranks, self._next = rows, ranked, 0
+        self._width *= 4
+
+    def _ordered(self, order: Order) -> tuple[Rows, Ranks]:
+        """The next in the order that match."""
+        some = slice(self._place, self._place + self._width)
+        rows, ranked = order.rows[some], order.ranks[some]
+        self._place += len(rows)
+        self._all = self._place == len(order.rows)
+        matching = self._matching[rows >> 3] >> (7 - (rows & 7)) & 1 != 0
+        return rows[matching], ranked[matching]
+
+    def _matched(self) -> tuple[Rows, Ranks]:
+        """All that match, in any order."""
+        slots = self._slots
+        if len(self._matching):
+            mask = np.unpackbits(self._matching, count=slots.view.size).view(np.bool_)
+            rows = np.flatnonzero(mask & slots.clean)
+            return rows, ranked_by(slots, self._job, rows)
+        found = slots.decide(self._job)
+        mask = np.zeros(slots.view.size, np.bool_)
+        mask[found.rows] = True
+        self._matching = np.packbits(mask)
+        if len(found.rows) > self._width:
+            self._order = self._orders.of(self._job)
+        return (found.rows, found.ranks) if self._order is None else self._ordered(self._order)
+
+
+def ranked_by(slots: Slots, job: ClassAd, rows: Rows) -> Ranks:
+    """How a job ranks some slots as they were; 0.0 where its rank is not a number."""
+    found, _ = ranks(slots.view, job, rows, slots.cache)
+    found[np.isnan(found)] = 0.0
+    return found
+
+
+def first(ranks: Ranks, places: Places, count: int) -> Rows:
+    """Which are the first by falling rank and then by place, in that order.
+
+    >>> first(np.array([1.0, 5.0, 5.0]), np.array([0, 2, 1], np.int32), 2).tolist()
+    [2, 1]
+    """
+    index = np.arange(len(ranks))
+    if len(ranks) > count:
+        threshold = np.partition(ranks, len(ranks) - count)[len(ranks) - count]
+        better, equal = np.flatnonzero(ranks > threshold), np.flatnonzero(ranks == threshold)
+        more = count - len(better)
+        if len(equal) > more:
+            equal = equal[np.argpartition(places[equal], more - 1)[:more]]
+        index = np.concatenate([better, equal])
+    return index[np.lexsort((places[index], -ranks[index]))]
