@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -140,6 +143,48 @@ def test_a_directory_of_others_is_no_spool(tmp_path: Path, payload: Path) -> Non
     assert isinstance(answer, Silence)
     assert "name another directory" in answer.reason
     assert sorted(path.name for path in tmp_path.iterdir()) == [payload.name]
+
+
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Threads take turns after a microsecond."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def first(root: Path, number: int) -> str:
+    """Why a job cannot be prepared in a spool that others are making; empty if it can."""
+    made = SharedSpool(root).prepare(f"k{number}", 1, b"#!/bin/sh\n")
+    return made.reason if isinstance(made, Silence) else ""
+
+
+@pytest.mark.usefixtures("switching")
+def test_many_threads_make_one_spool(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(40):
+            said = pool.map(first, [tmp_path / str(number)] * 8, range(8))
+            assert set(said) == {""}
+
+
+def test_many_processes_make_one_spool(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        jobs = [(tmp_path / str(number // 4), number) for number in range(160)]
+        assert set(pool.starmap(first, jobs, chunksize=1)) == {""}
+
+
+def test_a_spool_is_made_where_another_was_killed_while_it_made_it(tmp_path: Path) -> None:
+    """Whatever a kill leaves, at each step."""
+    made = tmp_path / "made"
+    assert SharedSpool(made).ready() == made
+    (marker,) = made.iterdir()
+    for name in (f".{marker.name}.{'0' * 16}", marker.name):
+        left = tmp_path / name
+        left.mkdir()
+        (left / name).touch()
+        assert SharedSpool(left).ready() == left
+        assert first(left, 1) == ""
 
 
 def test_attempts_are_found_again_and_forgotten(spool: SharedSpool, payload: Path) -> None:

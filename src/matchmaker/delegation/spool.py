@@ -182,15 +182,21 @@ def _quiet(work: Callable[[], _T]) -> _T | Silence:
 
 
 def _mark(root: Path) -> None:
-    """Makes a spool of a directory that is empty or not there."""
-    if (root / _MARKER).is_file():
+    """Makes a spool of a directory that is empty or not there.
+
+    Several may do so at once: markers that others are making are no content, and what a job has
+    there is seen only after the marker.
+    """
+    marker = root / _MARKER
+    if marker.is_file():
         return
     if root.exists() and not root.is_dir():
         raise NotADirectoryError(0, "it is a file, not a directory: name another", root)
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if any(root.iterdir()):
+    strange = [entry for entry in root.iterdir() if _MARKER not in entry.name]
+    if strange and not marker.is_file():
         raise FileExistsError(0, "it is not empty and no spool: name another directory", root)
-    _write(root / _MARKER, b"matchmaker 1\n")
+    _write(marker, b"matchmaker 1\n")
 
 
 # --- records --------------------------------------------------------------------------------------
