@@ -81,7 +81,7 @@ class _Table:
     words: Mapping[str, tuple[_Words, ...]]
     rules: Mapping[str, tuple[_Rule, ...]]
     named: frozenset[str]
-    once: tuple[tuple[str, str, str], ...]
+    once: tuple[tuple[str, str, tuple[str, ...]], ...]
     beside: tuple[tuple[str, str, str], ...]
     levels: Mapping[str, str]
 
@@ -124,12 +124,13 @@ def _table(tools: frozenset[str]) -> _Table:
             rule = _Rule(code, holds, says, bool(named & {"value", "text"}))
             for name in names.split():
                 rules.setdefault(name.lower(), []).append(rule)
+    once = ((code, *str(row).split()) for code, row in chosen("once"))
     return _Table(
         {kind: tuple(rows) for kind, rows in absent.items()},
         {name: tuple(rows) for name, rows in words.items()},
         {name: tuple(rows) for name, rows in rules.items()},
         frozenset(mentioned),
-        tuple((code, *str(pair).split()) for code, pair in chosen("once")),  # type: ignore[misc]
+        tuple((code, kind, tuple(names)) for code, kind, *names in once),
         tuple(
             (code, *pair.split())  # type: ignore[misc]
             for code, pairs in chosen("beside")
@@ -194,11 +195,11 @@ class _Tests:
         for code, gone in lost.items():
             if gone and not (gone.keys() == {_GROUP} and "GLUE2GroupName" in entry.attributes):
                 self._say(entry, code, f"it does not have {', '.join(gone)}")
-        for code, kind, name in table.once:
+        for code, kind, names in table.once:
             if kind.lower() in kinds:
-                ident = " ".join(entry.attributes.get(name, ())).lower()
+                ident = " ".join(t for n in names for t in entry.attributes.get(n, ())).lower()
                 if (kind, ident) in self._ids:
-                    self._say(entry, code, "an entry before it has this id", name, ident)
+                    self._say(entry, code, "an entry before it has this id", names[-1], ident)
                 self._ids.add((kind, ident))
         self._values(entry)
 
