@@ -133,9 +133,7 @@ def test_kinds_that_rank_slots_alike_pass_over_what_does_not_match(
     jobs = "".join(
         f"[ Requirements = TARGET.Rack == {n % 3}; Rank = TARGET.Load - 3 ]" for n in range(61)
     )
-    best = {
-        rack: sorted(range(rack, 60, 3), key=lambda n: (-(n % 7), str(n))) for rack in range(3)
-    }
+    best = {rack: sorted(range(rack, 60, 3), key=lambda n: (-(n % 7), str(n))) for rack in range(3)}
     expected = [str(best[n % 3][n // 3]) if n < 60 else None for n in range(61)]
     assert slots_of(assign(slots, jobs)) == expected
 
