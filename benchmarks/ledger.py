@@ -42,28 +42,29 @@ class Queue:
         return ""
 
     def park(self, name: str, script: Path, words: Sequence[str], *,
-             metadata: Mapping[str, str], seconds: float) -> str | Silence:  # fmt: skip
+             metadata: Mapping[str, str], seconds: float,
+             content: bytes | None = None) -> str | Silence:  # fmt: skip
         """Submits nothing."""
         self.calls += 1
         return "1"
 
     def look(self) -> Answer:
-        """Submits nothing."""
+        """Every job, in one call."""
         self.calls += 1
         return Listing(self.sights)
 
     def recall(self, names: Collection[str], since: float) -> Answer:
-        """Every job, in one call."""
+        """No accounting."""
         self.calls += 1
         return Listing(())
 
     def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
-        """No accounting."""
+        """Lets nothing go."""
         self.calls += 1
         return [None] * len(jobs)
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
-        """Lets nothing go."""
+        """Ends nothing."""
         self.calls += 1
         return None
 

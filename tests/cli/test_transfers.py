@@ -218,6 +218,25 @@ def test_a_silent_batch_system_is_named(submitted: Done, classad: Run, world: Wo
     assert "slurm: no answer: the command failed" in done.out
 
 
+def test_what_is_left_of_jobs_that_ended_is_removed_where_none_is_live(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    """Such as a second submission that came late, and is held for ever."""
+    classad("submit", *job, *here, "--key", "k")
+    classad("cancel", "k", *here)
+    world.pass_time(5)
+    classad("reconcile", *here)
+    assert json.loads(classad("jobs", "k", *here, "--json").out)["state"] == "cancelled"
+    world._new("mm-k-1", 900.0)
+    world._new("mm-others-1", 900.0)
+    assert classad("reconcile", *here).out == "no live jobs\n"
+    done = classad("reconcile", *here, "--lrms", "slurm")
+    assert done.status == 0
+    assert done.out == "slurm: 0 jobs, 0 moved; 1 in its queue that this ledger does not know\n"
+    left = [each.name for each in world.jobs.values() if each.phase == "parked"]
+    assert left == ["mm-others-1"]
+
+
 def test_clusters_are_told_apart(
     classad: Run, world: World, here: list[object], job: list[object]
 ) -> None:

@@ -36,6 +36,7 @@ class Site:
         path = self.folder / name
         path.write_text(
             f'#!/bin/sh\nprintf \'%s\\n\' "${{0##*/}}" "$@" =end= >>{self.folder}/asked\n'
+            f'for last; do :; done; cat "$last" >{self.folder}/given 2>/dev/null\n'
             f"printf '%s' {shlex.quote(output)}\nprintf '%s' {shlex.quote(complaint)} >&2\n"
             f"exit {status}\n"
         )
@@ -82,6 +83,7 @@ def test_a_job_is_parked(
 ) -> None:
     site.answer(submit, reply)
     script = site.folder / "start.sh"
+    content = None if fenced else b"#!/bin/sh\n"
     options = {"htcondor": ["-append", "+a = 5"], "slurm": ["--mem", "a b"]}.get(
         lrms, ["-q", "a b"]
     )
@@ -91,20 +93,46 @@ def test_a_job_is_parked(
         options,
         metadata={"key": "k7", "ad": "[ A = 1 ]", "mark": MARK},
         seconds=900,
+        content=content,
     )
     assert found == number
     (words,) = site.asked()
     text = "\n".join(words)
     assert words[1:3] == options
     if lrms == "htcondor":
-        text += (site.folder / "start.sh.sub").read_text()
+        text += (site.folder / "given").read_text()
     assert "mm-k7-1" in text
     assert MARK in text
-    assert str(script) in text
+    assert "/start.sh" in text
     assert "base64:WyBBID0gMSBd" in text
     held = {"slurm": "--hold", "lsf": "-H", "htcondor": "hold = true"}.get(lrms, "-h")
     assert (held in text.split("\n")) is not (lrms == "slurm" and fenced)
     assert ("--begin=now+900" in words) is (lrms == "slurm" and fenced)
+
+
+@pytest.mark.parametrize("lrms", sorted(set(SYSTEMS) - {"htcondor"}))
+def test_what_was_read_is_submitted_whatever_the_script_holds_by_now(site: Site, lrms: str) -> None:
+    """Without records of starts, nothing else keeps the script."""
+    site.answer({"slurm": "sbatch", "lsf": "bsub"}.get(lrms, "qsub"), "17")
+    script = site.folder / "my job.sh" if lrms == "slurm" else site.folder / "job.sh"
+    script.write_text("rm -rf /\n")
+    commands = site.commands(lrms, fenced=False)
+    commands.park("mm-k-1", script, [], metadata={}, seconds=9, content=b"#!/bin/sh\n")
+    (words,) = site.asked()
+    assert (site.folder / "given").read_text() == "#!/bin/sh\n"
+    assert Path(words[-1]).name == script.name
+    assert not Path(words[-1]).exists()
+
+
+def test_jobs_with_one_script_have_submit_descriptions_apart(site: Site) -> None:
+    site.answer("condor_submit", "17.0 - 17.0\n")
+    for name in ("mm-a-1", "mm-b-1"):
+        commands = site.commands("htcondor", fenced=False)
+        commands.park(name, SCRIPT, [], metadata={}, seconds=9, content=b"")
+        assert f"executable = {SCRIPT}" in (site.folder / "given").read_text()
+    first, second = site.asked()
+    assert first[-1] != second[-1]
+    assert not Path(first[-1]).exists()
 
 
 @pytest.mark.parametrize("status", [0, 1])

@@ -106,7 +106,7 @@ def test_what_travels_with_the_job(script: Path, ledger: Any, world: World,
     seen: dict[str, str] = {}
 
     def park(name: str, script: Path, words: object, *, metadata: dict[str, str],
-             seconds: float) -> str:  # fmt: skip
+             seconds: float, content: object) -> str:  # fmt: skip
         seen.update(metadata)
         return "1"
 
@@ -190,7 +190,7 @@ class Broken(World):
     """A batch system with a defect in what it does for one job."""
 
     def park(self, name: str, script: Path, words: object, *, metadata: Any,
-             seconds: float) -> Any:  # fmt: skip
+             seconds: float, content: bytes | None = None) -> Any:  # fmt: skip
         if name == "mm-a-1":
             raise KeyError("a defect")
         return super().park(name, script, words, metadata=metadata, seconds=seconds)  # type: ignore[arg-type]
@@ -538,7 +538,7 @@ from matchmaker.delegation.spool import SharedSpool
 root = Path(sys.argv[1])
 class Slow:
     name = "slow"
-    def park(self, name, script, words, *, metadata, seconds):
+    def park(self, name, script, words, *, metadata, seconds, content):
         time.sleep(0.02)
         with (root / "queue").open("a") as file:
             file.write(f"{name}\\n")

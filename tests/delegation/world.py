@@ -120,7 +120,7 @@ class World:
 
     def park(
         self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
-        seconds: float,
+        seconds: float, content: bytes | None = None,
     ) -> str | Silence:  # fmt: skip
         fault = self.boundary("park")
         mark = metadata.get("mark", "")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @transfers.options
-@click.option("--lrms", metavar="NAME", help="Only jobs of this batch system, such as slurm.")
+@click.option("--lrms", metavar="NAME",
+              help="Only this batch system, such as slurm, though no job is live.")  # fmt: skip
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1, max=86_400),
               help="Go on, with this pause between looks, until interrupted.")  # fmt: skip
 @click.option("--until-done", is_flag=True, help="With --every: end when no live job is left.")
@@ -51,7 +52,7 @@ def command(
 def _look(
     place: transfers.Place, lrms: str | None, *, goes_on: bool
 ) -> list[tuple[str, Report]] | None:
-    """One look at each batch system with live jobs; None where the ledger cannot be used now.
+    """One look at each batch system with live jobs, or at one; None where there is no ledger now.
 
     The ledger is opened anew for each round, so that one that was rebuilt does no harm.
     """
@@ -60,14 +61,11 @@ def _look(
     try:
         with transfers.opened(place) as ledger:
             clusters = {record.cluster for record in ledger.live()}
-            systems = sorted(
-                system
-                for system in {cluster.partition("@")[0] for cluster in clusters}
-                if lrms in {None, system} and place.name_of(system) in clusters
-            )
+            live = {cluster.partition("@")[0] for cluster in clusters}
+            systems = sorted(system for system in live if place.name_of(system) in clusters)
             return [
                 (system, transfers.delegator(place, ledger, system).reconcile())
-                for system in systems
+                for system in (systems if lrms is None else [lrms])
             ]
     except LedgerError as error:
         if not goes_on:
@@ -87,4 +85,7 @@ def _print(system: str, report: Report, *, as_json: bool) -> None:
         print(printable(f"{key}: {transfers.short(trouble)}"))
     if report.silence:
         print(printable(f"{system}: no answer: {transfers.short(report.silence)}"))
-    print(printable(f"{system}: {count(report.live, 'job')}, {len(report.moved)} moved"))
+    line = f"{system}: {count(report.live, 'job')}, {len(report.moved)} moved"
+    if report.strangers:
+        line += f"; {report.strangers} in its queue that this ledger does not know"
+    print(printable(line))

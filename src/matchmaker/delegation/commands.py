@@ -14,7 +14,9 @@ import pwd
 import re
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -84,6 +86,7 @@ class Commands:
         *,
         metadata: Mapping[str, str],
         seconds: float,
+        content: bytes | None = None,
     ) -> str | Silence:
         """Submits a job that cannot start for ``seconds``, or until it is released.
 
@@ -94,32 +97,44 @@ class Commands:
             metadata: names and values that the job carries where the batch system has room; the
                 longest are left out first. ``key`` is short.
             seconds: how long it must not start.
+            content: what the script must hold, where others may change it: a copy is submitted, if
+                the batch system keeps its own.
 
         Returns:
             The batch system's id, or Silence for every other outcome; the job may then be there.
         """
-        if not _plain_path(script, self.control):
-            return Silence(f"{str(script)!r} is a path that {self._park[0]} may take otherwise")
         wrong = self.control.options.wrong(words)
         if wrong:
             return Silence(wrong)
-        values = self._values() | {"name": name, "short": name[:_SHORT], "script": str(script)}
+        values = self._values() | {"name": name, "short": name[:_SHORT]}
         values["seconds"] = str(max(1, round(seconds)))
         values["marked"] = f"{name}.{metadata['mark']}" if metadata.get("mark") else name
         carried, rest = entries(metadata, words, self.control, values)
-        if self.control.description:
-            values["metadata"] = "\n".join(carried)
-            path = script.with_name(f"{script.name}.sub")
-            try:
-                path.write_text(filled(self.control.description, values))
-            except OSError as error:
-                return Silence(f"{path}: {error.strerror}")
-            values["description"] = str(path)
-            carried = []
+        try:
+            with _room_for(script, content) as folder:
+                if content is not None and self.control.copies:
+                    script = Path(folder, script.name)
+                    script.write_bytes(content)
+                values["script"] = str(script)
+                if self.control.description:
+                    values["metadata"] = "\n".join(carried)
+                    path = Path(folder, f"{script.name}.sub")
+                    path.write_text(filled(self.control.description, values))
+                    values["description"] = str(path)
+                    carried = []
+                if not _plain_path(script, self.control):
+                    said = f"{str(script)!r} is a path that {self._park[0]} may take otherwise"
+                    return Silence(said)
+                return self._submitted(values, {"{words}": rest, "{metadata}": carried})
+        except OSError as error:
+            return Silence(f"{error.filename}: {error.strerror}")
+
+    def _submitted(
+        self, values: Mapping[str, str], several: Mapping[str, Sequence[str]]
+    ) -> str | Silence:
         argv: list[str] = []
         for word in self._park:
-            several = {"{words}": rest, "{metadata}": carried}.get(word)
-            argv += [filled(word, values)] if several is None else several
+            argv += several[word] if word in several else [filled(word, values)]
         ended = self._run(argv)
         if isinstance(ended, Silence):
             return ended
@@ -325,6 +340,13 @@ def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list
         else:
             rest.append(word)
     return earlier, rest
+
+
+def _room_for(script: Path, content: bytes | None) -> AbstractContextManager[str]:
+    """A folder for what is submitted: the script's, or where others may use that, a new one."""
+    if content is None:
+        return nullcontext(str(script.parent))
+    return tempfile.TemporaryDirectory(prefix="classad.")
 
 
 def _plain_path(path: Path, control: Control) -> bool:

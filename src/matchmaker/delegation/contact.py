@@ -81,9 +81,11 @@ class BatchSystem(Protocol):
         *,
         metadata: Mapping[str, str],
         seconds: float,
+        content: bytes | None = None,
     ) -> str | Silence:
         """Submits a job so that it cannot start for `seconds`, or until it is released.
 
+        With a `content`, the script is to hold that, even if the file has changed by now.
         Returns the batch system's id, or Silence for every other outcome: an error, a lost reply.
         """
         ...

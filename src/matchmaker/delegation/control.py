@@ -124,6 +124,7 @@ class Control:
         metadata: where metadata go.
         options: the words that a caller may add to ``park``.
         spaces: whether its commands take paths with spaces.
+        copies: whether the batch system keeps the script as it was submitted.
         since: the form of a moment in ``recall``, in UTC, as ``strftime`` takes it; seconds
             since 1970 if empty.
         environment: variables that its commands run with.
@@ -139,6 +140,7 @@ class Control:
     metadata: Carrier
     options: Options
     spaces: bool = False
+    copies: bool = True
     recall: Call | None = None
     hold: tuple[str, ...] = ()
     description: str = ""

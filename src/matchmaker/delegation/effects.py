@@ -175,7 +175,7 @@ def _park(
     more = {"attempt": str(record.attempt), "mark": record.mark}
     return means.system.park(
         record.name, script, payload.words, metadata={**dict(payload.metadata), **more},
-        seconds=effect.seconds,
+        seconds=effect.seconds, content=None if means.spool is not None else content,
     )  # fmt: skip
 
 
