@@ -7,6 +7,8 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from matchmaker.batch.description import describable, formats, read_description
 from matchmaker.classad import ClassAd
@@ -36,35 +38,40 @@ def test_every_declared_shape_is_read_whole(lrms: str, output: str, text: str) -
     assert bool(found.nodes or found.queues) is not any(word in output for word in silent)
 
 
-NEW = "brand_new_field"
-
-
-def with_new_field(text: str) -> str:
+def with_field(text: str, name: str, value: Any) -> str:
     """An output whose records have a field that no reader knows."""
     start = text.lstrip()[:1]
     if start in "{[":
-        return json.dumps(extended(json.loads(text)))
+        return json.dumps(extended(json.loads(text), name, value))
     if start == "<":
         text = re.sub(
-            r"(<hostvalue name='num_proc')", rf"<hostvalue name='{NEW}'>7</hostvalue>\1", text
+            r"(<hostvalue name='num_proc')",
+            rf"<hostvalue name='{name}'>{value}</hostvalue>\1",
+            text,
         )
-        return re.sub(r"<(slots_total|np|used)>", rf"<{NEW}>7</{NEW}><\1>", text)
+        return re.sub(r"<(slots_total|np|used)>", rf"<{name}>{value}</{name}><\1>", text)
+    if "MyType" in text:
+        value = json.dumps(value)
     if " = " in text:
-        return re.sub(r"^( *)(state|queue_type|MyType|State) = ", rf"\1{NEW} = 7\n\1\2 = ", text,
-                      flags=re.MULTILINE)  # fmt: skip
+        return re.sub(r"^( *)(state|queue_type|MyType|State) = ", rf"\1{name} = {value}\n\1\2 = ",
+                      text, flags=re.MULTILINE)  # fmt: skip
     if text.startswith("qname"):
-        return re.sub(r"^(slots .*)", rf"\1\n{NEW} 7", text, flags=re.MULTILINE)
-    return re.sub(r"(?<= )(State|AllocNodes)=", rf"{NEW}=7 \1=", text)
+        return re.sub(r"^(slots .*)", rf"\1\n{name} {value}", text, flags=re.MULTILINE)
+    return re.sub(r"(?<= )(State|AllocNodes)=", rf"{name}={value} \1=", text)
 
 
-def extended(data: Any) -> Any:
+def extended(data: Any, name: str, value: Any) -> Any:
     if isinstance(data, list):
-        return [extended(one) for one in data]
+        return [extended(one, name, value) for one in data]
     if not isinstance(data, dict):
         return data
-    made = {name: extended(value) for name, value in data.items()}
+    # A resource of a site that is true is a feature.
+    made = {
+        each: inner if each == "resources_available" else extended(inner, name, value)
+        for each, inner in data.items()
+    }
     named = made and all(isinstance(one, dict) for one in made.values())
-    return made if named or "number" in made else {**made, NEW: 7}
+    return made if named or "number" in made else {**made, name: value}
 
 
 KEPT = [
@@ -74,10 +81,37 @@ KEPT = [
 ]  # fmt: skip
 
 
+# Names like those of lists of users may have been one, and shut a queue.
+NAMES = st.from_regex(r"zz[a-z0-9_]{1,20}", fullmatch=True).filter(
+    lambda name: not re.search("user|acl|group|enable", name)
+)
+# A dash stands for no value.
+WORDS = st.from_regex(r"[A-Za-z0-9._:/+~%@,()][A-Za-z0-9._:/+~%@,()-]{0,30}", fullmatch=True)
+PLAIN = st.one_of(
+    WORDS,
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+IN_JSON = st.one_of(PLAIN, st.lists(PLAIN, min_size=1), st.dictionaries(NAMES, PLAIN, min_size=1))
+
+
 @pytest.mark.parametrize(("lrms", "output", "text"), KEPT)
-def test_an_unknown_field_is_kept_and_changes_nothing(lrms: str, output: str, text: str) -> None:
+def test_a_new_field_is_kept_and_changes_nothing(lrms: str, output: str, text: str) -> None:
+    check_kept(lrms, output, text, "brand_new_field", 7)
+
+
+@given(case=st.sampled_from(KEPT), name=NAMES, data=st.data())
+def test_any_field_is_kept_and_changes_nothing(case: Any, name: str, data: st.DataObject) -> None:
+    lrms, output, text = case.values
+    value = data.draw(IN_JSON if text.lstrip()[:1] in "{[" else WORDS)
+    check_kept(lrms, output, text, name, value)
+
+
+def check_kept(lrms: str, output: str, text: str, name: str, value: Any) -> None:
     before = read_description(lrms, [(output, text)])
-    after = read_description(lrms, [(output, with_new_field(text))])
+    after = read_description(lrms, [(output, with_field(text, name, value))])
     assert after.issues == before.issues
     pairs = [
         *zip(before.nodes, after.nodes, strict=True),
@@ -86,11 +120,11 @@ def test_an_unknown_field_is_kept_and_changes_nothing(lrms: str, output: str, te
     assert pairs
     kept = 0
     for old, new in pairs:
-        for name in old:
-            if name != "Native":
-                assert old[name] == new[name], name
+        for known in old:
+            if known != "Native":
+                assert old[known] == new[known], known
         native = new.eval("Native")
         whole = native if isinstance(native, ClassAd) else new
-        kept += any(NEW in name for name in whole)
-        assert set(new) - set(old) <= {NEW}
+        kept += any(name in each for each in whole)
+        assert set(new) - set(old) <= {name}
     assert kept
