@@ -261,8 +261,9 @@ def _controller(
     folder: Path,
     nodes: tuple[SlurmNode, ...],
     where: Callable[[SlurmNode], str] = lambda node: "State=CLOUD",
+    settings: str = "",
 ) -> Iterator[SlurmOracle]:
-    oracle = _configured(folder, nodes, where)
+    oracle = _configured(folder, nodes, where, settings)
     with _running(oracle):
         yield oracle
 
@@ -369,8 +370,8 @@ class Farm:
 
 
 @contextlib.contextmanager
-def farm(nodes: Iterable[SlurmNode]) -> Iterator[Farm]:
-    """Run a controller and a ``slurmd`` for each node.
+def farm(nodes: Iterable[SlurmNode], settings: str = "") -> Iterator[Farm]:
+    """Run a controller and a ``slurmd`` for each node, with more lines of ``slurm.conf``.
 
     Raises:
         ServiceUnavailable: The daemons are not installed or do not start here.
@@ -389,17 +390,25 @@ def farm(nodes: Iterable[SlurmNode]) -> Iterator[Farm]:
             here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[node.name]}"
             return f"{here} State=UNKNOWN"
 
-        oracle = stack.enter_context(_controller(folder, inventory, where))
+        # Devices are files, one each.
+        gres = []
+        for node in (node for node in inventory if node.gres):
+            kind, model, count = str(node.gres).split(":")
+            for number in range(int(count)):
+                (device := folder / f"{node.name}.{kind}{number}").touch()
+                gres.append(f"NodeName={node.name} Name={kind} Type={model} File={device}\n")
+        (folder / "gres.conf").write_text("".join(gres))
+        oracle = stack.enter_context(_controller(folder, inventory, where, settings))
         made = Farm(oracle)
         for node in inventory:
             log = folder / f"slurmd-{node.name}.log"
             (folder / f"spool.{node.name}").mkdir()
             argv = [slurmd, "-D", "-N", node.name, "-f", str(folder / "slurm.conf")]
-            process = stack.enter_context(daemon(argv, log))
+            process = stack.enter_context(daemon(argv, log, oracle.environment))
 
             def is_idle(name: str = node.name) -> bool:
                 said = made._run("sinfo", "-h", "-n", name, "-o", "%t").stdout
-                return said.strip() == "idle"
+                return set(said.split()) == {"idle"}
 
             wait(is_idle, process, log)
         yield made

@@ -16,10 +16,12 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Listing, Phase, Silence
 from matchmaker.delegation.record import Deadlines, State
+from tests.batch.test_idioms import IDIOMS
 from tests.services.accounting import accounting
 from tests.services.breakable import BreakableSlurm, breakable_with, until
 from tests.services.daemons import ServiceUnavailable
 from tests.services.delegating import QUICK
+from tests.services.test_idioms import printed
 from tests.services.test_slurm_faults import SlurmRoom, room_on
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -86,3 +88,18 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
     assert ended.state is State.FAILED
     assert "the batch system ended it" in ended.reason
     assert [room.starts(key) for key in ("good", "bad", "ended")] == [1, 1, 1]
+
+
+def test_a_quality_of_service_that_a_mapping_writes_is_kept(
+    cluster: tuple[BreakableSlurm, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    slurm, _ = cluster
+    slurm.command("sacctmgr", "-i", "-Q", "add", "qos", "test")
+    idiom = next(each for each in IDIOMS if each.name.startswith("8."))
+    for given, lines in idiom.cases:
+        script = tmp_path / "job.sh"
+        script.write_text("\n".join(["#!/bin/sh", *printed(idiom, "slurm", given, tmp_path), ""]))
+        job = slurm.command("sbatch", "--hold", "--parsable", str(script)).strip()
+        said = slurm.command("scontrol", "show", "job", job)
+        slurm.command("scancel", job)
+        assert f"QOS={lines[0].partition('=')[2]}" in said.split()

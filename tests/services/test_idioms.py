@@ -1,0 +1,117 @@
+"""The idioms of local submit scripts run: real Slurm and Grid Engine take what the mappings print.
+
+Two of the thirteen are for PBS, of which Debian has no daemon.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.batch.test_idioms import IDIOMS, Idiom
+from tests.cli.conftest import run_here
+from tests.services.daemons import ServiceUnavailable
+from tests.services.gridengine import working
+from tests.services.slurm import Farm, SlurmNode, farm
+
+pytestmark = pytest.mark.service
+
+NODES = [
+    SlurmNode("n1", 2, 2000, features=("el8",), gres="gpu:v100:2"),
+    SlurmNode("n2", 2, 2000, features=("el9",), gres="gpu:a100:2"),
+]
+PARTITIONS = "".join(
+    f"PartitionName={name} Nodes=ALL MaxTime=UNLIMITED State=UP\n" for name in ("batch", "long")
+)
+ANSWERS: dict[str, list[dict[str, str]]] = {
+    "1": [{"TimeLimit": "02:00:00"}, {"TimeLimit": "UNLIMITED"}],
+    "2": [{"TimeLimit": "01:30:00"}, {"TimeLimit": "1-00:00:00"}],
+    "3": [{"OverSubscribe": "NO"}],
+    "4": [{"Partition": "long"}, {"Partition": "batch"}],
+    "5": [{"TresPerNode": "gres:gpu:2"}, {"TresPerNode": "gres:gpu:a100:2"}],
+    "8": [{}, {}],  # without a database, Slurm takes any QOS, and shows none
+    "9": [{"Account": "hep7", "JobName": "run-2"}],
+    "10": [{"Account": "admins"}],
+    "11": [{"TresPerNode": "gres:gpu:1"}, {"TresPerNode": ""}],
+    "13": [{"Features": "el9"}],
+}
+"""What Slurm says of a job with the directives of each case of an idiom."""
+
+
+def printed(idiom: Idiom, system: str, given: str, folder: Path) -> list[str]:
+    """The lines that the mapping of an idiom prints for some variables."""
+    site = folder / "site.toml"
+    site.write_text(idiom.mapping)
+    declared = subprocess.run(
+        ["bash", "-c", f"{given}\ndeclare -p"], check=True, capture_output=True, text=True
+    )
+    made = run_here(
+        "blah-local-submit-attributes", "--lrms", system, "--mapping", site, "--strict",
+        given=declared.stdout,
+    )  # fmt: skip
+    assert made.returncode == 0
+    return made.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Farm]:
+    try:
+        with farm(NODES, PARTITIONS) as made:
+            yield made
+    except ServiceUnavailable as error:
+        pytest.skip(f"no Slurm here: {error}")
+
+
+@pytest.mark.parametrize("number", ANSWERS)
+def test_slurm_runs_jobs_with_what_the_mapping_prints(
+    cluster: Farm, tmp_path: Path, number: str
+) -> None:
+    idiom = next(each for each in IDIOMS if each.name.startswith(f"{number}."))
+    for (given, _), answers in zip(idiom.cases, ANSWERS[number], strict=True):
+        lines = printed(idiom, "slurm", given, tmp_path)
+        job = cluster.queued([], lines)
+        assert {name: job.get(name, "") for name in answers} == answers
+        # The lines that are no directives are for the shell of the job.
+        script = ["module() { echo loaded $2; }", "echo on $SLURMD_NODENAME"]
+        directives = [line for line in lines if line.startswith("#")]
+        others = [line for line in lines if not line.startswith("#")]
+        said = cluster.submit([], "\n".join([*directives, *script, *others])).split("\n")
+        assert said[0] == "on n2" if "el9" in str(lines) + str(answers) else "on n" in said[0]
+        assert ("loaded cuda" in said) == ("module load cuda" in lines)
+
+
+PARALLEL = """pe_name ompi
+slots 16
+user_lists NONE
+xuser_lists NONE
+start_proc_args NONE
+stop_proc_args NONE
+allocation_rule $pe_slots
+control_slaves FALSE
+job_is_first_task TRUE
+urgency_slots min
+accounting_summary FALSE
+qsort_args NONE
+"""
+
+
+def test_grid_engine_runs_a_job_in_the_parallel_environment(tmp_path: Path) -> None:
+    idiom = next(each for each in IDIOMS if each.name.startswith("7."))
+    script = tmp_path / "job.sh"
+    try:
+        with working(16) as engine:
+            (engine.folder / "ompi").write_text(PARALLEL)
+            engine.run(["qconf", "-Ap", str(engine.folder / "ompi")])
+            engine.run(["qconf", "-aattr", "queue", "pe_list", "ompi", "all.q"])
+            for (given, _), slots in zip(idiom.cases, ("ompi 16", " 1"), strict=True):
+                lines = printed(idiom, "sge", given, tmp_path)
+                script.write_text("\n".join(["#!/bin/sh", *lines, "echo $PE $NSLOTS", ""]))
+                output = engine.folder / "job.out"
+                engine.run(["qsub", "-sync", "y", "-j", "y", "-o", str(output), str(script)])
+                assert output.read_text().rstrip("\n") == slots.strip()
+                output.unlink()
+    except ServiceUnavailable as error:
+        pytest.skip(f"no Grid Engine here: {error}")
