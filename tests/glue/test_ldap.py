@@ -28,6 +28,7 @@ from tests.limits import fields
 pytestmark = pytest.mark.slow
 
 QUICK = Bounds(timeout=2, total=4)
+CMS = parse_ad('[ VirtualOrganisation = "cms"; Rank = 1 ]')
 
 
 def read(answer: Answer, bounds: Bounds = QUICK) -> glue.Glue:
@@ -185,10 +186,9 @@ def test_an_answer_that_breaks_off_may_lack_a_view_that_denies(ending: str) -> N
             code = {"time": 3, "size": 4}.get(ending, 0)
             peer.sendall(said + (said if ending == "bound" else b"") + done(number, code))
 
-    job = parse_ad('[ VirtualOrganisation = "cms"; Rank = 1 ]')
     found = read(broken, Bounds(timeout=2, total=4, entries=1 if ending == "bound" else 9))
     assert rules(found) == ["ldap.partial"]
-    assert not broker.choose(job, found).ranked
+    assert not broker.choose(CMS, found).ranked
 
 
 def test_a_second_server_goes_on_where_the_first_ends() -> None:
@@ -209,7 +209,72 @@ def test_a_second_server_goes_on_where_the_first_ends() -> None:
         "h:1/jm-pbs-one",
         "h:1/jm-pbs-two",
     ]
-    assert set(rules(found)) == {"ldap.partial", "ldap.failover"}
+    assert rules(found) == ["ldap.failover"]
+
+
+@pytest.mark.parametrize("others", [["q", "lost"], ["q"], ["other"]])
+def test_a_second_server_mends_only_what_it_describes_too(others: list[str]) -> None:
+    def broken(peer: socket.socket, number: int) -> None:
+        said = queue(number, "q", GlueCEAccessControlBaseRule=b"VO:cms")
+        peer.sendall(said + queue(number, "lost")[:-5])
+        peer.close()
+
+    def whole(peer: socket.socket, number: int) -> None:
+        said = (queue(number, name, GlueCEAccessControlBaseRule=b"VO:cms") for name in others)
+        peer.sendall(b"".join(said) + done(number))
+
+    with server(broken) as first, server(whole) as second:
+        found = glue.read_ldap([first, second], "o=grid", bounds=QUICK)
+    assert ("ldap.partial" in rules(found)) == ("q" not in others)
+    ranked = broker.choose(CMS, found).ranked
+    assert len(ranked) == (len(others) if "q" in others else 0)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_second_entry_of_one_name_denies_also_where_there_are_several_servers(
+    servers: int,
+) -> None:
+    def twice(peer: socket.socket, number: int) -> None:
+        rules = (b"VO:cms", b"DENY:VO:cms")
+        said = (queue(number, GlueCEAccessControlBaseRule=rule) for rule in rules)
+        peer.sendall(b"".join(said) + done(number))
+
+    with server(twice) as url:
+        found = glue.read_ldap([url] * servers, "o=grid", bounds=QUICK)
+    assert not broker.choose(CMS, found).ranked
+
+
+def test_an_attribute_that_restricts_and_has_no_value_is_damaged() -> None:
+    rule = "GlueCEAccessControlBaseRule"
+
+    def empty(peer: socket.socket, number: int) -> None:
+        pairs = [("objectClass", b"GlueCE"), ("GlueCEUniqueID", b"h:1/jm-pbs-q"), (rule, b"VO:cms")]
+        sets = [ber(0x30, ber(0x04, k.encode()), ber(0x31, ber(0x04, v))) for k, v in pairs]
+        sets.append(ber(0x30, ber(0x04, rule.encode()), ber(0x31)))
+        name = ber(0x04, b"GlueCEUniqueID=h:1/jm-pbs-q,o=grid")
+        peer.sendall(message(number, ber(0x64, name, ber(0x30, *sets))) + done(number))
+
+    assert not broker.choose(CMS, read(empty)).ranked
+
+
+def test_a_name_that_is_lost_within_an_answer_breaks_it_off() -> None:
+    def lost(peer: socket.socket, number: int) -> None:
+        said = queue(number, GlueCEAccessControlBaseRule=b"VO:cms")
+        peer.sendall(said + done(number, code=32))
+
+    with server(lost) as url:
+        found = glue.read_ldap(url, bounds=QUICK)
+    assert "ldap.partial" in rules(found)
+    assert not broker.choose(CMS, found).ranked
+
+
+def test_what_is_elsewhere_may_deny() -> None:
+    def parts(peer: socket.socket, number: int) -> None:
+        said = queue(number, GlueCEAccessControlBaseRule=b"VO:cms")
+        elsewhere = message(number, ber(0x73, ber(0x04, b"ldap://h.grid/o=grid")))
+        peer.sendall(said + elsewhere + done(number))
+
+    assert not broker.choose(CMS, read(parts)).ranked
 
 
 def test_referrals_are_not_followed() -> None:

@@ -58,12 +58,12 @@ class Diagnostic:
 
     @property
     def partial(self) -> bool:
-        """Whether the source was not read to its end.
+        """Whether the source was not read to its end, or has a part elsewhere.
 
         >>> Diagnostic("ldap.partial", "the answer is not whole").partial
         True
         """
-        return self.rule.endswith(".partial")
+        return self.rule.endswith((".partial", ".referral"))
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""

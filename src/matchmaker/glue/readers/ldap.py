@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.readers.ldap_connection import Wire, connect
@@ -179,27 +180,33 @@ def search(
         )
     trust = Trust.of(ca_file) if any(secured) else None
     failures: list[str] = []
-    seen: set[str] = set()
+    broken: list[Issue] = []
+    seen: Counter[str] = Counter()
     for number, server in enumerate(found, 1):
         one = _Search(server, bounds, report, trust if secured[number - 1] else None, progress)
+        mine: Counter[str] = Counter()
         try:
             for entry in one.entries(base):
-                if len(found) > 1:  # what a server that failed has told already is not told again
-                    if (name := normal_name(entry.dn)) in seen:
+                if len(found) > 1:  # what a server that failed has sent is not taken again
+                    mine[name := normal_name(entry.dn)] += 1
+                    if mine[name] <= seen[name]:
                         continue
-                    seen.add(name)
                 yield entry
         except ConnectionError as error:
             failures.append(str(error))
+            seen |= mine
             if one.count:
-                report(issue("ldap.partial", f"the answer is not whole: {error}"))
-                if number == len(found):
-                    return
+                broken.append(issue("ldap.partial", f"the answer is not whole: {error}"))
         else:
             for failure in failures:
                 report(issue("ldap.failover", f"another server was asked: {failure}"))
-            return
-    raise ConnectionError("; ".join(failures))
+            if seen.keys() <= mine.keys():
+                return  # the answer has what the broken ones have, and what they lost
+            break
+    for lost in broken:
+        report(lost)
+    if not broken:
+        raise ConnectionError("; ".join(failures))
 
 
 @attrs.frozen(slots=True)
@@ -308,9 +315,10 @@ class _Search:
                     f"asks for less: {self.server}/Mds-Vo-name=SITE,Mds-Vo-name=local,o=grid"
                 )
                 return True
-            if end.code == _NO_SUCH_OBJECT and not needed and not cookie:
+            sent = self.count > before
+            if end.code == _NO_SUCH_OBJECT and not (needed or cookie or sent):
                 return False
-            if end.code == _TOO_MUCH and self.count == before and size > 1:
+            if end.code == _TOO_MUCH and not sent and size > 1:
                 size //= 2  # a server may refuse large pages
                 continue
             if end.code in _INCOMPLETE and self.count:
@@ -322,7 +330,7 @@ class _Search:
             cookie = end.cookie
             if not cookie:
                 return True
-            empty = empty + 1 if self.count == before else 0
+            empty = 0 if sent else empty + 1
             if empty > LIMITS.empty_pages:
                 raise ConnectionError("the server sends empty pages without end")
 
@@ -363,7 +371,8 @@ def _entry(found: Found, report: Report, limit: int) -> Entry:
         dn = ""
     pairs: list[tuple[str, str]] = []
     for name, values in found.attributes:
-        for value in values:
+        # An attribute that is there without a value lost what it restricts.
+        for value in values or [b""] * decides_access(name):
             if len(pairs) == LIMITS.values:
                 said = f"an entry of more than {LIMITS.values} values; the others are not read"
                 report(issue("ldap.value-limit", said, dn=dn))
