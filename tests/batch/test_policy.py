@@ -78,6 +78,46 @@ def test_no_queue_that_satisfies_a_job_is_ruled_out(
             assert truth(policy.eval(target=limits)) is True, str(policy)
 
 
+inside = st.fixed_dictionaries(
+    {}, optional={name: st.integers(0, 2) for name in ("SI00", "MaxCPU", "Own")}
+)
+nested = st.sampled_from(
+    [
+        *("other.MaxAd.SI00 == 1", "other.MaxAd.Own == 1", "other.MaxAd.MaxAd.SI00 == 1"),
+        *("other.MaxAds[0].SI00 == 1", 'other.MaxAd["SI00"] == 1', "other.Host.MaxCPU == 1"),
+        *("other.MaxAd.SI00 + other.MaxCPU == 2", "other.MaxAds[other.SI00].SI00 == 1"),
+    ]
+).map(parse_expr)
+conditions = st.recursive(
+    nested | leaves,
+    lambda inner: st.builds(Binary, st.sampled_from(["&&", "||"]), inner, inner),
+    max_leaves=3,
+)
+
+
+@settings(max_examples=300)
+@given(
+    requirement=conditions,
+    limits=inside,
+    host=inside,
+    ad=inside,
+    ads=st.lists(inside, max_size=2),
+)
+def test_no_queue_is_ruled_out_for_what_its_ads_lack(
+    requirement: Expr,
+    limits: dict[str, int],
+    host: dict[str, int],
+    ad: dict[str, int],
+    ads: list[dict[str, int]],
+) -> None:
+    job = ClassAd({"Requirements": requirement})
+    policy = required_policy(job, scope)
+    known = {"MaxCPU": limits.get("MaxCPU", 0), "MaxAd": {**ad, "MaxAd": {}}, "MaxAds": ads}
+    whole = ClassAd({**known, "SI00": host.get("SI00", 1), "Host": host})
+    if truth(requirement.eval(my=job, target=whole)) is True:
+        assert truth(policy.eval(my=job, target=ClassAd(known))) is True, str(policy)
+
+
 @pytest.mark.parametrize(
     ("requirement", "value"),
     [
@@ -101,6 +141,14 @@ def test_a_policy_travels_unharmed(text: str) -> None:
     word = encoded(policy)
     assert word.replace("classad1:", "").replace("-", "").replace("_", "").isalnum()
     assert decoded(f"  Comment={word[:20]}\n\t{word[20:]} Next=1") is policy
+
+
+@given(requirement=trees, at=st.floats(0, 1, exclude_max=True))
+def test_a_word_that_is_cut_is_no_policy(requirement: Expr, at: float) -> None:
+    word = encoded(requirement)
+    cut = word[: max(len("classad1:x"), int(len(word) * at))]
+    with pytest.raises(ValueError, match="is no expression"):
+        decoded(f"Comment={cut}\n    {word[len(cut) :]}")
 
 
 def test_what_is_no_policy_is_none_or_an_error() -> None:
@@ -142,7 +190,7 @@ def test_blah_does_not_carry_it() -> None:
 
 
 def test_a_policy_that_is_too_long_is_refused() -> None:
-    with pytest.raises(NoFlagsError, match="takes 6679 characters, and there is room for 3000"):
+    with pytest.raises(NoFlagsError, match="takes 6681 characters, and there is room for 3000"):
         encoded(Literal("x" * 5000))
 
 

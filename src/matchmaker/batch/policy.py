@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -25,13 +26,14 @@ from matchmaker.batch.render import directive
 from matchmaker.batch.templates import filled
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.clauses import conjunction, conjuncts, disjunction
-from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, postorder, scope_of
+from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, Subscript, postorder, scope_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.reduction import bounds, reduce
 from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 
 POLICY: Final = "policy"
 
+_SCOPES: Final = frozenset({"my", "self", "other", "target"})
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 
 
@@ -54,8 +56,7 @@ def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
     everything = reduce(job, ClassAd(), lambda name: "host").residual
     kept: list[Expr] = []
     for clause in conjuncts(everything):
-        names = _named(clause)
-        kinds = {scope(name) == POLICY for name in names}
+        kinds = _kinds(clause, scope)
         if kinds == {True}:
             kept.append(clause)
         elif True in kinds:
@@ -70,6 +71,24 @@ def _named(condition: Expr) -> set[str]:
         for node in postorder(condition)
         if isinstance(node, Attr) and node.base is not None and scope_of(node) is not None
     }
+
+
+def _kinds(condition: Expr, scope: Callable[[str], str]) -> set[bool]:
+    """Whether what a condition names is policy: some, all or none of it.
+
+    What stands behind a path or an index may be an attribute of the host: a name that an ad within
+    the policy lacks is looked up around it.
+    """
+    kinds = {scope(name) == POLICY for name in _named(condition)}
+    if any(map(_looks_around, postorder(condition))):
+        kinds.add(False)
+    return kinds
+
+
+def _looks_around(node: Expr) -> bool:
+    if isinstance(node, Attr):
+        return scope_of(node) is None and node.folded not in _SCOPES
+    return isinstance(node, Subscript)
 
 
 def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
@@ -97,7 +116,7 @@ def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
 def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Box:
     """What a box demands of the policy."""
     domains = {n: d for n, d in box.domains.items() if scope(names.get(n, n)) == POLICY}
-    others = [part for part in box.others if all(scope(n) == POLICY for n in _named(part))]
+    others = [part for part in box.others if _kinds(part, scope) == {True}]
     return Box(domains, others=tuple(others))
 
 
@@ -144,9 +163,9 @@ def encoded(policy: Expr, room: int = LIMITS.policy) -> str:
     text, such as a text with the character 0.
 
     >>> encoded(parse_expr("other.A > 5"))
-    'classad1:b3RoZXIuQSA-IDU'
+    'classad1:KG90aGVyLkEgPiA1KQ'
     """
-    text = unparse(policy)
+    text = f"({unparse(policy)})"  # a word that is cut is no expression
     word = "classad1:" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
     if len(word) > room:
         raise NoFlagsError(
@@ -172,11 +191,11 @@ def decoded(text: str) -> Expr | None:
     if match is None:
         return None
     word = match.group(1)
-    try:
-        raw = base64.urlsafe_b64decode(word + "=" * (-len(word) % 4))
-        return parse_expr(raw.decode("utf-8"))
-    except ValueError:
-        raise ValueError("what the job carries as its policy is no expression") from None
+    with suppress(ValueError):
+        text = base64.urlsafe_b64decode(word + "=" * (-len(word) % 4)).decode("utf-8")
+        if text.startswith("(") and text.endswith(")"):
+            return parse_expr(text)
+    raise ValueError("what the job carries as its policy is no expression")
 
 
 def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
