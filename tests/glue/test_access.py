@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from typing import Literal
 
 import pytest
 
@@ -352,3 +353,51 @@ def test_a_queue_in_both_trees_of_which_one_lost_its_id(was: str, becomes: str) 
     assert was in new
     found = ldif(old + new.replace(was, becomes) if was else old + new)
     assert admitted(found) == 0
+
+
+def republished(found: glue.Glue, version: Literal["1.3", "2.0", "both"]) -> glue.Glue:
+    text = io.StringIO()
+    glue.write_ldif(found, text, version=version)
+    return ldif(text.getvalue())
+
+
+def test_a_share_at_two_endpoints_is_published_with_what_both_admit() -> None:
+    place = "GLUE2ServiceID=s,o=glue"
+    ends = "".join(
+        f"""
+dn: GLUE2EndpointID=e{n},{place}
+objectClass: GLUE2ComputingEndpoint
+GLUE2EndpointURL: https://h{n}.grid:443/x
+GLUE2EndpointInterfaceName: i
+
+dn: GLUE2PolicyID=p{n},GLUE2EndpointID=e{n},{place}
+objectClass: GLUE2AccessPolicy
+GLUE2PolicyRule: VO:cms
+GLUE2PolicyRule: {rule}
+"""
+        for n, rule in enumerate(("VO:atlas", "DENY:VO:cms"))
+    )
+    one_end = SHARES.partition("dn: GLUE2EndpointID")[0] + ends.lstrip("\n")
+    found = ldif(f"{one_end}\ndn: GLUE2ShareID=a,{place}\nobjectClass: GLUE2ComputingShare\n")
+    assert [admitted(found), admitted(republished(found, "2.0"))] == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["b\u00e9", "\u00a0"])
+def test_a_view_that_cannot_be_published_denies_for_its_queue(name: str) -> None:
+    queue = f"{CE}{RULES}: VO:cms\n\n"
+    view = f"GlueVOViewLocalID: {name}\n{RULES}: DENY:VO:cms\nGlueChunkKey: GlueCEUniqueID="
+    found = ldif(
+        f"{queue}dn: GlueVOViewLocalID=b,GlueCEUniqueID=c:1/cream-slurm-q,o=grid\n"
+        f"objectClass: GlueVOView\n{view}c:1/cream-slurm-q\n".replace(
+            "LocalID=b", f"LocalID={name}"
+        )
+    )
+    assert admitted(found) == admitted(republished(found, "1.3")) == 0
+
+
+def test_a_denial_that_a_directory_cannot_hold_denies_everybody() -> None:
+    [queue] = parse_ads('[ CEid = "c:1/cream-slurm-q" ]')
+    queue[RULES] = ["VO:cms", "DENY:/O=grid/CN=Ad\u00e0"]
+    text = io.StringIO()
+    glue.write_ldif([queue], text, version="1.3")
+    assert admitted(ldif(text.getvalue())) == 0

@@ -7,7 +7,7 @@ that leads to some, denies everybody. What the rules mean is in `access`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -279,15 +279,25 @@ def all_rules(ce: ComputingElement) -> list[str]:
 
 def restricted(ce: ComputingElement, rules: Sequence[str]) -> ComputingElement:
     """A queue that admits only by rules that are also among others, and denies whom those deny."""
+    return _with_each(ce, lambda own: agreed(own, rules))
 
-    def narrow(values: Values) -> Facts:
-        made = Facts()
-        made.take(values)
-        made[RULES] = list[Value](agreed(texts(values.get(RULES)), rules))
-        return made
+
+def with_denials(ce: ComputingElement, denied: Sequence[str]) -> ComputingElement:
+    """A queue that denies more, and so do those of its views that have rules."""
+    return _with_each(ce, lambda own: list(dict.fromkeys([*own, *denied])))
+
+
+def _with_each(ce: ComputingElement, changed: Callable[[list[str]], list[str]]) -> ComputingElement:
+    """A queue with other rules of access, and so its views that have rules."""
+
+    def made(values: Values) -> Facts:
+        facts = Facts()
+        facts.take(values)
+        facts[RULES] = list[Value](changed(texts(values.get(RULES))))
+        return facts
 
     views = tuple(
-        attrs.evolve(view, values=narrow(view.values)) if RULES in view.values else view
+        attrs.evolve(view, values=made(view.values)) if RULES in view.values else view
         for view in ce.views
     )
-    return attrs.evolve(ce, values=narrow(ce.values), views=views)
+    return attrs.evolve(ce, values=made(ce.values), views=views)

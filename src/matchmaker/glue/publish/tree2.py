@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import RULES, denies
+from matchmaker.glue.access import CLOSED, RULES, agreed, denies
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import rdn
@@ -184,6 +184,7 @@ def _service(
     states = _states(queues, place)
     for ce in queues:
         yield from _queue(writer, ce, place, states)
+    yield from _mapping_policies(writer, queues, place)
     yield from _access_policies(writer, queues, place)
     for ce in queues:
         yield from close(writer, ce, place.service_id, place.service)
@@ -329,6 +330,27 @@ def _interface(ce: ComputingElement) -> str:
     return ce.id.partition("/")[2].partition("-")[0]
 
 
+def _mapping_policies(
+    writer: Writer, queues: Sequence[ComputingElement], place: _Place
+) -> Iterator[Entry]:
+    """The policy of each share: of one that is several queues, what all of them agree on."""
+    found: dict[str, list[str]] = {}
+    for ce in queues:
+        for view, values in _levels(ce):
+            ident, rules = _share_id(ce, view, values), texts(values.get(RULES))
+            first = found.setdefault(ident, rules)
+            if first is not rules:
+                found[ident] = agreed(first, rules) or [CLOSED]
+    for ident, rules in found.items():
+        dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
+        yield from policy(writer, dn, ident, rules)
+
+
+def _share_id(ce: ComputingElement, view: str, values: Values) -> str:
+    known = nested(values, "GLUE2ComputingShare").get("GLUE2ShareID")
+    return _or(known, made_id(f"{ce.id}/{view}" if view else ce.id))
+
+
 def _access_policies(
     writer: Writer, queues: Sequence[ComputingElement], place: _Place
 ) -> Iterator[Entry]:
@@ -362,7 +384,7 @@ def _share(
 ) -> Iterator[Entry]:
     ce, view = of
     shown = nested(values, "GLUE2ComputingShare")
-    ident = _or(shown.get("GLUE2ShareID"), made_id(f"{ce.id}/{view}" if view else ce.id))
+    ident = _share_id(ce, view, values)
     more: list[tuple[str, str]] = [
         ("GLUE2ShareID", ident),
         ("GLUE2ShareServiceForeignKey", place.service_id),
@@ -386,4 +408,3 @@ def _share(
     yield writer.entry(dn, "GLUE2ComputingShare", shown, more, other)
     if RULES in values:
         writer.access(dn, values[RULES])
-    yield from policy(writer, dn, ident, texts(values.get(RULES)))

@@ -7,6 +7,7 @@ of another, and says so. Where things stand that belong to no site is decided he
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from operator import attrgetter
@@ -15,6 +16,8 @@ from unicodedata import category, normalize
 
 import attrs
 
+from matchmaker.glue.access import RULES, denies
+from matchmaker.glue.admission import with_denials
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.linking import cut, key_values
@@ -23,6 +26,7 @@ from matchmaker.glue.records import (
     ComputingElement,
     GlueRecords,
     queue_name,
+    texts,
 )
 
 NOWHERE: Final = "resource"
@@ -111,7 +115,8 @@ def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueReco
     sites = tuple(check.named("site", snapshot.sites))
     clusters = check.clusters(snapshot)
     queues = []
-    for ce in check.named("queue", snapshot.computing_elements):
+    for named in check.named("queue", snapshot.computing_elements):
+        ce = check.denying(named)
         cluster = clusters.get(_place(ce.cluster)) if ce.cluster is not None else None
         if cluster is None:
             check.homeless("queue", ce.id)
@@ -186,6 +191,13 @@ class _Check:
                 seen.add(key(ident))
                 same = ident == ident_of(record)
                 yield record if same else attrs.evolve(record, **{by: ident})  # type: ignore[misc]
+
+    def denying(self, ce: ComputingElement) -> ComputingElement:
+        """A queue that denies whom those of its views deny that `named` leaves out."""
+        times = Counter(key(view.id) for view in ce.views)
+        lost = [v for v in ce.views if self.wrong(v.id.strip()) or times[key(v.id)] > 1]
+        denied = [r for view in lost for r in texts(view.values.get(RULES)) if denies(r)]
+        return with_denials(ce, denied) if denied else ce
 
     def homeless(self, kind: str, ident: str) -> None:
         """Reports a record that belongs to no site."""

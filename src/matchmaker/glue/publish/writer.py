@@ -15,8 +15,8 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import MAX_INT
-from matchmaker.glue.access import RULES
-from matchmaker.glue.clean.texts import UNLIMITED
+from matchmaker.glue.access import CLOSED, RULES
+from matchmaker.glue.clean.texts import RULES_OF_ACCESS, UNLIMITED
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.records import Values
@@ -152,6 +152,8 @@ class Writer:
                 self.report(
                     issue("publish.value", said, dn=dn, attribute=name, raw=excerpt(str(item)))
                 )
+                if name in RULES_OF_ACCESS:  # it might deny
+                    texts[CLOSED] = CLOSED
         found = list(texts.values())
         return found if known is not None and known.multi else found[:1]
 
