@@ -206,9 +206,9 @@ def several(pool: mm.Pool, loop: float | None, rounds: int) -> Iterator[Row]:
     yield Row("  20,000 updates", ours, note=f"{len(ads) / ours:,.0f} updates a second")
 
 
-def cycle(loop: float | None, jobs: int, clusters: int, count: int) -> Row:
+def cycle(loop: float | None, jobs: int, clusters: int, count: int, divisible: bool) -> Row:
     """A negotiation cycle. The loop's figure is for matching one job of each cluster, no more."""
-    pool = pool_of(count)
+    pool = mm.Pool(mm.ClassAd({**slot, "PartitionableSlot": divisible}) for slot in slots(count))
     ads = [mm.parse_ad(job(number % clusters)) for number in range(jobs)]
     for number, ad in enumerate(ads):
         ad["AccountingGroup"] = f"group{number % 20}"
@@ -219,8 +219,10 @@ def cycle(loop: float | None, jobs: int, clusters: int, count: int) -> Row:
         pool.forget()
         placed = sum(1 for _ in pool.assign(ads).placed)
 
+    what = f"{count:,} partitionable slots" if divisible else f"{count:,} slots"
     return Row(
-        f"a cycle: {jobs:,} jobs, {clusters:,} kinds, {count:,} slots", seconds(work, 1),
+        f"a cycle: {jobs:,} jobs, {clusters:,} kinds, {what}",
+        seconds(work, 1),
         loop * count * clusters if loop is not None else None, True,
         note=f"{placed:,} placed",
     )  # fmt: skip
@@ -298,7 +300,9 @@ def main() -> None:
             points.append((SIZES[len(points)], row))
     size, last = points[-1]
     pair = last.loop / size if last.loop is not None else None
-    print(cycle(pair, *((200, 10, 10_000) if options.quick else (20_000, 1_000, 200_000))))
+    for divisible in (False, True):
+        size = (200, 10, 10_000) if options.quick else (20_000, 1_000, 200_000)
+        print(cycle(pair, *size, divisible))
     count = 10_000 if options.quick else 200_000
     grown = f"{bytes_per_ad(count, False):.0f} B"
     if classad2:

@@ -1,7 +1,7 @@
 """The slots that jobs of one cluster may have next, best first, while others take them.
 
-Those that are as they were come from ``orders``. Those that have given a part to some job since are
-matched again, as they are by now, when a job of the cluster has its turn.
+Those that are as they were come from ``orders``, those that have given a part since from
+``divided``; here are the better of the two, and which slots have room.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Expr
-from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.step_budget import Work
-from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
+from matchmaker.matching.columns.vectors import Mask, numbers
+from matchmaker.matching.divided import Divided
 from matchmaker.matching.given import with_scopes
-from matchmaker.matching.names import FOLDED_RANK
-from matchmaker.matching.orders import Orders, Place, Untouched
+from matchmaker.matching.orders import Orders, Untouched
 from matchmaker.matching.slots import Amounts, Short, Slots, amount, no_amount
 
 if TYPE_CHECKING:
@@ -51,67 +47,30 @@ class Candidates:
     def __init__(self, slots: Slots, orders: Orders, job: ClassAd, count: int) -> None:
         self.job = job
         self._slots = slots
-        self._masks = Masks(slots.now, job, Cache(0))
-        self._work = Work(len(slots.now))
-        self._rank = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), self._work)
-        self._requests = Requests(slots, job)
-        self._untouched = Untouched(slots, orders, job, count, self._requests.room)
-        # Slots that have given a part: those that match as they were when the log was last read.
-        self._changed, self._changed_ranks = _NONE, np.zeros(0)
-        self._seen = 0
+        order, room = orders.of(job), Requests(slots, job).room
+        self._untouched = Untouched(slots, job, count, order, room)
+        self._divided = Divided(slots, job, order, room)
 
     def best(self) -> Offer | None:
         """The best slot that a job of the cluster can have by now, of equal ones the first by key.
 
         None where no slot that matches has room.
         """
-        self._read_log()
         while True:
-            found = [first for first in (self._untouched.first(), self._first_changed()) if first]
-            if not found:
+            untouched = self._untouched.first()
+            divided = self._divided.first(untouched)
+            found = divided or untouched
+            if found is None:
                 return None
-            fall, _, row = min(found)
+            fall, _, row = found
             taken = self._slots.ask(self.job, row)
             if not isinstance(taken, Short):
                 return Offer(row, 0.0 - fall, taken)
             # It seemed to have room, but reals are not exact where integers are large.
-            self._refuse(row)
-
-    def _first_changed(self) -> Place | None:
-        """The best of the slots that have given a part."""
-        ranks = self._changed_ranks
-        if not len(ranks):
-            return None
-        best = ranks.max()
-        rows = self._changed[ranks == best]
-        row = int(rows[self._slots.places[rows].argmin()])
-        return -float(best), int(self._slots.places[row]), row
-
-    def _refuse(self, row: int) -> None:
-        if self._slots.clean[row]:
-            self._untouched.refuse()
-        else:
-            kept = self._changed != row
-            self._changed, self._changed_ranks = self._changed[kept], self._changed_ranks[kept]
-
-    def _read_log(self) -> None:
-        """Matches with the slots that have given a part since the log was last read."""
-        self._work.renew()
-        slots, seen = self._slots, self._seen
-        self._seen = len(slots.log)
-        if self._seen == seen:
-            return
-        kept = slots.unchanged_since(self._changed, seen)
-        rows = slots.changed_since(seen)
-        rows = rows[self._requests.room(rows)]
-        rows = rows[self._masks.at(rows)]
-        rank: Value | Expr = self.job.content.get(FOLDED_RANK, UNDEFINED)
-        vector: Vector = (
-            self._rank.vector(rank, Side.JOB, rows) if isinstance(rank, Expr) else Same(rank)
-        )
-        ranks, _ = numbers(vector, len(rows))
-        self._changed = np.concatenate([self._changed[kept], rows])
-        self._changed_ranks = np.concatenate([self._changed_ranks[kept], ranks])
+            if divided:
+                self._divided.refuse(row)
+            else:
+                self._untouched.refuse()
 
 
 class Requests:

@@ -2,22 +2,27 @@
 
 Most ranks ask the slot alone (``TARGET.KFlops``), so that many kinds put the slots in one order: it
 is made once, and a kind passes over those that do not match. The best of slots that are ranked by
-few kinds alike are put in order for each kind. Slots that have given a part are in ``candidates``.
+few kinds alike are put in order for each kind. Slots that have given a part are in ``divided``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.dependencies import Side
+from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import rank_key, ranks
-from matchmaker.matching.columns.vectors import Mask
+from matchmaker.matching.columns.step_budget import Work
+from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
+from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.slots import Slots
 
 if TYPE_CHECKING:
@@ -32,16 +37,32 @@ FIRST, EACH = 256, 4
 Place: TypeAlias = "tuple[float, int, int]"
 """What puts slots in order: the rank with its sign changed, the place of the key; and the row."""
 
-ALIKE: Final = 4
-"""How many kinds must rank slots alike before all slots are put in order for them."""
+ALIKE, MOST = 8, 8
+"""How many kinds must rank slots alike before they share an order; how many orders there may be."""
 
 
-@attrs.frozen(slots=True, eq=False)
 class Order:
-    """The rows of free slots by falling rank, of equal ones the first by key; and their ranks."""
+    """How kinds of jobs that rank slots alike rank them, as they were and as they are by now."""
 
-    rows: Rows
-    ranks: Ranks
+    def __init__(self, slots: Slots, job: ClassAd) -> None:
+        self._slots = slots
+        self._rank = RankByNow(slots, job)
+        self._by_now = np.zeros(slots.view.size)
+        self._seen = 0
+        rows = np.flatnonzero(slots.clean)
+        ranked = ranked_by(slots, job, rows)
+        order = first(ranked, slots.places[rows], len(rows))
+        self.rows: Rows = rows[order]
+        """Free slots by falling rank as they were, of equal ones the first by key."""
+        self.ranks: Ranks = ranked[order]
+
+    def by_now(self, rows: Rows) -> Ranks:
+        """The ranks by now of slots that have given a part."""
+        changed = self._slots.changed_since(self._seen)
+        self._seen = len(self._slots.log)
+        self._by_now[changed] = self._rank.of(changed)
+        found: Ranks = self._by_now[rows]
+        return found
 
 
 class Orders:
@@ -53,40 +74,55 @@ class Orders:
         self._made: dict[Hashable, Order] = {}
 
     def of(self, job: ClassAd) -> Order | None:
-        """The order of all free slots for a kind of jobs, or None if few rank them alike so far."""
+        """The order for a kind of jobs, or None if few kinds rank slots alike so far."""
         key = rank_key(self._slots.view, job)
         if key is None:
             return None
         self._asked[key] += 1
-        if self._asked[key] < ALIKE:
-            return None
-        if key not in self._made:
-            self._made[key] = self._all(job)
-        return self._made[key]
+        if self._asked[key] >= ALIKE and key not in self._made and len(self._made) < MOST:
+            self._made[key] = Order(self._slots, job)
+        return self._made.get(key)
 
-    def _all(self, job: ClassAd) -> Order:
-        slots = self._slots
-        rows = np.flatnonzero(slots.clean)
-        ranked = ranked_by(slots, job, rows)
-        order = first(ranked, slots.places[rows], len(rows))
-        return Order(rows[order], ranked[order])
+
+class RankByNow:
+    """How a job ranks slots as they are by now; 0.0 where its rank is not a number."""
+
+    def __init__(self, slots: Slots, job: ClassAd) -> None:
+        self._work = Work(len(slots.now))
+        self._evaluator = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), self._work)
+        self._content: Value | Expr = job.content.get(FOLDED_RANK, UNDEFINED)
+
+    def of(self, rows: Rows) -> Ranks:
+        """The ranks of some rows."""
+        self._work.renew()
+        content = self._content
+        vector: Vector = (
+            self._evaluator.vector(content, Side.JOB, rows)
+            if isinstance(content, Expr)
+            else Same(content)
+        )
+        return numbers(vector, len(rows))[0]
 
 
 class Untouched:
     """The slots that match a kind of jobs and are as they were, best first, some at a time."""
 
     def __init__(
-        self, slots: Slots, orders: Orders, job: ClassAd, count: int, room: Callable[[Rows], Mask]
+        self,
+        slots: Slots,
+        job: ClassAd,
+        count: int,
+        order: Order | None,
+        room: Callable[[Rows], Mask],
     ) -> None:
         """`count` jobs are of the kind that `job` is of; ``room`` says where they fit in."""
         self._slots = slots
         self._job = job
-        self._orders = orders
+        self._order = order
         self._room = room
         self._width = max(FIRST, EACH * count)
         self._matching = np.zeros(0, np.uint8)
         """A bit for each slot, once it is known which of them match."""
-        self._order: Order | None = None
         self._place = 0
         """How many of the slots in the order have been looked at."""
         self._rows, self._ranks = np.zeros(0, np.intp), np.zeros(0)
@@ -113,7 +149,8 @@ class Untouched:
 
     def _more(self) -> None:
         """Puts more of them in order."""
-        rows, ranked = self._matched() if self._order is None else self._ordered(self._order)
+        ordered = self._order if len(self._matching) else None
+        rows, ranked = self._matched() if ordered is None else self._ordered(ordered)
         kept = self._slots.clean[rows]
         kept[kept] = self._room(rows[kept])
         rows, ranked = rows[kept], ranked[kept]
@@ -144,8 +181,8 @@ class Untouched:
         mask = np.zeros(slots.view.size, np.bool_)
         mask[found.rows] = True
         self._matching = np.packbits(mask)
-        if len(found.rows) > self._width:
-            self._order = self._orders.of(self._job)
+        if len(found.rows) <= self._width:
+            self._order = None
         return (found.rows, found.ranks) if self._order is None else self._ordered(self._order)
 
 

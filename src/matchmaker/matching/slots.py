@@ -7,6 +7,7 @@ then says what remains. Who gets which slot is in ``candidates`` and ``assignmen
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -110,7 +111,7 @@ class Slots:
         """Free slots that are as they were when the cycle began."""
         self.each = allowance(len(view))
         """The steps that may be taken for each slot, by each question."""
-        self.log: list[int] = []
+        self.log = array("q")
         """The rows that have given a part, in the order in which they did."""
         self._touched = np.zeros(view.size, np.int64)
 
@@ -129,7 +130,9 @@ class Slots:
 
     def changed_since(self, moment: int) -> Rows:
         """The rows that have given a part since the log had this length, each once."""
-        return np.unique(np.array(self.log[moment:], np.intp))
+        rows = np.frombuffer(self.log, np.int64)[moment:].copy()
+        last: Rows = rows[self._touched[rows] == np.arange(moment + 1, len(self.log) + 1)]
+        return last
 
     def unchanged_since(self, rows: Rows, moment: int) -> Mask:
         """Which of some rows have not given a part since the log had this length."""

@@ -175,6 +175,13 @@ class Masks:
             mask[left] = self._accepting(column, rows[left])
         return mask
 
+    def alone(self, rows: Rows) -> Mask:
+        """As ``at``, each row by itself, which is quicker for one or two."""
+        self.work.renew()
+        mask = self._mine.whole(rows)
+        mask[mask] = self._theirs.whole(rows[mask])
+        return mask
+
     def _accepting(self, column: Column, rows: Rows) -> Mask:
         """Which of some rows have requirements that are true of the job, or none."""
         evaluator = self._theirs
