@@ -63,6 +63,7 @@ def test_as_data(classad: Run, pool: Path) -> None:
     assert data["suggestions"][0] == {
         "text": "RequestMemory 8192 -> 4096 gains 2 slots", "what": "RequestMemory",
         "before": "8192", "after": "4096", "gain": 2, "matched": 2,
+        "free": None,
     }  # fmt: skip
     assert data["suggestions"][1]["after"] is None
     assert data["ad_clauses"] == [

@@ -65,7 +65,7 @@ def test_top_shows_the_best(
     assert as_data(classad("match", "-", pool, "--json", "--top", "0", stdin=JOB))["chosen"]
     lines = classad("match", "-", pool, "--top", "2", stdin=JOB).out.splitlines()
     assert lines[0] == "27 of 60 match"
-    assert [line.split()[:2] for line in lines[3:5]] == [
+    assert [line.split()[:2] for line in lines[4:6]] == [
         [str(place), found["name"]] for place, found in enumerate(data["ranked"][:2], 1)
     ]
     assert not any(line.startswith("3 ") for line in lines)
@@ -76,7 +76,7 @@ def test_of_many_some_are_shown_without_reasons(
 ) -> None:
     monkeypatch.setattr(match_, "MANY", 10)
     lines = classad("match", "-", pool, stdin=JOB).out.splitlines()
-    assert len(lines) == 3 + match_.SHOWN
+    assert len(lines) == 4 + match_.SHOWN
     assert "refuse" not in " ".join(lines)
     done = classad("match", "-", pool, stdin="[ Requirements = false ]")
     assert (done.status, done.out) == (1, f"0 of 60 match\n\n{HINT}\n")
@@ -150,3 +150,51 @@ def test_a_key_that_does_not_tell_apart_is_bad_input(
     done = classad("match", "-", pool, pool, stdin=JOB)
     assert (done.status, done.out) == (2, "")
     assert f"{pool}, ad 1: Name = 'n000', as {pool}, ad 1 has; and so 59 more (" in done.err
+
+
+SLOTS = """
+[ Name = "a"; Cpus = 4; State = "Unclaimed" ] [ Name = "b"; Cpus = 8; State = "Claimed" ]
+[ Name = "c"; Cpus = 8; State = "Drained" ] [ Name = "d"; Cpus = 8; Stand = "Unclaimed" ]
+[ Name = "e"; Cpus = 1; State = "Unclaimed" ] [ Name = "f"; Cpus = 5; State = "Owner" ]
+"""
+
+
+@pytest.mark.parametrize("many", [2, 1000])
+def test_free_slots_are_told_from_those_that_match(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(match_, "MANY", many)
+    pool = tmp_path / "slots.ad"
+    pool.write_text(SLOTS)
+    job = "[ Requirements = other.Cpus > 3; Rank = other.Cpus ]"
+    states = {"free": 1, "claimed": 1, "draining": 1, "owner": 1, "unsaid": 1}
+    summary = "5 of 6 match, 1 of them free now"
+    why = "not free: 1 claimed, 1 draining, 1 kept by their owners; "
+    why += "1 does not say whether it is free"
+    lines = classad("match", "-", pool, stdin=job).out.splitlines()
+    assert lines[:2] == [summary, why]
+    assert [line.split()[1:] for line in lines[4:9]] == [
+        ["b", "8", "claimed"], ["c", "8", "draining"], ["d", "8", "unsaid"], ["f", "5", "owner"],
+        ["a", "4", "free"],
+    ]  # fmt: skip
+    data = as_data(classad("match", "-", pool, "--json", stdin=job))
+    assert (data["matched"], data["states"]) == (5, states)
+    assert [one["state"] for one in data["ranked"]] == [line.split()[3] for line in lines[4:9]]
+    # explain says the same, in each of its forms.
+    lines = classad("explain", "-", pool, stdin=job).out.splitlines()
+    assert [line for line in lines if "match" in line or "not free:" in line] == [summary, why]
+    assert as_data(classad("explain", "-", pool, "--json", stdin=job))["states"] == states
+    page = classad("explain", "-", pool, "--html", "-", stdin=job).out
+    assert f"<title>{summary}" in page
+    assert why in page
+    named = classad("match", "-", pool, "--json", "--names", "State=Stand", stdin=job)
+    assert as_data(named)["states"] == {"free": 1, "unsaid": 4}
+
+
+@pytest.mark.parametrize("words", ["Stat=x", "State", "State="])
+def test_names_are_of_what_says_whether_a_slot_is_free(
+    classad: Run, pool: Path, words: str
+) -> None:
+    done = classad("match", "-", pool, "--names", words, stdin=JOB)
+    assert (done.status, done.out) == (2, "")
+    assert f"--names {words}: not like State=SlotState" in done.err

@@ -558,7 +558,7 @@ def test_requirements_that_lead_in_a_circle_are_left_whole() -> None:
 def test_an_empty_pool_and_a_job_without_requirements() -> None:
     assert explained(job_text(), "").conflicts == ()
     assert str(explained("[]", "")) == "0 of 0 match"
-    assert str(explained("[]", "[ Name = 1 ]")) == "1 of 1 match"
+    assert str(explained("[]", "[ Name = 1 ]")) == "1 of 1 match\nnone says whether it is free"
     assert str(explained("[ Requirements = undefined ]", "[ Name = 1 ]")).startswith("   alone")
 
 

@@ -23,6 +23,7 @@ BAR = 20
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @pools.options
+@pools.states
 @click.option("--with", "name", metavar="KEY", help="Explain one ad of the pool, with values.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
@@ -31,6 +32,7 @@ def command(
     job_file: str,
     pool_files: tuple[str, ...],
     key: str | None,
+    names: dict[str, str],
     name: str | None,
     as_json: bool,
     html_file: str | None,
@@ -41,6 +43,9 @@ def command(
     before it, and how many it alone keeps from matching (near misses). Then the smallest sets of
     clauses that exclude everything, the changes that gain most, and which clauses of the ads' own
     requirements refuse the job.
+
+    Of the ads that match it says how many are free now, and why the others are not: claimed,
+    draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
     if html_file == "":
         raise click.UsageError("--html names no file; - is standard output")
@@ -50,7 +55,9 @@ def command(
     pool = pools.read(pool_files, key)
     if name is not None and name not in pool:
         raise click.UsageError(f"no ad of the pool has {pool.key} = {name}")
-    explained = pool.explain(job) if name is None else pool.explain(job, name)
+    explained = (
+        pool.explain(job, names=names) if name is None else pool.explain(job, name, names=names)
+    )
     if html_file is not None:
         _write(html_file, explained.html())
     if as_json:
@@ -81,7 +88,7 @@ def _page(explained: Explanation) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if explained.clauses:
         parts.append(_barred(explained, clause_table(explained), 2))
-    parts.append(explained.summary())
+    parts += [explained.summary(), *explained.standing()]
     for some in (explained.notes, explained.conflicts, explained.suggestions):
         parts += ["", *map(str, some)] if some else []
     if explained.worst():
@@ -140,6 +147,7 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         return {
             "key": explained.key,
             "matched": explained.matched,
+            "state": str(explained.state),
             "rank": plain(explained.match.rank),
             "job_clauses": [_clause_data(one) for one in explained.job_clauses],
             "ad_clauses": [_clause_data(one) for one in explained.ad_clauses],
@@ -147,6 +155,7 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
     return {
         "total": explained.total,
         "matched": explained.matched,
+        "states": dict(explained.states),
         "refused_by_ads": explained.refused_by_ads,
         "clauses": list(map(attrs.asdict, explained.clauses)),
         "error": explained.error,
@@ -154,7 +163,7 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         "conflicts": list(map(attrs.asdict, explained.conflicts)),
         "suggestions": [
             {"text": str(s), "what": s.what, "before": s.before, "after": s.after,
-             "gain": s.gain, "matched": s.matched}
+             "gain": s.gain, "matched": s.matched, "free": s.free}
             for s in explained.suggestions
         ],
         "ad_clauses": list(map(attrs.asdict, explained.ad_clauses)),

@@ -8,6 +8,7 @@ from matchmaker import ClassAd, Pool, nodes
 from matchmaker.cli import pools, reports, sources
 from matchmaker.cli.output import number, plain, print_json, table, warn
 from matchmaker.matching.selection import Selection, select
+from matchmaker.matching.states import State, States, in_words, matching, state_of
 
 MANY = 1000
 """More ads than this are matched as a pool, without a reason for each refusal."""
@@ -21,36 +22,53 @@ SHOWN = 20
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @click.option("--top", type=click.IntRange(min=0), metavar="N", help="Show the best N only.")
 @pools.options
+@pools.states
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    *, job_file: str, pool_files: tuple[str, ...], top: int | None, key: str | None, as_json: bool
+    *,
+    job_file: str,
+    pool_files: tuple[str, ...],
+    top: int | None,
+    key: str | None,
+    names: dict[str, str],
+    as_json: bool,
 ) -> int:
     """Match JOB with each ad of the POOL files, both ways; best rank first.
 
     Of a small pool each ad that is refused is shown too, with the reason. Of more than 1000 ads the
     best 20 are shown, unless --top or --json asks for others; classad explain says what refuses
     the rest.
+
+    Of the ads that match it says which are free now, and why the others are not: claimed,
+    draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
     job = sources.one_ad(job_file)
     held = pools.held(pool_files, key)
     files = [("", list(held))] if isinstance(held, Pool) and len(held) <= MANY else held
     if isinstance(files, Pool) or sum(len(ads) for _, ads in files) > MANY:
         pool = files if isinstance(files, Pool) else pools.made(files, key)
-        return _among_many(job, pool, top, as_json)
+        return _among_many(job, pool, top, names, as_json)
     ads = [ad for _, some in files for ad in some]
     keys = None if key is None else pools.made(files, key).keys()
     found = select(
         job, nodes.named(ads) if keys is None else zip(keys, ads, strict=True), default_rank=0.0
     )
+    states = [state_of(job, candidate.ad, names) for candidate in found.ranked]
+    counts = {state.value: states.count(state) for state in State if state in states}
     shown = Selection(found.ranked[:top], found.refused)
     error = found.error
     if as_json:
         chosen = found.chosen.name if found.chosen else None
-        counts = {"matched": len(found.ranked), "total": len(ads), "error": error}
-        print_json({**reports.selection_data(shown), "chosen": chosen, **counts})
+        data = reports.selection_data(shown)
+        for one, state in zip(data["ranked"], states, strict=False):
+            one["state"] = str(state)
+        print_json({
+            **data, "chosen": chosen, "matched": len(states), "total": len(ads),
+            "states": counts, "error": error,
+        })  # fmt: skip
     else:
-        page = _page(len(found.ranked), len(ads))
-        page.selection(shown, "ad")
+        page = _page(len(states), len(ads), counts)
+        page.selection(shown, "ad", states=None if set(counts) <= {State.UNSAID} else states)
         page.print()
     _warn(error)
     return 0 if found.chosen else 1
@@ -62,36 +80,49 @@ def _warn(error: str | None) -> None:
         warn(f"not all could be evaluated: {error}")
 
 
-def _page(matched: int, total: int) -> reports.Page:
-    page = reports.Page(f"{matched:,} of {total:,} match")
+def _page(matched: int, total: int, states: dict[str, int]) -> reports.Page:
+    page = reports.Page(matching(matched, total, states))
+    if states and (words := in_words(states)):
+        page.lines([words], apart=False)
     if not matched and total:
         page.show("classad explain says which clauses exclude them, and what would help")
     return page
 
 
-def _among_many(job: ClassAd, pool: Pool, top: int | None, as_json: bool) -> int:
-    found = pool.match(job)
+def _among_many(
+    job: ClassAd, pool: Pool, top: int | None, names: dict[str, str], as_json: bool
+) -> int:
+    snapshot = pool.snapshot()
+    found = snapshot.match(job)
+    states = States.of(snapshot.view, names)
+    counts = states.counts(job, found.row_array)
     matched = len(found)
     if top is None:
         top = matched if as_json else SHOWN
     best = found.best(max(top, 1))
     chosen = best.keys[0] if best else None
+    order = list(State)
+    each = [order[code] for code in states.codes(job, best.row_array).tolist()]
+    rows = list(zip(best.keys[:top], best.ranks, each, strict=False))
     if as_json:
         ranked = [
-            {"name": name, "rank": plain(rank)}
-            for name, rank in zip(best.keys[:top], best.ranks, strict=False)
+            {"name": name, "rank": plain(rank), "state": str(state)} for name, rank, state in rows
         ]
-        counts = {"matched": matched, "total": len(pool), "error": found.error}
         # Reasons of so many refusals are not sought.
-        print_json({"chosen": chosen, "ranked": ranked, "refused": None, **counts})
+        print_json({
+            "chosen": chosen, "ranked": ranked, "refused": None, "matched": matched,
+            "total": len(pool), "states": counts, "error": found.error,
+        })  # fmt: skip
     else:
-        page = _page(matched, len(pool))
-        rows = [
-            (place, name, number(rank))
-            for place, (name, rank) in enumerate(zip(best.keys[:top], best.ranks, strict=False), 1)
+        page = _page(matched, len(pool), counts)
+        said = not set(counts) <= {State.UNSAID}
+        cells = [
+            (place, name, number(rank), *([state] if said else []))
+            for place, (name, rank, state) in enumerate(rows, 1)
         ]
-        if rows:
-            page.show(table(("", "ad", "rank"), rows, right=(0, 2), whole=(1,)))
+        if cells:
+            titles = ("", "ad", "rank", *(["state"] if said else []))
+            page.show(table(titles, cells, right=(0, 2), whole=(1,)))
         page.print()
     _warn(found.error)
     return 0 if matched else 1

@@ -10,6 +10,7 @@ import click
 from matchmaker import ClassAd, Pool
 from matchmaker.cli import sources
 from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.states import NAMES
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -28,6 +29,27 @@ def options(command: _F) -> _F:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def states(command: _F) -> _F:
+    """Adds the option for the pool's own names of what says whether a slot is free."""
+    return click.option(
+        "--names", metavar="NAME=OWN", multiple=True, callback=_own_names,
+        help="The pool's own name for State, Activity, Available, Draining or Start, which say"
+        " whether a slot is free: State=SlotState. May be given several times.",
+    )(command)  # fmt: skip
+
+
+def _own_names(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, _, own = text.partition("=")
+        if name not in NAMES or not own.strip() or name in found:
+            raise click.UsageError(
+                f"--names {text}: not like State=SlotState, once for each of {', '.join(NAMES)}"
+            )
+        found[name] = own
+    return found
 
 
 def _noted(context: click.Context, _option: object, names: tuple[str, ...]) -> None:

@@ -94,21 +94,30 @@ class Page:
         self._parts += ["", part]
 
     def selection(
-        self, selection: Selection, kind: str, also: str = "", attribute: str = ""
+        self,
+        selection: Selection,
+        kind: str,
+        also: str = "",
+        attribute: str = "",
+        states: Sequence[str] | None = None,
     ) -> None:
-        """Adds a table of the ranking, and one of the refusals with their reasons."""
-        columns = ["", kind, "rank", *([also] if also else [])]
+        """Adds a table of the ranking, and one of the refusals with their reasons.
+
+        A last column shows the states, if they are given.
+        """
+        columns = ["", kind, "rank", *([also] if also else []), *(["state"] if states else [])]
         rows = [
             [
                 place,
                 candidate.name,
                 number(candidate.rank),
                 *([value_text(candidate.ad.eval(attribute))] if also else []),
+                *([states[place - 1]] if states else []),
             ]
             for place, candidate in enumerate(selection.ranked, 1)
         ]
         if rows:
-            self.show(table(columns, rows, right=(0, 2, 3), whole=(1,)))
+            self.show(table(columns, rows, right=(0, 2, *([3] if also else [])), whole=(1,)))
         if selection.refused:
             refusals = [[refusal.name, refusal.reason] for refusal in selection.refused]
             self.show(table(["refused", "why"], refusals, whole=(0,)))
@@ -152,10 +161,10 @@ class Page:
         for dropped in submission.dropped:
             self.say("dropped", f"{phrase(dropped.clause)}: {dropped.reason}")
 
-    def lines(self, lines: Sequence[str]) -> None:
-        """Adds lines as one part."""
+    def lines(self, lines: Sequence[str], *, apart: bool = True) -> None:
+        """Adds lines as one part, after an empty line if they stand apart."""
         self._close()
-        self._parts += ["", *lines]
+        self._parts += [*([""] if apart else []), *lines]
 
     def fates(self, reduction: Reduction, submission: Submission) -> None:
         """Adds a table that shows for each clause of the residual whether the flags carry it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, overload
@@ -284,20 +284,26 @@ class Pool:
         return self.snapshot().plan(expression, job)
 
     @overload
-    def explain(self, job: ClassAd) -> Explanation: ...
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation: ...
 
     @overload
-    def explain(self, job: ClassAd, key: str) -> PairExplanation: ...
+    def explain(
+        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
+    ) -> PairExplanation: ...
 
-    def explain(self, job: ClassAd, key: str | None = None) -> Explanation | PairExplanation:
+    def explain(
+        self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
+    ) -> Explanation | PairExplanation:
         """Why the job matches as few ads as it does; with a key, all about that ad and the job.
 
-        Raises KeyError where there is no ad with the key.
+        `names` are the pool's own names for State, Activity, Available, Draining and Start, which
+        say whether a slot is free. Raises KeyError where there is no ad with the key, and
+        ValueError for a name of anything else.
         """
         job = an_ad(job)
         if key is not None:
-            return explain_pair(key, job, self[key])
-        return explain(self.snapshot(), job)
+            return explain_pair(key, job, self[key], names)
+        return explain(self.snapshot(), job, names)
 
 
 @contextmanager

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.explanation.counts import Counts
@@ -20,6 +22,7 @@ from matchmaker.matching.explanation.report import (
 )
 from matchmaker.matching.explanation.suggestions import suggestions
 from matchmaker.matching.snapshot import Snapshot
+from matchmaker.matching.states import States
 
 __all__ = [
     "AdClause",
@@ -34,25 +37,28 @@ __all__ = [
 ]
 
 
-def explain(pool: Snapshot, job: ClassAd) -> Explanation:
+def explain(pool: Snapshot, job: ClassAd, names: Mapping[str, str] | None = None) -> Explanation:
     """What each clause of a job leaves of a pool, what excludes everything, and what would help.
 
     Nothing raises on ads: a clause that is undefined or an error for a slot is one that the slot
     does not satisfy. Where the clauses of the job take too much on all slots together, only the
-    slots that match are counted, and ``error`` says so.
+    slots that match are counted, and ``error`` says so. `names` are the pool's own names for the
+    attributes that say whether a slot is free: see ``states``.
     """
     try:
-        counts = Counts(pool, job)
+        counts = Counts(pool, job, names)
     except OverworkError:
         matched = pool.match(job)
+        states = States.of(pool.view, names).counts(job, matched.row_array)
         error = f"the clauses of the job's requirements: {stopped(len(pool))}"
-        return Explanation(len(pool), (), 0, len(matched), error=error)
+        return Explanation(len(pool), (), 0, len(matched), states, error=error)
     found = suggestions(counts)
     return Explanation(
         total=counts.total,
         clauses=counts.of_clauses(),
         refused_by_ads=int(counts.suitable.sum()) - counts.matched,
         matched=counts.matched,
+        states=counts.of_states,
         suggestions=found,
         conflicts=counts.conflicts(),
         ad_clauses=counts.ad_clauses(),

@@ -5,7 +5,7 @@ This is counted once, row by row, for all that an explanation reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from matchmaker.matching.explanation.report import AdClause, ClauseCount, Confli
 from matchmaker.matching.explanation.wanted import wanted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
+from matchmaker.matching.states import States
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,10 +43,13 @@ class Counts:
     row's own are not true of the job; both are huge where there is no slot any more.
     """
 
-    def __init__(self, pool: Snapshot, job: ClassAd) -> None:
+    def __init__(
+        self, pool: Snapshot, job: ClassAd, names: Mapping[str, str] | None = None
+    ) -> None:
         self.pool = pool
         self.job = job
         self.view = pool.view
+        self.states = States.of(pool.view, names)
         self.work = Work(self.total)
         """What may be done for the clauses of the job, and then for suggestions."""
         self.masks = pool.masks(job, self.work)
@@ -147,9 +151,19 @@ class Counts:
         return np.equal(self.failing, 0)
 
     @cached_property
+    def matching(self) -> Mask:
+        """The slots that match."""
+        return self.suitable & np.equal(self.objecting, 0)
+
+    @cached_property
     def matched(self) -> int:
         """How many slots match."""
-        return self._count_of(self.suitable & (self.objecting == 0))
+        return self._count_of(self.matching)
+
+    @cached_property
+    def of_states(self) -> dict[str, int]:
+        """How many of the slots that match are in which state."""
+        return self.states.counts(self.job, np.flatnonzero(self.matching))
 
     def of_clauses(self) -> tuple[ClauseCount, ...]:
         """The clauses of the job with what they leave."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -13,6 +13,7 @@ from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
+from matchmaker.matching.states import State, state_of
 
 if TYPE_CHECKING:
     from matchmaker.matching.explanation.page import Table
@@ -35,11 +36,12 @@ class PairExplanation:
 
     ``job_clauses`` are those of the job's requirements with their values for the slot,
     ``ad_clauses`` those of the slot's for the job, in order, each followed by the clauses of the
-    attribute that it names, if it names one.
+    attribute that it names, if it names one. ``state`` says whether the slot is free.
     """
 
     key: str
     match: Match
+    state: State
     job_clauses: tuple[PairClause, ...]
     ad_clauses: tuple[PairClause, ...]
 
@@ -51,7 +53,8 @@ class PairExplanation:
     def summary(self) -> str:
         """Whether they match, and who refuses, on one line."""
         if self.matched:
-            return f"{self.key} matches; the job's rank of it is {value_text(self.match.rank)}"
+            text = f"{self.key} matches; the job's rank of it is {value_text(self.match.rank)}"
+            return text if self.state is State.UNSAID else f"{text}; {self.state.sentence}"
         refusals = (
             (self.match.left, f"the job refuses {self.key}"),
             (self.match.right, f"{self.key} refuses the job"),
@@ -97,8 +100,12 @@ class PairExplanation:
             yield Table(heading, ("", "is", "clause", "with"), rows, note="" if rows else "nothing")
 
 
-def explain_pair(key: str, job: ClassAd, ad: ClassAd) -> PairExplanation:
+def explain_pair(
+    key: str, job: ClassAd, ad: ClassAd, names: Mapping[str, str] | None = None
+) -> PairExplanation:
     """Every clause of a job and of the ad of a slot, with values.
+
+    `names` are the slot's own names for what says whether it is free: see ``states``.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[ Want = 4; Requirements = TARGET.Cpus > 10 ]")
@@ -117,6 +124,7 @@ def explain_pair(key: str, job: ClassAd, ad: ClassAd) -> PairExplanation:
     return PairExplanation(
         key,
         match(job, ad),
+        state_of(job, ad, names),
         tuple(_numbered(clauses(job, ad), job, ad, (), Allowance())),
         tuple(_numbered(clauses(ad, job), ad, job, (), Allowance())),
     )

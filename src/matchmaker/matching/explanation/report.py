@@ -5,7 +5,7 @@ As a page with a picture it is in ``page``; as tables on a terminal, and as JSON
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -14,6 +14,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.pair import shorten
+from matchmaker.matching.states import State, free_of, in_words, matching
 
 if TYPE_CHECKING:
     from matchmaker.matching.explanation.page import Cell, Part
@@ -100,6 +101,7 @@ class Suggestion:
     ``what`` is the attribute of the job, or the comparison in its requirements up to the constant,
     that goes from ``before`` to ``after``; or a clause that is dropped, where ``after`` is None.
     ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does.
+    ``free`` is how many more free slots it matches, or None where no slot says whether it is free.
     """
 
     what: str
@@ -108,9 +110,12 @@ class Suggestion:
     gain: int
     matched: int
     job: ClassAd = attrs.field(eq=False, repr=False)
+    free: int | None = None
 
     def __str__(self) -> str:
         gains = f"gains {counted(self.gain)}"
+        if self.free is not None:
+            gains += f", {free_of(self.free, self.gain)}"
         if self.after is None:
             return f"dropping {self.what}, {shorten(self.before)}, {gains}"
         return f"{shorten(self.what)} {shorten(self.before)} -> {shorten(self.after)} {gains}"
@@ -121,6 +126,8 @@ class Explanation:
     """Why a job matches as few slots of a pool as it does.
 
     ``clauses`` are those of the job's requirements, in order: their numbers begin with 1.
+    ``states`` says how many of the slots that match are in which state, as ``states.State`` calls
+    them: ``{"free": 4, "claimed": 6}``.
     ``refused_by_ads`` slots satisfy them all, but refuse the job; ``ad_clauses`` says by what, the
     worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
     nothing matches. ``suggestions`` are changes that gain slots, the best first. ``notes`` say what
@@ -133,6 +140,7 @@ class Explanation:
     clauses: tuple[ClauseCount, ...]
     refused_by_ads: int
     matched: int
+    states: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     suggestions: tuple[Suggestion, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     ad_clauses: tuple[AdClause, ...] = ()
@@ -148,13 +156,18 @@ class Explanation:
         return {title: numbers for title, numbers in counts.items() if any(numbers)}
 
     def summary(self) -> str:
-        """How many match, on one line."""
-        text = f"{self.matched:,} of {self.total:,} match"
+        """How many match, and how many of these are free, on one line."""
+        text = matching(self.matched, self.total, self.states)
         if self.refused_by_ads:
             text += f"; {self.refused_by_ads:,} satisfy it, but refuse the job"
         if self.error is not None:
             text += f"; not all could be evaluated: {self.error}"
         return text
+
+    def standing(self) -> tuple[str, ...]:
+        """How many of the slots that match are not free and why, on one line if at all."""
+        words = in_words(self.states) if self.states else ""
+        return (words,) if words else ()
 
     def worst(self) -> tuple[AdClause, ...]:
         """The clauses of the slots' requirements that are shown: those that refuse most."""
@@ -175,6 +188,7 @@ class Explanation:
         if self.clauses:
             yield from _aligned(*clause_table(self))
         yield self.summary()
+        yield from self.standing()
         for part in (self.notes, self.conflicts, self.suggestions):
             if part:
                 yield from ("", *map(str, part))
@@ -210,6 +224,7 @@ class Explanation:
             return Table(heading, (*titles[:last], "", "clause"), cells, last, note)
 
         yield Funnel(self.total, self._stages())
+        yield Items("What is not free", self.standing())
         if self.clauses:
             yield barred("What the job requires", clause_table(self))
         yield Items("What is amiss", self.notes)
@@ -225,7 +240,10 @@ class Explanation:
             some = len(self.clauses) <= LIMITS.stages
             if some or (clause.cumulative < found[-1][0] and len(found) <= LIMITS.stages):
                 found.append((clause.cumulative, f"{number}  {clause}"))
-        return [*found, (self.matched, "accept the job")]
+        found.append((self.matched, "accept the job"))
+        if not set(self.states) <= {State.UNSAID}:
+            found.append((self.states.get(State.FREE, 0), "are free now"))
+        return found
 
 
 def clause_table(explained: Explanation) -> Counted:

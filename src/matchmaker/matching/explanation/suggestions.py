@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -41,6 +41,7 @@ from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import value_text
+from matchmaker.matching.states import State
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,13 +79,13 @@ class Lever:
             changed[holder] = replaced(job[holder], self.constant.node, fresh)
         return changed
 
-    def suggestion(self, value: Value, job: ClassAd, gain: int, matched: int) -> Suggestion:
-        """In words."""
+    def named(self) -> tuple[str, str]:
+        """What is changed, and what it is now, in words."""
         what, before = self.name, value_text(self.now)
         if self.constant is not None:
             what = f"{unparse(self.constant.slot)} {self.constant.operator}"
             before = unparse(self.constant.job)
-        return Suggestion(what, before, unparse_value(value), gain, matched, job)
+        return what, before
 
 
 def suggestions(counts: Counts) -> tuple[Suggestion, ...]:
@@ -112,24 +113,35 @@ def _tried(counts: Counts) -> Iterator[Suggestion]:
     reaches = counts.evaluator.reaches
     opaque = any(reaches.of(clause, Side.JOB).opaque for clause in counts.clauses)
     for _, _, lever, value in promises[: LIMITS.tried_anywhere if opaque else LIMITS.tried]:
-        changed = lever.changed(counts.job, value)
-        matched = rematched(counts, changed)
-        if matched > counts.matched:
-            gain = matched - counts.matched
-            yield lever.suggestion(value, changed, gain, matched)
+        what, before = lever.named()
+        found = tried(counts, what, before, unparse_value(value), lever.changed(counts.job, value))
+        if found is not None:
+            yield found
     dropped = _best_without_a_clause(counts)
     if dropped is not None:
         yield dropped
 
 
-def rematched(counts: Counts, job: ClassAd) -> int:
-    """How many slots a changed job matches. Raises OverworkError."""
+def tried(
+    counts: Counts, what: str, before: str, after: str | None, job: ClassAd
+) -> Suggestion | None:
+    """A change, where the changed job matches more slots. Raises OverworkError."""
     counts.work.count(0)
     masks = counts.pool.masks(job, counts.work)
     mask = masks.mine()
     if counts.view.alive is not None:
         mask = mask & counts.view.alive
-    return int(np.count_nonzero(mask & masks.theirs(mask)))
+    rows = np.flatnonzero(mask & masks.theirs(mask))
+    gain = len(rows) - counts.matched
+    if gain <= 0:
+        return None
+    free = None
+    if counts.states.said:
+        then, now = Counter(counts.states.counts(job, rows)), Counter(counts.of_states)
+        more = then - now
+        if more[State.FREE] or not more[State.UNSAID]:
+            free = min(gain, more[State.FREE])
+    return Suggestion(what, before, after, gain, len(rows), job, free)
 
 
 def _best_without_a_clause(counts: Counts) -> Suggestion | None:
@@ -137,14 +149,18 @@ def _best_without_a_clause(counts: Counts) -> Suggestion | None:
     if not any(near):
         return None
     place = near.index(max(near))
+    return tried(
+        counts, f"clause {place + 1}", unparse(counts.clauses[place]), None,
+        without(counts, {place}),
+    )  # fmt: skip
+
+
+def without(counts: Counts, places: Container[int]) -> ClassAd:
+    """The job without some of its clauses, by their places."""
+    kept = [clause for place, clause in enumerate(counts.clauses) if place not in places]
     changed = counts.job.copy()
-    clauses = counts.clauses
-    changed[REQUIREMENTS] = conjunction([*clauses[:place], *clauses[place + 1 :]])
-    matched = rematched(counts, changed)
-    gain = matched - counts.matched
-    text = unparse(clauses[place])
-    what = f"clause {place + 1}"
-    return Suggestion(what, text, None, gain, matched, changed) if gain > 0 else None
+    changed[REQUIREMENTS] = conjunction(kept)
+    return changed
 
 
 # --- what may be changed --------------------------------------------------------------------------
