@@ -172,14 +172,16 @@ class Table(list[Any]):
             return len(self) - 1
 
     def codes(self, contents: Sequence[Any]) -> list[int]:
-        """The codes of many contents."""
+        """The codes of many contents; new ones enter the table."""
         kinds = set(map(type, contents))
         kind = kinds.pop() if len(kinds) == 1 else None
-        if kind in THEMSELVES and kind in self.known:
-            codes = list(map(self.known[kind].get, contents))
-            if None not in codes:
-                return codes  # type: ignore[return-value]
-        return list(map(self.code, contents))
+        if kind not in THEMSELVES:
+            return list(map(self.code, contents))
+        known = self.known.setdefault(kind, {})
+        new = [content for content in dict.fromkeys(contents) if content not in known]
+        known.update(zip(new, range(len(self), len(self) + len(new)), strict=True))
+        self.extend(new)
+        return list(map(known.__getitem__, contents))
 
     def expressions(self) -> list[Expr]:
         """The expressions in it."""
