@@ -301,6 +301,11 @@ def test_what_the_osg_says_of_a_resource() -> None:
     assert whole.eval("QueueName") == "all"
     assert whole.eval("WholeNode") is True
     assert whole.eval("GlueHostArchitectureSMPSize") == 64
+    for trees in ("1.3", "2.0", "both"):
+        file = io.StringIO()
+        glue.write_ldif(glue.read_osg([ce]), file, version=trees)
+        again = glue.read_ldif(file.getvalue().splitlines()).computing_elements()
+        assert [queue.eval("QueueName") for queue in again] == ["gpu-long", "all"]
     # The memory of a whole node is not said.
     assert whole.eval("GlueHostMainMemoryRAMSize") is UNDEFINED
     assert whole.eval("GlueCEAccessControlBaseRule") == ["VO:atlas", "VO:cms"]

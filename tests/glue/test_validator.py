@@ -44,6 +44,19 @@ def found(entries: Iterable[Entry], at: datetime = NOW) -> list[Issue]:
     return issues
 
 
+def as_ldif(entries: Iterable[Entry]) -> list[str]:
+    """The lines of entries."""
+    return [
+        line
+        for e in entries
+        for line in (
+            f"dn: {e.dn}",
+            *(f"{n}: {t}" for n, ts in e.attributes.items() for t in ts),
+            "",
+        )
+    ]
+
+
 def codes(*pairs: str) -> set[str]:
     """The codes of one entry: its attributes, as ``name=value``."""
     made = [tuple(pair.split("=", 1)) for pair in pairs]
@@ -502,15 +515,7 @@ def test_a_batch_system_passes(site: glue.GlueRecords) -> None:
 def test_what_passes_is_read_back(site: glue.GlueRecords) -> None:
     entries = [*entries13(site, print), *entries20(site, print)]
     for some in (entries, list(entries20(site, print))):
-        lines = [
-            line
-            for e in some
-            for line in (
-                f"dn: {e.dn}",
-                *(f"{n}: {t}" for n, ts in e.attributes.items() for t in ts),
-                "",
-            )
-        ]
+        lines = as_ldif(some)
         read = glue.read_ldif(lines)
         assert read.issues == ()
         [made] = read.snapshot.sites
@@ -578,17 +583,31 @@ def test_a_share_that_admits_nobody_stays_closed_beside_others() -> None:
         )
     )
     entries = entries20(glue.describe_site(ads), lambda issue: None)
-    lines = [
-        line
-        for e in entries
-        for line in (
-            f"dn: {e.dn}",
-            *(f"{n}: {t}" for n, ts in e.attributes.items() for t in ts),
-            "",
-        )
-    ]
+    lines = as_ldif(entries)
     rules = {
         ad.eval("QueueName"): ad.eval("GlueCEAccessControlBaseRule")
         for ad in glue.read_ldif(lines).computing_elements()
     }
     assert rules == {"a": ["VO:cms"], "b": []}
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("jobmanager", "org.edg.gatekeeper"),
+        ("nordugrid", "org.nordugrid.gridftpjob"),
+        ("emies", "org.ogf.glue.emies.activitycreation"),
+        ("condorce", "org.opensciencegrid.htcondorce"),
+    ],
+)
+def test_the_word_of_an_endpoint_is_published_as_the_schema_has_it(word: str, name: str) -> None:
+    queue = parse_ads('[ QueueName = "long"; LRMSType = "slurm" ]')
+    [ad] = glue.place(queue, f"ce.s.org:2119/{word}", site="S", vos=["cms"])
+    entries = list(entries20(glue.describe_site([ad]), print))
+    [said] = [n for e in entries for n in e.attributes.get("GLUE2EndpointInterfaceName", ())]
+    assert said == name
+    # The tool knows the interfaces of its time.
+    strange = {i.raw for i in found(entries) if i.attribute == "GLUE2EndpointInterfaceName"}
+    assert strange == ({name} if word == "condorce" else set())
+    [read] = glue.read_ldif(as_ldif(entries)).computing_elements()
+    assert read.eval("CEid") == f"ce.s.org:2119/{word}-slurm-long"

@@ -27,6 +27,7 @@ from matchmaker.glue.records import (
     StorageElement,
     SubCluster,
     VOView,
+    local_queue,
     split_id,
     texts,
 )
@@ -201,9 +202,11 @@ def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> 
     if parts is not None:
         contact, lrms, queue = parts
         found |= {"GlobusResourceContactString": contact, "LRMSType": lrms}
-        found["QueueName"] = ce.values.get("QueueName", queue)
+        found["QueueName"] = queue
     elif isinstance(named := ce.values.get("GlueCEName"), str):
         found["QueueName"] = named  # an id of GLUE 2.0 may be any URI
+    if (named := local_queue(ce.values)) is not None:
+        found["QueueName"] = named
     preferred = ce.values.get("GlueCEInfoLRMSType")
     if isinstance(preferred, str):
         found["LRMSType"] = preferred

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -17,6 +17,9 @@ from matchmaker.classad import Value
 
 Values: TypeAlias = Mapping[str, Value]
 """By attribute, in the schema's spelling; what is known to be not known is UNDEFINED."""
+
+QUEUE: Final = "QueueName="
+"""What a CE that its id names otherwise has before its local queue, among its capabilities."""
 
 _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
 
@@ -143,6 +146,17 @@ def split_id(ce_id: str) -> tuple[str, str, str] | None:
     """
     found = _ID.match(ce_id)
     return (found["contact"], found["lrms"], found["queue"]) if found else None
+
+
+def local_queue(values: Mapping[str, Value]) -> str | None:
+    """The queue that a CE says it is by ``QueueName=`` among its capabilities, if it says one.
+
+    >>> local_queue({"GlueCECapability": ["Share=cms:60", "QueueName=long"]}), local_queue({})
+    ('long', None)
+    """
+    said = texts(values.get("GlueCECapability"))
+    names = {text.removeprefix(QUEUE) for text in said if text.startswith(QUEUE)}
+    return names.pop() or None if len(names) == 1 else None
 
 
 def queue_name(ce_id: str) -> str:

@@ -56,10 +56,14 @@ _ENDPOINT: Final = "GLUE2ComputingEndpoint"
 _SERVICE: Final = "org.ogf.glue.ComputingService"
 INTERFACES: Final[Mapping[str, tuple[str, str]]] = {
     "cream": ("org.glite.ce.CREAM", "org.glite.ce.CREAM"),
+    "jobmanager": ("org.edg.gatekeeper", "org.edg.gatekeeper"),
+    "nordugrid": ("org.nordugrid.arex", "org.nordugrid.gridftpjob"),
+    "emies": ("org.nordugrid.arex", "org.ogf.glue.emies.activitycreation"),
     "arex": ("org.nordugrid.arex", "org.nordugrid.arex"),
     "arcrest": ("org.nordugrid.arex", "org.nordugrid.arcrest"),
     "gridftpjob": ("org.nordugrid.arex", "org.nordugrid.gridftpjob"),
     "htcondorce": ("org.opensciencegrid.htcondorce", "org.opensciencegrid.htcondorce"),
+    "condorce": ("org.opensciencegrid.htcondorce", "org.opensciencegrid.htcondorce"),
 }
 """The service's type and the interface's name, in the vocabularies of GLUE 2.0, by the word that an
 id of GLUE 1.3 has for them."""

@@ -20,6 +20,7 @@ from matchmaker.glue.admission import restricted
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
+    QUEUE,
     Cluster,
     ComputingElement,
     GlueRecords,
@@ -103,7 +104,8 @@ def _queues(
             "GlueCEStateStatus": "Production",
         }
         if queue:
-            values["QueueName"] = queue  # the entry's name, of which the id is made, is no queue's
+            # The entry's name, of which the id is made, is no queue's.
+            values["GlueCECapability"] = [f"{QUEUE}{queue}"]
         values.update(_numbers(entry, _LIMITS))
         vos = entry.eval("AllowedVOs")
         if isinstance(vos, str):
