@@ -108,6 +108,21 @@ def test_a_script_that_is_not_there_is_refused(
     assert not world.calls
 
 
+def test_a_job_that_the_batch_system_refuses_says_why_while_it_is_looked_for(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    """No such partition, for example: its absence must be proven all the same."""
+    world.faults = {"park": ["nothing"] * 5}
+    classad("submit", *job, *here, "--key", "k", "--wait", 0)
+    (before,) = json.loads(classad("jobs", *here, "--json").out)
+    assert before["reason"]
+    world.pass_time(5)
+    classad("reconcile", *here)
+    (shown,) = json.loads(classad("jobs", *here, "--json").out)
+    assert shown["stuck"].startswith("missing from slurm for")
+    assert before["reason"] in shown["stuck"]
+
+
 def test_a_lost_reply_is_looked_up(
     classad: Run, world: World, here: list[object], job: list[object]
 ) -> None:

@@ -156,12 +156,13 @@ def stuck(record: Record, now: float, deadlines: Deadlines = DEFAULT) -> str | N
     """What a live record that does not get on waits for; None for one that does."""
     if record.state not in LIVE:
         return None
-    if record.absent_since is not None:
-        gone = f"missing from {record.cluster} for {now - record.absent_since:.0f} s"
-        return f"{gone}; waits for {WAITS[record.state]}"
     last = record.since if record.seen is None else max(record.seen, record.since)
     late = record.deadline is not None and record.deadline <= now
-    if late or now - last > deadlines.silence:
-        why = f"; {record.reason}" if record.reason else ""
-        return f"not seen for {now - last:.0f} s; waits for {WAITS[record.state]}{why}"
-    return None
+    if record.absent_since is not None:
+        seen = f"missing from {record.cluster} for {now - record.absent_since:.0f} s"
+    elif late or now - last > deadlines.silence:
+        seen = f"not seen for {now - last:.0f} s"
+    else:
+        return None
+    why = f"; {record.reason}" if record.reason else ""
+    return f"{seen}; waits for {WAITS[record.state]}{why}"
