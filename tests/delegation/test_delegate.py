@@ -423,6 +423,30 @@ def test_a_rebuilt_ledger_goes_on(made: mm.delegation.Delegator, world: World, l
     assert max(world.starts.values()) == 1
 
 
+def test_a_job_whose_ledger_was_lost_does_not_start_again(world: World, ledger: Any, script: Path,
+                                                          tmp_path: Path) -> None:  # fmt: skip
+    """It is handed over again, and its second attempt is running: that one is taken."""
+    spool = SharedSpool(tmp_path / "spool")
+    made = mm.delegation.Delegator(ledger, world, spool, clock=lambda: world.now)
+    world.faults = {"park": ["nothing"]}
+    made.submit(AD, script, key="k")
+    looks(world, made, 8)
+    assert made.job("k").attempt == 2
+    room = spool.root / "k" / "2"
+    (room / "start").write_text("started n1\n")
+    world.jobs.clear()
+    ledger.rows.clear()
+    ledger.payloads.clear()
+    again = mm.delegation.Delegator(ledger, world, spool, clock=lambda: world.now)
+    again.submit(AD, script, key="k")
+    for _ in range(8):
+        looks(world, again, 1)
+        assert not (spool.root / "k" / "1" / "lease").exists()
+    (room / "end").write_text("0 n1\n")
+    looks(world, again, 2)
+    assert (again.job("k").state, again.job("k").attempt) == (State.DONE, 2)
+
+
 def test_an_old_spool_does_not_answer_for_another_job(world: World, ledger: Any, script: Path,
                                                       tmp_path: Path) -> None:  # fmt: skip
     spool = SharedSpool(tmp_path / "spool")

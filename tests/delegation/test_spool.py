@@ -52,6 +52,20 @@ def test_the_room_of_another_job_is_refused(spool: SharedSpool, payload: Path) -
     assert isinstance(spool.prepare("k", 1, payload.read_bytes(), first), Silence)
 
 
+def test_an_earlier_attempt_is_not_prepared_once_there_is_a_later_one(
+    spool: SharedSpool, payload: Path
+) -> None:
+    """As by a ledger that was lost, whose second attempt runs, or by who was stopped meanwhile."""
+    job = "ab" * 32
+    for attempt in (9, 10):
+        assert isinstance(spool.prepare("j", attempt, payload.read_bytes(), job), Path)
+    answer = spool.prepare("j", 9, payload.read_bytes(), job)
+    assert isinstance(answer, Silence)
+    assert "there is an attempt 10" in answer.reason
+    assert "classad jobs --rebuild" in answer.reason
+    assert isinstance(spool.prepare("j", 10, payload.read_bytes(), job), Path)
+
+
 def test_records_are_private(spool: SharedSpool) -> None:
     assert spool.commit("k", 1, 60) is None
     for path in (spool.root, *spool.root.rglob("*")):

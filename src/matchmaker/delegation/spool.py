@@ -30,6 +30,7 @@ _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096
 _JOB: Final = "job."
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
+_ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,5}")
 _T = TypeVar("_T")
 
 
@@ -63,13 +64,18 @@ class SharedSpool:
     ) -> Path | Silence:
         """Makes the directory of an attempt; returns the script to submit, which fences it.
 
-        With the digest of a job, Silence where the directory is another job's. The batch system
-        ``cluster`` is on record with it.
+        With the digest of a job, Silence where the directory is another job's, and always where
+        there is a later attempt, which may have started: who asks was late, or has another ledger.
+        The batch system ``cluster`` is on record with it.
         """
 
         def make() -> Path:
             _mark(self.root)
             room = self._room(key, attempt)
+            later = _latest(room.parent)
+            if later > attempt:
+                said = f"there is an attempt {later}: classad jobs --rebuild takes it in"
+                raise FileExistsError(0, said, room)
             room.mkdir(parents=True, exist_ok=True, mode=0o700)
             if job:
                 _take(room, job, cluster)
@@ -232,6 +238,12 @@ def _job(there: Collection[str]) -> tuple[str, str]:
     jobs = [name.removeprefix(_JOB) for name in there if name.startswith(_JOB)]
     digest, _, cluster = jobs[0].partition(".") if len(jobs) == 1 else ("?" if jobs else "", "", "")
     return digest, cluster
+
+
+def _latest(folder: Path) -> int:
+    """The latest attempt in the directory of a key; 0 if there is none."""
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if _ATTEMPT.fullmatch(name)), default=0)
 
 
 def _take(room: Path, job: str, cluster: str) -> None:
