@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import json
 import os
 import re
@@ -11,9 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from matchmaker import ClassAd, dumps
-from matchmaker.cli import sources
+from matchmaker.cli import output, sources
 from tests.cli.conftest import COMMAND, Run
 
 pytestmark = pytest.mark.slow
@@ -218,3 +223,25 @@ def test_a_subcommand_loads_no_other() -> None:
 def test_words_stay_whole_where_the_terminal_is_narrow(examples: Path) -> None:
     _, _, shown = with_terminal(["ces", "--ldif", str(examples / "site.ldif")], stdout=True)
     assert len(re.findall(r'"slurm" +"Production"', shown)) == 5
+
+
+_CELLS = st.lists(
+    st.sampled_from(
+        ["", "a", "\u65e5\u672c", "e\u0301\u0301", "x" * 50, "a\tb", "a\nb", "a  b ", " a",
+         "[bold]x[/]", "\u200bz", "\U0001f44d\U0001f3fd", "-" * 130]
+    ), min_size=3, max_size=3,
+)  # fmt: skip
+
+
+@given(rows=st.lists(_CELLS, max_size=5), right=st.sets(st.integers(0, 2)))
+def test_a_table_in_a_file_is_the_one_on_a_terminal_that_is_wide(
+    rows: list[list[str]], right: set[int]
+) -> None:
+    made = output.table(["name", "state of it", "\u65e5"], rows, right=tuple(right), whole=(0,))
+    wide = Console(file=io.StringIO(), width=1000, markup=False, highlight=False, emoji=False)
+    with wide.capture() as captured:
+        wide.print(made)
+    expected = [line.rstrip() for line in captured.get().splitlines()]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        output.show(made)
+    assert said.getvalue() == "\n".join(expected) + "\n"
