@@ -188,7 +188,7 @@ def test_jobs_that_differ_only_in_what_they_ask_are_told_apart() -> None:
 
 def test_slots_that_are_not_free_are_not_given() -> None:
     slots = '[ Name = "a"; State = "Claimed" ][ Name = "b"; State = "Owner" ]'
-    assert reasons(assign(slots, "[ ]")) == ["2 slots match: 2 not free"]
+    assert reasons(assign(slots, "[ ]")) == ["2 slots match: 1 claimed, 1 kept by their owners"]
     assert slots_of(assign(slots, "[ ]", free='State == "Owner"')) == ["b"]
     assert slots_of(assign('[ Name = "a"; State = "unclaimed" ]', "[ ]")) == ["a"]
 
@@ -311,9 +311,9 @@ def test_slots_that_match_are_counted_by_why_they_are_not_to_be_had() -> None:
     found = assign(slots, jobs + "[ RequestCpus = 3; RequestMemory = 5000 ]" * 4)
     assert slots_of(found) == ["p", "p", "q", "a", "b", "c", None]
     assert found.idle[0].outcome is Outcome.NO_ROOM
-    assert reasons(found) == ["6 slots match: 3 taken, 2 with too little Cpus, 1 not free"]
+    assert reasons(found) == ["6 slots match: 3 taken, 2 with too little Cpus, 1 claimed"]
     assert str(found) == (
-        "6 of 7 jobs placed\n1 idle: 6 slots match: 3 taken, 2 with too little Cpus, 1 not free"
+        "6 of 7 jobs placed\n1 idle: 6 slots match: 3 taken, 2 with too little Cpus, 1 claimed"
     )
 
 
@@ -383,7 +383,7 @@ def test_a_request_that_is_no_amount_for_some_slots_does_not_get_those() -> None
     found = assign(slots, "[ RequestCpus = TARGET.n ]" * 2)
     assert slots_of(found) == ["b", None]
     said = "MY.RequestCpus ?: 1 is -1, which is no amount of Cpus"
-    counts = "1 taken, 2 where the request is no amount, 1 not free"
+    counts = "1 taken, 2 where the request is no amount, 1 claimed"
     assert reasons(found) == [f"4 slots match: {counts}; {said}"]
     assert found.idle[0].outcome is Outcome.NO_ROOM
     found = assign('[ Name = "a"; n = -1 ]', "[ RequestCpus = TARGET.n ]")
@@ -457,3 +457,55 @@ def test_a_rank_that_is_no_number_counts_as_0_and_is_listed() -> None:
 def test_no_jobs_are_no_trouble() -> None:
     found = assign(STATIC, "")
     assert (found.placements, found.order, str(found)) == ((), (), "0 of 0 jobs placed")
+
+
+# --- terms that change nothing --------------------------------------------------------------------
+
+
+def test_the_group_of_an_htcondor_job_is_without_its_user() -> None:
+    jobs = """[ AccountingGroup = "group_atlas.u0" ] [ AccountingGroup = "group_a.b.u1" ]
+      [ AccountingGroup = "cms" ] [ AcctGroup = "lhcb.x"; AccountingGroup = "lhcb.x.u" ]
+      [ Owner = "ana" ] [ AccountingGroup = 7; Owner = "ben" ]"""
+    assert [p.group for p in assign("", jobs).placements] == [
+        "group_atlas", "group_a.b", "cms", "lhcb.x", "ana", "<none>",
+    ]  # fmt: skip
+    # So a share of the group counts, whoever its users are.
+    slots = "".join(f'[ Name = "{n}" ]' for n in range(3))
+    jobs = '[ AccountingGroup = "atlas.a" ][ AccountingGroup = "atlas.b" ][ Owner = "ana" ]' * 3
+    found = assign(slots, jobs, share={"atlas": 2})
+    assert dict(found.usage) == {"ana": 1.0, "atlas": 2.0}
+    assert found.notes == ()
+
+
+def test_terms_that_change_nothing_are_told() -> None:
+    jobs = '[ AccountingGroup = "atlas.a" ][ Owner = "ana" ]'
+    assert assign(STATIC, jobs, share={"Atlas": 2, "cms": 1}, usage={"lhcb": 3}).notes == (
+        "no job is of Atlas, cms, for which a share is given; did you mean atlas?",
+        "no job is of lhcb, for which a usage is given",
+    )
+    found = assign(STATIC, jobs, group="MY.Vo")
+    assert found.notes == ("no job has a group: all are of <none>, by MY.Vo",)
+    assert str(found).splitlines()[-1] == found.notes[0]
+    resources = {"Cpus": "MY.RequestCpus ?: 1", "Licences": "1", "Memory": "MY.Mem ?: 0"}
+    assert assign(STATIC, jobs, resources=resources).notes == (
+        "no slot has Licences, which is a resource of the policy",
+        "no job asks for Memory: MY.Mem ?: 0 is 0 for all of them",
+    )
+    assert assign(STATIC, "[ Mem = 3 ]" + jobs, resources={"Memory": "MY.Mem ?: 0"}).notes == ()
+    assert assign(STATIC, jobs, resources={"Memory": "TARGET.Memory / 2"}).notes == ()
+    assert assign(STATIC, "", share={"x": 1}, group="MY.Vo").notes == ()
+    many = {f"group{n}": 1 for n in range(10)}
+    assert "group7 and 2 more, for which" in assign(STATIC, jobs, share=many).notes[0]
+
+
+def test_slots_that_say_they_are_not_free_are_not_given() -> None:
+    slots = """[ Name = "a"; Available = false ] [ Name = "b"; Draining = true ]
+      [ Name = "c"; State = "Unclaimed"; Start = false ] [ Name = "d"; Stand = "Claimed" ]"""
+    assert slots_of(assign(slots, "[ ]" * 2)) == ["d", None]
+    free = 'MY.Stand isnt "Claimed"'
+    [placement] = assign(slots, "[ ]", free=f"{free} && false", names={"State": "Stand"}).placements
+    assert placement.counts == {
+        "claimed": 1, "draining": 1, "unavailable": 1, "not free by the policy": 1,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="Stat is none of State"):
+        Policy(names={"Stat": "x"})

@@ -87,6 +87,7 @@ def tried(slots: dict[str, ClassAd], jobs: list[ClassAd], shares: dict[str, floa
         key
         for key, ad in slots.items()
         if ad.eval("State") is UNDEFINED or parse_expr('MY.State == "Unclaimed"').eval(ad) is True
+        if ad.eval("START") is not False
     }
     waiting: dict[str, list[tuple[float, float, int]]] = {}
     for place, job in enumerate(jobs):

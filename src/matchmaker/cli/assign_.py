@@ -26,8 +26,13 @@ _T = TypeVar("_T")
     help="Slots. May be given several times; all files are one pool.",
 )
 @pools.options
+@pools.states
 @click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
-@click.option("--group", metavar="EXPR", help="Of a job. [default: AccountingGroup, or else Owner]")
+@click.option(
+    "--group",
+    metavar="EXPR",
+    help="Of a job. [default: AcctGroup, AccountingGroup up to its last dot, or Owner]",
+)
 @click.option(
     "--share",
     "shares",
@@ -55,6 +60,7 @@ def command(
     job_files: tuple[str, ...],
     pool_files: tuple[str, ...],
     key: str | None,
+    names: dict[str, str],
     priority: str | None,
     group: str | None,
     shares: tuple[str, ...],
@@ -69,6 +75,7 @@ def command(
     where none did.
     """
     terms: dict[str, Any] = {
+        "names": names,
         "share": _by_name("--share", shares, _number),
         "usage": _by_name("--usage", usages, _number),
     }
@@ -122,6 +129,7 @@ def _data(found: Assignment) -> dict[str, Any]:
         "placements": [_placement(p) for p in found.placements],
         "order": [n + 1 for n in found.order],
         "usage": {group: plain(usage) for group, usage in found.usage.items()},
+        "notes": list(found.notes),
         "left": {key: _amounts(left) for key, left in found.left.items()},
     }
 
@@ -135,7 +143,7 @@ def _placement(placement: Placement) -> dict[str, Any]:
         "slot": placement.slot,
     }
     if placement.rank is None:
-        return {**data, "reason": placement.reason}
+        return {**data, "reason": placement.reason, "counts": dict(placement.counts)}
     more = {"rank": plain(placement.rank), "ranked": placement.ranked}
     return {**data, **more, "taken": _amounts(placement.taken)}
 
@@ -160,6 +168,8 @@ def _page(found: Assignment) -> Page:
             reasons.setdefault((p.outcome, p.reason), []).append(p.number + 1)
         rows = [[_numbers(jobs), *why] for why, jobs in reasons.items()]
         page.show(table(["idle", "", "why"], rows, whole=(1,)))
+    if found.notes:
+        page.lines(found.notes)
     return page
 
 

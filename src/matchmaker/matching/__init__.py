@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from matchmaker.matching.pair import Clause, Match, clauses, match, refusal
 
 if TYPE_CHECKING:
-    from matchmaker.matching.assignment import Assignment, Placement, Policy
+    from matchmaker.matching.assignment import Assignment, Placement
     from matchmaker.matching.explanation import Explanation, PairExplanation
     from matchmaker.matching.idle import Outcome
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Matches, Plan, Snapshot
+    from matchmaker.matching.terms import Policy
 
 __all__ = [
     "Assignment",
@@ -40,7 +41,7 @@ _LATER: Final = {
     "Placement": "assignment",
     "PairExplanation": "explanation",
     "Plan": "snapshot",
-    "Policy": "assignment",
+    "Policy": "terms",
     "Pool": "pool",
     "Snapshot": "snapshot",
 }

@@ -1,7 +1,7 @@
 """A negotiation cycle: many jobs, each to its best free slot, in an order that is fair to groups.
 
-Here are the order of the jobs and the outcome. What slots have left is in ``slots``, the best slot
-for a job in ``candidates``, why a job gets none in ``idle``.
+Here are the order of the jobs and the outcome. The policy is in ``terms``, what slots have left in
+``slots``, the best slot for a job in ``candidates``, why a job gets none in ``idle``.
 
 The rules, which are a plain form of those of HTCondor's negotiator:
 
@@ -21,7 +21,7 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, SupportsFloat
+from typing import Final
 
 import attrs
 
@@ -29,7 +29,6 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.allowance import Allowance
@@ -37,84 +36,16 @@ from matchmaker.matching.candidates import Candidates, Offer
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.given import an_expression, with_scopes
+from matchmaker.matching.given import with_scopes
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK
 from matchmaker.matching.orders import Orders
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
-
-RESOURCES: Final = {
-    "Cpus": "MY.RequestCpus ?: 1",
-    "Memory": "MY.RequestMemory ?: 0",
-    "Disk": "MY.RequestDisk ?: 0",
-    "GPUs": "MY.RequestGPUs ?: 0",
-}
-"""What a job takes of a partitionable slot: a CPU if it does not say otherwise."""
-
-GROUP: Final = "MY.AccountingGroup ?: MY.Owner"
-
-FREE: Final = 'MY.State is undefined || MY.State == "Unclaimed"'
-"""Which slots may be assigned."""
+from matchmaker.matching.terms import NO_GROUP, Policy, without_effect
 
 _SUBMITTED: Final = Attr(None, "QDate", False)
-
-NO_GROUP: Final = "<none>"
-"""The group of the jobs that name none."""
-
-
-def _share(given: Expr | str | Mapping[str, float]) -> Expr | Mapping[str, float]:
-    return an_expression(given) if isinstance(given, (Expr, str)) else _by_group(given)
-
-
-def _by_group(given: Mapping[str, float]) -> Mapping[str, float]:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"numbers by group were expected, not {type(given).__name__}")
-    for group, number in given.items():
-        if not isinstance(group, str):
-            raise TypeError(f"groups go by their names, not by {type(group).__name__}")
-        if not isinstance(number, SupportsFloat):
-            raise TypeError(
-                f"the share or usage of {group} is a number, not {type(number).__name__}"
-            )
-        if not 0 <= number < math.inf:
-            raise ValueError(f"{group} cannot have a share or usage of {number}")
-    return dict(given)
-
-
-def _resources(given: Mapping[str, Expr | str]) -> Mapping[str, Expr]:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"expressions by resource were expected, not {type(given).__name__}")
-    if len({ascii_fold(name) for name in given}) < len(given):
-        raise ValueError(f"a resource is named twice: {', '.join(given)}")
-    return {name: an_expression(expression) for name, expression in given.items()}
-
-
-@attrs.frozen(slots=True, kw_only=True)
-class Policy:
-    """The terms of a negotiation cycle. Expressions may be given as text.
-
-    - ``priority``, of a job: a number, the highest first; anything else counts as 0.
-    - ``group``, of a job: the name of its accounting group; without a text it is ``<none>``.
-    - ``share``: by group, 1 where none is given, or an expression of a job, which stands for its
-      group while it is next. Twice the share is twice the CPUs, while there are jobs. What is no
-      number above 0 comes after all others.
-    - ``usage``: the usage that groups begin with, 0 where none is given.
-    - ``free``, of a slot: whether it may be assigned.
-    - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
-      expression of the job, with the slot as TARGET.
-
-    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or
-    infinite and for a resource that is named twice, and TypeError for what is of another type.
-    """
-
-    priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=an_expression)
-    group: Expr = attrs.field(factory=lambda: parse_expr(GROUP), converter=an_expression)
-    share: Expr | Mapping[str, float] = attrs.field(factory=dict, converter=_share)
-    usage: Mapping[str, float] = attrs.field(factory=dict, converter=_by_group)
-    free: Expr = attrs.field(factory=lambda: parse_expr(FREE), converter=an_expression)
-    resources: Mapping[str, Expr] = attrs.field(factory=lambda: RESOURCES, converter=_resources)
 
 
 @attrs.frozen(slots=True)
@@ -123,7 +54,8 @@ class Placement:
 
     ``number`` is the job's place among those given, from 0. ``slot`` is the key of its slot, with
     the job's ``rank`` of it, and ``taken`` what it got: the part that it asked for, or all that a
-    static slot has. Where it is left idle, ``slot`` and ``rank`` are None and ``reason`` says why.
+    static slot has. Where it is left idle, ``slot`` and ``rank`` are None and ``reason`` says why;
+    ``counts`` has the numbers in it: how many slots that match are claimed, taken and so on.
 
     A rank that is not a number counts as 0.0, as in HTCondor; ``ranked`` is then false.
     """
@@ -136,6 +68,7 @@ class Placement:
     ranked: bool = True
     taken: Amounts = attrs.field(factory=dict)
     reason: str = ""
+    counts: Mapping[str, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen(slots=True)
@@ -144,13 +77,15 @@ class Assignment:
 
     ``placements`` are in the order in which jobs were given, ``order`` the numbers of those that
     had their turn, in the order in which they had it. ``usage`` is that of the groups afterwards,
-    ``left`` what the partitionable slots that serve a job still have, by key.
+    ``left`` what the partitionable slots that serve a job still have, by key. ``notes`` say which
+    terms of the policy change nothing, such as a share of a group that no job is of.
     """
 
     placements: tuple[Placement, ...]
     order: tuple[int, ...]
     usage: Mapping[str, float]
     left: Mapping[str, Amounts]
+    notes: tuple[str, ...] = ()
 
     @property
     def placed(self) -> tuple[Placement, ...]:
@@ -171,6 +106,7 @@ class Assignment:
         lines = [f"{len(self.placed)} of {len(self.placements)} jobs placed"]
         reasons = Counter(p.reason for p in self.idle)
         lines += [f"{count} idle: {reason}" for reason, count in reasons.most_common(20)]
+        lines += self.notes
         return "\n".join(lines)
 
 
@@ -244,7 +180,7 @@ class _Cycle:
     def __init__(self, view: View, cache: Cache, jobs: list[ClassAd], policy: Policy) -> None:
         self._jobs = jobs
         self._policy = policy
-        self._slots = Slots(view, cache, policy.resources, policy.free)
+        self._slots = Slots(view, cache, policy.resources, policy.free, policy.names)
         self._orders = Orders(self._slots)
         self._placements: dict[int, Placement] = {}
         clusters = Clusters(view.columns, policy.resources.values())
@@ -263,7 +199,13 @@ class _Cycle:
             lines.used(entry.group, self._cost(placement))
         placements = tuple(self._placements[number] for number in range(len(self._jobs)))
         usage = dict(sorted(lines.usage.items()))
-        return Assignment(placements, tuple(order), usage, self._slots.remains())
+        groups = {entry.group for entry in entries}
+        notes = without_effect(self._policy, self._slots, self._kinds(), groups)
+        return Assignment(placements, tuple(order), usage, self._slots.remains(), notes)
+
+    def _kinds(self) -> list[ClassAd]:
+        """The first job of each cluster."""
+        return list(dict(zip(reversed(self._clusters), reversed(self._jobs), strict=True)).values())
 
     def _entry(self, number: int, job: ClassAd) -> _Entry | None:
         """The job's place in the lines, or None if its group, priority or share is ERROR."""
@@ -297,7 +239,9 @@ class _Cycle:
         idle = self._idle.get(cluster)
         if idle is None:
             idle = self._idle[cluster] = why_idle(self._slots, job)
-        return Placement(entry.number, entry.group, idle.outcome, reason=idle.reason)
+        return Placement(
+            entry.number, entry.group, idle.outcome, reason=idle.reason, counts=idle.counts
+        )
 
     def _best(self, job: ClassAd, cluster: Hashable) -> Offer | None:
         """The best slot for a job."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
 
 import attrs
@@ -20,6 +21,7 @@ from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.slots import Short, Slots
+from matchmaker.matching.states import State
 
 
 class Outcome(StrEnum):
@@ -37,16 +39,17 @@ class Outcome(StrEnum):
 
 @attrs.frozen(slots=True)
 class Idle:
-    """Why a job is left idle, in words."""
+    """Why a job is left idle, in words; and of the slots that match, how many each thing keeps."""
 
     outcome: Outcome
     reason: str
+    counts: Mapping[str, int] = attrs.field(factory=dict)
 
 
 def why_idle(slots: Slots, job: ClassAd) -> Idle:
     """Why no slot could be given to a job, as the slots are by now."""
     idle = _why(slots, job)
-    return Idle(idle.outcome, printable(idle.reason))
+    return attrs.evolve(idle, reason=printable(idle.reason))
 
 
 def _why(slots: Slots, job: ClassAd) -> Idle:
@@ -124,13 +127,18 @@ def _no_room(slots: Slots, job: ClassAd, matched: Rows) -> Idle:
     for row in rest[matches].tolist():
         answer = slots.ask(job, row)
         counts[f"with too little {answer.resource if isinstance(answer, Short) else 'room'}"] += 1
-    counts["not free"] = int((~free).sum())
-    parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    for name, count in slots.states.counts(job, matched[~free]).items():
+        state = State(name)
+        # The policy may keep what the slot itself calls free.
+        known = state not in (State.FREE, State.UNSAID)
+        counts[state.words if known else "not free by the policy"] += count
+    held = {what: count for what, count in counts.items() if count}
+    parts = ", ".join(f"{count} {what}" for what, count in held.items())
     text = f"{len(matched)} {'slot matches' if len(matched) == 1 else 'slots match'}: {parts}"
     if not said:
-        return Idle(Outcome.NO_ROOM, text)
+        return Idle(Outcome.NO_ROOM, text, held)
     alone = counts["where the request is no amount"] == int(free.sum())
-    return Idle(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {said}")
+    return Idle(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {said}", held)
 
 
 def _answer(slots: Slots, job: ClassAd, rows: Rows) -> str:

@@ -16,7 +16,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.matching.assignment import Assignment, Policy
+from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
@@ -24,6 +24,7 @@ from matchmaker.matching.explanation import Explanation, PairExplanation, explai
 from matchmaker.matching.given import some_ads
 from matchmaker.matching.pair import an_ad, shorten, value_text
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
+from matchmaker.matching.terms import Policy
 
 
 class Pool:

@@ -39,6 +39,7 @@ from matchmaker.matching.columns.vectors import (
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.pair import value_text
+from matchmaker.matching.states import States
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,11 +82,20 @@ class Slots:
     """The slots of a pool in one cycle, by row.
 
     ``resources`` is what a job takes of a partitionable slot: by the slot's attribute, an
-    expression of the job. ``free`` is an expression of the slots.
+    expression of the job. ``free`` is an expression of the slots, ``names`` are their own names for
+    what says whether they are free.
     """
 
-    def __init__(self, view: View, cache: Cache, resources: Mapping[str, Expr], free: Expr) -> None:
+    def __init__(
+        self,
+        view: View,
+        cache: Cache,
+        resources: Mapping[str, Expr],
+        free: Expr,
+        names: Mapping[str, str],
+    ) -> None:
         self.view = view
+        self._names = names
         """The ads as they were when the cycle began."""
         self.cache = cache
         self.resources = resources
@@ -123,6 +133,11 @@ class Slots:
         ordered = sorted(self.now.rows().tolist(), key=keys.__getitem__)
         found[ordered] = np.arange(len(ordered), dtype=np.int32)
         return found
+
+    @cached_property
+    def states(self) -> States:
+        """What the slots say of being free."""
+        return States.of(self.view, self._names)
 
     def decide(self, job: ClassAd) -> Decision:
         """Which slots match a job as they were when the cycle began."""

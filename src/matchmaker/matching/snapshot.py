@@ -19,7 +19,7 @@ from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable
-from matchmaker.matching.assignment import Assignment, Policy, assign
+from matchmaker.matching.assignment import Assignment, assign
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
@@ -37,6 +37,7 @@ from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import an_ad, shorten
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn
+from matchmaker.matching.terms import Policy
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -107,10 +107,16 @@ _ORDER: Final = tuple(State)
 _CODES: Final = {state: np.int8(code) for code, state in enumerate(_ORDER)}
 
 
+def state_names(given: Mapping[str, str]) -> Mapping[str, str]:
+    """A pool's own names for some of ``NAMES``. Raises ValueError for a name of something else."""
+    for name in given:
+        if name not in NAMES:
+            raise ValueError(f"{name} is none of {', '.join(NAMES)}, which say whether it is free")
+    return dict(given)
+
+
 def _names(given: Mapping[str, str]) -> tuple[str, ...]:
-    unknown = [name for name in given if name not in NAMES]
-    if unknown:
-        raise ValueError(f"{unknown[0]} is none of {', '.join(NAMES)}, which say what is free")
+    given = state_names(given)
     return tuple(given.get(name, name) for name in NAMES)
 
 
