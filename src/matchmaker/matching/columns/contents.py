@@ -78,6 +78,9 @@ def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
     if classes == {float}:
         bits = np.array(contents, np.float64).view(np.int64)
         return np.full(len(contents), REAL, np.uint8), bits
+    if classes == {bool}:
+        # A truth is its own kind.
+        return np.array(contents, np.uint8), np.array(contents, np.int64)
     kinds = np.full(len(contents), OTHER, np.uint8)
     bits = np.zeros(len(contents), np.int64)
     reals = bits.view(np.float64)
