@@ -22,7 +22,7 @@ from matchmaker import glue
 from matchmaker.classad import parser as parsing
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
-from matchmaker.classad.assignments import ad_in, value_of
+from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
@@ -30,7 +30,7 @@ from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.nodes import AdExpr, Expr, Literal, weight
 from matchmaker.classad.operators import truth
-from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed
+from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed, value_of
 from matchmaker.classad.spans import place_ad, place_expr
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value

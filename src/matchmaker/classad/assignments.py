@@ -7,17 +7,18 @@ takes those of an ad in one call. None means that the fast parser does not take 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Iterable, Sequence
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
+from math import hypot
 from typing import Any, Final
+
+import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import Literal
-from matchmaker.classad.parser import deferred, parse_expr, parsed_ad
+from matchmaker.classad.parser import parsed_ad, value_of
 from matchmaker.classad.scanner import ASSIGNABLE, OTHER, PLAIN, SEPARATORS, inside_of
 from matchmaker.classad.spellings import Shape, shape_of
 from matchmaker.classad.values import MAX_INT, MIN_INT
@@ -25,47 +26,47 @@ from matchmaker.classad.values import MAX_INT, MIN_INT
 _scan: Final = make_scanner(JSONDecoder())  # type: ignore[arg-type]
 
 
-def value_of(text: str) -> Any:
-    """What an ad holds for the text of an expression, perhaps deferred; None as above.
+@attrs.frozen(slots=True)
+class _Lines:
+    """What is known of lines of assignments, from others that began alike."""
 
-    >>> value_of("undefined"), value_of("a+1"), value_of("a+")
-    (UNDEFINED, Expr('a + 1'), None)
-    """
-    node = deferred(text)
-    return node.value if type(node) is Literal else node
+    heads: tuple[str, ...]
+    """What stands in each line before the value."""
 
+    length: int
+    """The characters of all heads."""
 
-def parse_value(text: str) -> Any:
-    """The same by the grammar where it must be, and never deferred. Raises ParseError.
+    shape: Shape
 
-    >>> parse_value("a + 1"), parse_value("true")
-    (Expr('a + 1'), True)
-    """
-    node = parse_expr(text)
-    return node.value if type(node) is Literal else node
+    others: tuple[int, ...]
+    """The lines whose values were not plain."""
 
 
-def ad_of_lines(text: str, convert: Callable[[str], Any] = value_of) -> ClassAd | None:
+_lines: Final[Cache[tuple[int, str], _Lines]] = Cache("names in lines", 1 << 22)
+"""By the number of lines and the name in the middle: the next ad mostly has all alike."""
+
+
+def ad_of_lines(lines: Sequence[str], convert: Callable[[str], Any] = value_of) -> ClassAd | None:
     r"""The ad of assignments, one a line; None as above. `convert` reads what is no plain value.
 
-    >>> print(ad_of_lines("a = 1\nb=a+1"), ad_of_lines("a = 1\n2"))
+    >>> print(ad_of_lines(["a = 1", "b=a+1"]), ad_of_lines(["a = 1", "2"]))
     [ a = 1; b = a + 1 ] None
     """
-    parts = [*chain.from_iterable(map(str.partition, text.split("\n"), _EQUALS))]
-    names, values = tuple(parts[::3]), parts[2::3]
-    known = _lines[names]
-    if known is None:
-        if not _NAMES.fullmatch("=".join(names)):
+    count = len(lines)
+    key = (count, lines[count // 2].partition("=")[0])
+    known = _lines[key]
+    values = [] if known is None else [*map(str.removeprefix, lines, known.heads)]
+    if known is None or len("".join(values)) + known.length != len("".join(lines)):
+        known = _lines_of(lines)
+        if known is None:
             return None
-        spelled = tuple([name.strip(" \t") for name in names])
-        others = tuple([at for at, value in enumerate(values) if not _may_be_plain(value)])
-        known = _lines.put(names, (shape_of(spelled), others), _size(names))
-    (folded, unusual), others = known
+        values = [line[len(head) :] for line, head in zip(lines, known.heads, strict=True)]
+        _keep(key, known, known.others)
+    others = known.others
     held = _plain(values, others)
     if held is None:
         found = (at for at, value in enumerate(values) if _plain([value]) is None)
-        others = tuple(sorted({*others, *found}))
-        _lines.put(names, (known[0], others), _size(names))
+        others = _keep(key, known, {*others, *found}).others
         held = _plain(values, others)
     if held is None:
         return None
@@ -74,19 +75,40 @@ def ad_of_lines(text: str, convert: Callable[[str], Any] = value_of) -> ClassAd 
         if value is None:
             return None
         held[at] = value
+    if len(others) > _SPARE:
+        rest = [at for at in others if held[at].__class__ not in _PLAIN]
+        if len(others) - len(rest) > _SPARE:
+            # An ad of another kind has come between.
+            _keep(key, known, rest)
+    folded, unusual = known.shape
     content = dict(zip(folded, held, strict=True))
     return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
 
 
-_EQUALS: Final = repeat("=")
+_PLAIN: Final = frozenset({bool, int, float, str})
+_SPARE: Final = 16
+"""So many plain values may be read as the others are: one by one."""
+
+
+def _lines_of(lines: Sequence[str]) -> _Lines | None:
+    """What there is to know of lines; None if the grammar must decide on a name."""
+    parts = [line.partition("=") for line in lines]
+    names = [name for name, _, _ in parts]
+    if not _NAMES.fullmatch("=".join(names)):
+        return None
+    others = [at for at, (_, _, value) in enumerate(parts) if not _may_be_plain(value)]
+    heads = tuple([name + equals for name, equals, _ in parts])
+    spelled = tuple([name.strip(" \t") for name in names])
+    return _Lines(heads, len("".join(heads)), shape_of(spelled), tuple(others))
+
+
+def _keep(key: tuple[int, str], known: _Lines, others: Iterable[int]) -> _Lines:
+    known = attrs.evolve(known, others=tuple(sorted(others)))
+    return _lines.put(key, known, _size(known.heads))
+
+
 _NAMES: Final = re.compile(rf"[ \t]*+{ASSIGNABLE}[ \t]*+(?:=[ \t]*+{ASSIGNABLE}[ \t]*+)*+")
 _may_be_plain: Final = re.compile(r'[ \t]*+(?:["\-0-9]|true|false)').match
-
-_lines: Final[Cache[tuple[str, ...], tuple[Shape, tuple[int, ...]]]] = Cache(
-    "names in lines", 1 << 22
-)
-"""By the names as they stand in lines: what `shape_of` gives, and which values were not plain. The
-next ad of a stream mostly has both alike."""
 
 
 def _plain(texts: list[str], others: Sequence[int] = ()) -> list[Any] | None:
@@ -109,12 +131,17 @@ def _scanned(text: str) -> tuple[Any, int]:
     """What JSON reads in a text, and where it ends; 0 if not all values are plain."""
     try:
         held, end = _scan(text, 0)
-        for value in held.values() if held.__class__ is dict else held:
-            if value.__class__ is not str and not MIN_INT <= value <= MAX_INT:
-                return held, 0
-    except (StopIteration, ValueError, TypeError, RecursionError):
+        values = held.values() if held.__class__ is dict else held
+        numbers = [value for value in values if value.__class__ is not str]
+        # As fast as Python can look at all of them; what is near the bounds is looked at by itself.
+        if not hypot(*numbers) < _FAR and not all(MIN_INT <= each <= MAX_INT for each in numbers):
+            return held, 0
+    except (StopIteration, ValueError, TypeError, ArithmeticError, RecursionError):
         return (), 0
     return held, end
+
+
+_FAR: Final = 2.0**62
 
 
 def _ad_inside(text: str) -> ClassAd | None:

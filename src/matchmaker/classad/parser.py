@@ -17,7 +17,7 @@ from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.footprint import size_of_text
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import AdExpr, Expr
+from matchmaker.classad.nodes import AdExpr, Expr, Literal
 from matchmaker.classad.scanner import begins_ad, is_common
 from matchmaker.classad.stack import with_room
 
@@ -52,23 +52,35 @@ def parse_expr(text: str) -> Expr:
     return known.node if isinstance(known, Deferred) else known
 
 
-def deferred(text: str) -> Expr | Deferred | None:
-    """The same, or one that is read when it is looked at; None if only the grammar may take it.
+def value_of(text: str) -> Any:
+    """What an ad holds for the text of an expression; None if only the grammar may take it.
 
-    A text that comes again is read, once for all ads that have it.
+    Mostly an expression is read when it is looked at. A text that comes again is read, once for
+    all ads that have it.
 
-    >>> deferred("Memory >= 1000 && Cpus > 1").node
-    Expr('Memory >= 1000 && Cpus > 1')
+    >>> value_of("undefined"), value_of("a+1"), value_of("a+")
+    (UNDEFINED, Expr('a + 1'), None)
     """
     known = _known[text]
-    if isinstance(known, Deferred):
-        known = _known[text] = known.node
-    elif known is None:
+    if known is None:
         common = _SHORTEST <= len(text) <= LIMITS.syntax and is_common(text)
         known = Deferred(text) if common else parsed(text)
-        if known is not None:
-            _keep(text, known)
-    return known
+        if known is None:
+            return None
+        _keep(text, known)
+    elif known.__class__ is Deferred:
+        known = _known[text] = known.node
+    return known.value if known.__class__ is Literal else known
+
+
+def parse_value(text: str) -> Any:
+    """The same by the grammar where it must be, and never deferred. Raises ParseError.
+
+    >>> parse_value("a + 1"), parse_value("true")
+    (Expr('a + 1'), True)
+    """
+    node = parse_expr(text)
+    return node.value if type(node) is Literal else node
 
 
 _SHORTEST: Final = 12

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.assignments import parse_value, value_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import (
     Part,
@@ -25,7 +24,7 @@ from matchmaker.classad.formats.stream import (
 from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.parser import parse_expr, parse_value, value_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 

@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_of_lines, parse_value, value_of
+from matchmaker.classad.assignments import ad_of_lines
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
+from matchmaker.classad.parser import parse_value, value_of
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
 
@@ -44,23 +45,18 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    for text, number in _whole_ads(pieces, report):
-        plain = _is_text(text)
-        start, line, counted = 0, number, 0
-        while start < len(text):
-            if text[start] == "\n":
-                start += 1
-                continue
-            end = text.find("\n\n", start) % (len(text) + 1)
-            lines = text[start:end].rstrip("\n")
-            ad = ad_of_lines(lines, _value) if plain else None
-            if ad is not None:
-                yield ad
-            else:
-                line += text.count("\n", counted, start)
-                counted = start
-                yield from _read_lines(lines.split("\n"), line, report)
-            start = end
+    for lines, number, plain in _whole_ads(pieces, report):
+        start = 0
+        while start < len(lines):
+            end = lines.index("", start)
+            if end > start:
+                some = lines[start:end]
+                ad = ad_of_lines(some, _value) if plain else None
+                if ad is not None:
+                    yield ad
+                else:
+                    yield from _read_lines(some, number + start, report)
+            start = end + 1
 
 
 def _is_text(text: str) -> bool:
@@ -71,8 +67,11 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]]:
-    """The text up to an empty line, as far as it has come, with the number of its first line."""
+def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str], int, bool]]:
+    """The lines up to an empty one, and it, as far as they have come.
+
+    With them come the number of the first, and whether all are text.
+    """
     rest = ""
     number = 1
     wanted = _LARGE
@@ -93,14 +92,15 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
             endless = False
         whole, empty, rest = text.rpartition("\n\n")
         if empty:
-            yield whole, number
-            number += whole.count("\n") + 2
+            lines = [*whole.split("\n"), ""]
+            yield lines, number, _is_text(whole)
+            number += len(lines)
         if len(rest) > wanted:
             blanks = list(_BLANK.finditer(rest))
             if blanks:
                 start, end = blanks[-1].span()
                 whole = rest[:start]
-                yield whole, number
+                yield [*whole.split("\n"), ""], number, _is_text(whole)
                 number += rest.count("\n", 0, end)
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
@@ -113,7 +113,7 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
     if len(rest) > LIMITS.text:
         report(_too_long(number))
     elif not endless:
-        yield rest, number
+        yield [*rest.split("\n"), ""], number, _is_text(rest)
 
 
 def _too_long(number: int) -> ParseError:
@@ -205,12 +205,12 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
 
 def _value(text: str) -> Any:
     """What an ad holds for the text of an expression, None if the fast parser does not take it."""
-    return value_of(_new_text(text))
+    return value_of(_new_text(text) if "\\" in text else text.strip())
 
 
 def _new_text(text: str) -> str:
     """An expression's text with its strings in the new format."""
-    return (_STRING.sub(_new_string, text) if "\\" in text else text).strip()
+    return _STRING.sub(_new_string, text).strip()
 
 
 def _read_name(text: str) -> str:

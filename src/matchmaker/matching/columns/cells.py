@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 from matchmaker.classad.ad import literal
-from matchmaker.classad.assignments import parse_value
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.parser import parse_expr, parse_value
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT
 
