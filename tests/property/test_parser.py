@@ -10,6 +10,7 @@ import os
 import random
 import re
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
 from matchmaker import ClassAd, Expr, ParseError, parse_ad
-from matchmaker.classad import parser
+from matchmaker.classad import assignments, parser
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.formats.old import _read_lines, read
@@ -139,6 +140,63 @@ def test_old_lines_are_what_the_slow_way_reads(text: str) -> None:
     slow = outcome(_read_lines(text.split("\n"), 1))
     assert outcome(read(iter([text]))) == slow
     assert outcome(read(iter(text))) == slow
+
+
+plain_values = st.sampled_from(
+    [
+        "1",
+        " 22 ",
+        "-5",
+        "1.5",
+        '"x"',
+        r'"q\"r"',
+        "true",
+        "1e999",
+        "9223372036854775808",
+        "NaN",
+        "",
+        "[1",
+    ]
+)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> str:
+    """Ads that mostly have the names of others, among them some in the same number of lines."""
+    heads = draw(st.lists(st.lists(names, min_size=1, max_size=4), min_size=1, max_size=2))
+    values = plain_values | plain_values | old_values.map(lambda text: text.replace("\n", " "))
+    ads = []
+    for at in draw(st.lists(st.integers(0, len(heads) - 1), max_size=8)):
+        lines = [
+            name + draw(st.sampled_from([" = ", " = ", "="])) + draw(values) for name in heads[at]
+        ]
+        spoiled = draw(st.sampled_from(["", "", "", "1", '"x"', "# note", "a=1"]))
+        ads.append("\n".join([*lines, spoiled] if spoiled else lines))
+    return draw(st.sampled_from(["\n\n", "\n\n\n", "\n \n"])).join(ads)
+
+
+@pytest.mark.parametrize("often", [1, 10**9])
+def test_a_stream_is_what_the_slow_way_reads(often: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assignments, "_OFTEN", often)
+    monkeypatch.setattr(assignments, "_unmade", count())
+
+    @settings(max_examples=CASES)
+    @given(streams())
+    @example("a = 1\nb = 2\n\n" * 3 + "c = 1\nb = 2\n\na = 1\nb = 3\n\na = 1\nb = 2\n")
+    @example("a = 1\nb = 2\n\n" * 3 + '"x"\nb = 2')
+    def alike(text: str) -> None:
+        assert outcome(read(iter([text]))) == outcome(_read_lines(text.split("\n"), 1))
+
+    alike()
+
+
+def test_an_ad_of_another_kind_is_forgotten() -> None:
+    good = "".join(f"Forgotten{at} = {at}\n" for at in range(100))
+    bad = "".join(f"Forgotten{at} = a + {at}\n" for at in range(100))
+    assert len(list(read(iter([f"{good}\n{bad}\n{good}\n{good}"])))) == 4
+    known = assignments._lines[100, "Forgotten50 "]
+    assert known is not None
+    assert known.others == ()
 
 
 @pytest.mark.parametrize(

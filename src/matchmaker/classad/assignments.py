@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from json.decoder import JSONDecoder
 from json.scanner import make_scanner
 from math import hypot
@@ -52,8 +53,8 @@ def ad_of_lines(lines: Sequence[str], convert: Callable[[str], Any] = value_of) 
     >>> print(ad_of_lines(["a = 1", "b=a+1"]), ad_of_lines(["a = 1", "2"]))
     [ a = 1; b = a + 1 ] None
     """
-    count = len(lines)
-    key = (count, lines[count // 2].partition("=")[0])
+    size = len(lines)
+    key = (size, lines[size // 2].partition("=")[0])
     known = _lines[key]
     values = [] if known is None else [*map(str.removeprefix, lines, known.heads)]
     if known is None or len("".join(values)) + known.length != len("".join(lines)):
@@ -62,6 +63,43 @@ def ad_of_lines(lines: Sequence[str], convert: Callable[[str], Any] = value_of) 
             return None
         values = [line[len(head) :] for line, head in zip(lines, known.heads, strict=True)]
         _keep(key, known, known.others)
+    elif next(_met) % _OFTEN == 0 and size < _LONG and next(_unmade, None) is not None:
+        heads = "(.*+)\n".join(map(re.escape, known.heads))
+        pattern = re.compile(rf"{heads}(.*+)(?:\n\n++|\n?\Z)")
+        _patterns.put(lines[0].partition("=")[0], (pattern, known.heads, key), 400 * size)
+    return _ad_with(key, known, values, convert)
+
+
+def ad_at(text: str, start: int, convert: Callable[[str], Any]) -> tuple[ClassAd, int] | None:
+    """The ad that begins at a place of a text, and where the next does; None for rare names."""
+    end = text.find("=", start, start + _LONG)
+    often = _patterns[text[start:end]] if end > 0 else None
+    if often is None:
+        return None
+    pattern, heads, key = often
+    known = _lines[key]
+    found = pattern.match(text, start)
+    if found is None or known is None or known.heads != heads:
+        return None
+    ad = _ad_with(key, known, list(found.groups()), convert)
+    return None if ad is None else (ad, found.end())
+
+
+_met: Final = count()
+_OFTEN: Final = 64
+_LONG: Final = 1000
+_unmade: Final = iter(range(64))
+"""The patterns that may still be made: ``re`` keeps each of them too."""
+
+_patterns: Final[Cache[str, tuple[re.Pattern[str], tuple[str, ...], tuple[int, str]]]] = Cache(
+    "patterns of lines", 1 << 22
+)
+"""By its first name, what takes the lines of an ad that comes often; its heads; its key above."""
+
+
+def _ad_with(
+    key: tuple[int, str], known: _Lines, values: list[str], convert: Callable[[str], Any]
+) -> ClassAd | None:
     others = known.others
     held = _plain(values, others)
     if held is None:
@@ -81,7 +119,7 @@ def ad_of_lines(lines: Sequence[str], convert: Callable[[str], Any] = value_of) 
             # An ad of another kind has come between.
             _keep(key, known, rest)
     folded, unusual = known.shape
-    content = dict(zip(folded, held, strict=True))
+    content = dict(zip(folded, held, strict=False))
     return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
 
 
@@ -97,7 +135,12 @@ def _lines_of(lines: Sequence[str]) -> _Lines | None:
     if not _NAMES.fullmatch("=".join(names)):
         return None
     others = [at for at, (_, _, value) in enumerate(parts) if not _may_be_plain(value)]
-    heads = tuple([name + equals for name, equals, _ in parts])
+    heads = tuple(
+        [
+            line[: -len(value.lstrip(" ")) or None]
+            for line, (_, _, value) in zip(lines, parts, strict=True)
+        ]
+    )
     spelled = tuple([name.strip(" \t") for name in names])
     return _Lines(heads, len("".join(heads)), shape_of(spelled), tuple(others))
 
@@ -132,7 +175,7 @@ def _scanned(text: str) -> tuple[Any, int]:
     try:
         held, end = _scan(text, 0)
         values = held.values() if held.__class__ is dict else held
-        numbers = [value for value in values if value.__class__ is not str]
+        numbers = [value for value in values if type(value) is not str]
         # As fast as Python can look at all of them; what is near the bounds is looked at by itself.
         if not hypot(*numbers) < _FAR and not all(MIN_INT <= each <= MAX_INT for each in numbers):
             return held, 0

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_of_lines
+from matchmaker.classad.assignments import ad_at, ad_of_lines
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
@@ -45,18 +45,28 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    for lines, number, plain in _whole_ads(pieces, report):
-        start = 0
-        while start < len(lines):
-            end = lines.index("", start)
-            if end > start:
-                some = lines[start:end]
-                ad = ad_of_lines(some, _value) if plain else None
-                if ad is not None:
-                    yield ad
-                else:
-                    yield from _read_lines(some, number + start, report)
-            start = end + 1
+    for text, number in _whole_ads(pieces, report):
+        plain = _is_text(text)
+        start, line, counted = 0, number, 0
+        while start < len(text):
+            if text[start] == "\n":
+                start += 1
+                continue
+            found = ad_at(text, start, _value) if plain else None
+            if found is not None:
+                ad, start = found
+                yield ad
+                continue
+            end = text.find("\n\n", start) % (len(text) + 1)
+            lines = text[start:end].rstrip("\n").split("\n")
+            some = ad_of_lines(lines, _value) if plain else None
+            if some is not None:
+                yield some
+            else:
+                line += text.count("\n", counted, start)
+                counted = start
+                yield from _read_lines(lines, line, report)
+            start = end
 
 
 def _is_text(text: str) -> bool:
@@ -67,11 +77,8 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str], int, bool]]:
-    """The lines up to an empty one, and it, as far as they have come.
-
-    With them come the number of the first, and whether all are text.
-    """
+def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]]:
+    """The text up to an empty line, as far as it has come, with the number of its first line."""
     rest = ""
     number = 1
     wanted = _LARGE
@@ -92,15 +99,14 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str
             endless = False
         whole, empty, rest = text.rpartition("\n\n")
         if empty:
-            lines = [*whole.split("\n"), ""]
-            yield lines, number, _is_text(whole)
-            number += len(lines)
+            yield whole, number
+            number += whole.count("\n") + 2
         if len(rest) > wanted:
             blanks = list(_BLANK.finditer(rest))
             if blanks:
                 start, end = blanks[-1].span()
                 whole = rest[:start]
-                yield [*whole.split("\n"), ""], number, _is_text(whole)
+                yield whole, number
                 number += rest.count("\n", 0, end)
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
@@ -113,7 +119,7 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[list[str
     if len(rest) > LIMITS.text:
         report(_too_long(number))
     elif not endless:
-        yield [*rest.split("\n"), ""], number, _is_text(rest)
+        yield rest, number
 
 
 def _too_long(number: int) -> ParseError:
