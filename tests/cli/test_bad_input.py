@@ -402,3 +402,20 @@ def test_ldif_without_a_version_is_known_too(classad: Run) -> None:
     for text in ("dn: o=grid\n", "# a dump\n\n#\nDN:: bz1ncmlk\n"):
         assert "this is LDIF" in classad("convert", "-", stdin=text).err
     assert classad("convert", "-", "--to", "old", stdin="# dn: x\ndn = 1\n").out == "dn = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["nodes", "--lrms", "sge", "--saved"], "<qhost>"),
+        (["nodes", "--lrms", "torque", "--saved"], "<Data><Node>"),
+    ],
+)
+def test_broken_xml_is_called_so(classad: Run, tmp_path: Path, argv: list[str], text: str) -> None:
+    """The error of Python's XML is a SyntaxError, as those of modules without memory are."""
+    path = tmp_path / "saved"
+    path.write_text(text)
+    done = classad(*argv, path)
+    assert done.status == 2
+    assert "memory" not in done.err
+    assert "no element found" in done.err

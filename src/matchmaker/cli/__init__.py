@@ -82,7 +82,8 @@ def _out_of_memory(error: BaseException | None) -> bool:
     sound module that it had no room to compile.
     """
     while error is not None:
-        if isinstance(error, (MemoryError, SystemError, SyntaxError)):
+        # XML that is broken raises a subclass of SyntaxError.
+        if isinstance(error, (MemoryError, SystemError)) or type(error) is SyntaxError:
             return True
         if getattr(error, "errno", None) == errno.ENOMEM:
             return True
