@@ -311,11 +311,26 @@ def test_a_pilot_that_waits_too_long_is_replaced_elsewhere() -> None:
     assert [held.queue for held in decision.held] == ["stuck"]
 
 
-def test_more_pilots_are_queued_than_jobs_only_where_the_response_is_known() -> None:
+def test_more_pilots_are_queued_than_jobs_only_where_a_queue_started_some() -> None:
     known = Estimate(median=600.0, late=1800.0, started=20)
     assert submitted(decided([kind(waiting=2)], [queue()], policy="[]")) == {"ce": 2}
     measured = decided([kind(waiting=2)], [queue(estimate=known)], policy="[]")
     assert submitted(measured) == {"ce": 20}
+
+
+@pytest.mark.parametrize(
+    ("estimate", "busy"),
+    [
+        (Estimate(started=30, at_least=900.0), 0),
+        (Estimate(at_least=900.0), 1),
+        (Estimate(median=60.0, late=90.0, started=30), 0),
+    ],
+    ids=["its median is hidden", "so are its starts", "its pilots are overdue"],
+)
+def test_hedging_goes_on_while_the_pilots_it_queued_wait(estimate: Estimate, busy: int) -> None:
+    supply = [*pilots(20, "queued", since=500.0), *pilots(busy, "busy")]
+    decision = decided([kind(waiting=2)], [queue(estimate=estimate)], supply, "[]")
+    assert not decision.ends
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ class _Cycle:
         usable: whether each queue (a column) may be used for each class (a row).
         response: for each class that of the quickest queue, in seconds.
         youngest: for each class, how long a queued pilot may wait and count as supply, in seconds.
-        known: for each class whether its response was measured.
+        known: for each class whether a queue that it may use has started a pilot.
     """
 
     scene: Scene
@@ -191,7 +191,10 @@ class _Cycle:
         quick = usable & ~queues.slow
         some = quick.any(axis=1, keepdims=True)
         best = _least(np.where(some, quick, usable), queues.response)
-        known = np.array([queue.estimate.median is not None for queue in queues.given], np.bool_)
+        # Hedging must not hang on the median: the pilots that it adds hide that for a while.
+        found = [queue.estimate for queue in queues.given]
+        known = np.array([one.median is not None or one.started > 0 for one in found], np.bool_)
+        known |= queues.counts.sum(axis=0) > queues.counts[QUEUED]
         probed = memory.get("probes")
         probes = {
             str(key): at
@@ -205,7 +208,7 @@ class _Cycle:
             queue_facts=on, room=room, usable=usable,
             response=np.where(np.isfinite(best), best, scene.guess),
             youngest=_least(quick, queues.late),
-            known=np.asarray((quick & known).any(axis=1)),
+            known=np.asarray((usable & known).any(axis=1)),
         )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ _LIST: Final = (
     Term("Hedge", Of.KIND, "TARGET.Known ? 10 : 1",
          "queued pilots for each waiting job; the rest are cancelled when the job runs",
          "the first of ten starts several times sooner than one, and a pilot costs nothing while"
-         " queued; one where no response was measured, so that no unknown queue is flooded"),
+         " queued; one until one of its queues started a pilot, so that no dead one is flooded"),
     Term("Horizon", Of.KIND, "60",
          "seconds within which a busy pilot must be expected to be free to count as supply",
          "one that is free sooner than a new pilot comes up is supply"),
