@@ -106,6 +106,9 @@ def test_text_tells_it_all() -> None:
         "no slot satisfies clause 2",
         "every slot that satisfies clause 1 refuses the job",
         "",
+        "2 changes together gain 1 slot (fewer changes gain nothing): change TARGET.Cpus >= 4 -> 2"
+        " in clause 1; drop clause 2, TARGET.Memory >= MY.RequestMemory",
+        "",
         "held by  refuses  suitable  clause of the slots",
         "      3        3         0  TARGET.Want < 9",
         '      1        1         0  START: TARGET.Owner != "ben"',

@@ -89,7 +89,7 @@ def _page(explained: Explanation) -> list[RenderableType]:
     if explained.clauses:
         parts.append(_barred(explained, clause_table(explained), 2))
     parts += [explained.summary(), *explained.standing()]
-    for some in (explained.notes, explained.conflicts, explained.suggestions):
+    for some in (explained.notes, explained.conflicts, explained.advice()):
         parts += ["", *map(str, some)] if some else []
     if explained.worst():
         parts += ["", _barred(explained, ad_table(explained), 1)]
@@ -152,6 +152,7 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
             "job_clauses": [_clause_data(one) for one in explained.job_clauses],
             "ad_clauses": [_clause_data(one) for one in explained.ad_clauses],
         }
+    together = explained.joint
     return {
         "total": explained.total,
         "matched": explained.matched,
@@ -166,6 +167,11 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
              "gain": s.gain, "matched": s.matched, "free": s.free}
             for s in explained.suggestions
         ],
+        "joint": None if together is None else {
+            "text": str(together), "changes": list(map(attrs.asdict, together.changes)),
+            "gain": together.gain, "matched": together.matched, "free": together.free,
+            "exact": together.exact,
+        },
         "ad_clauses": list(map(attrs.asdict, explained.ad_clauses)),
     }  # fmt: skip
 

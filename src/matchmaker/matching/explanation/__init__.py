@@ -15,20 +15,25 @@ from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (
     AdClause,
+    Change,
     ClauseCount,
     Conflict,
     Explanation,
+    Joint,
     Suggestion,
 )
 from matchmaker.matching.explanation.suggestions import suggestions
+from matchmaker.matching.explanation.together import joint
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.matching.states import States
 
 __all__ = [
     "AdClause",
+    "Change",
     "ClauseCount",
     "Conflict",
     "Explanation",
+    "Joint",
     "PairClause",
     "PairExplanation",
     "Suggestion",
@@ -53,6 +58,7 @@ def explain(pool: Snapshot, job: ClassAd, names: Mapping[str, str] | None = None
         error = f"the clauses of the job's requirements: {stopped(len(pool))}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
     found = suggestions(counts)
+    several = joint(counts) if not found else None
     return Explanation(
         total=counts.total,
         clauses=counts.of_clauses(),
@@ -63,5 +69,6 @@ def explain(pool: Snapshot, job: ClassAd, names: Mapping[str, str] | None = None
         conflicts=counts.conflicts(),
         ad_clauses=counts.ad_clauses(),
         notes=notes(counts),
+        joint=several,
         error=counts.error,
     )

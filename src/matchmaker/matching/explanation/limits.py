@@ -30,6 +30,13 @@ class Limits:
     tried_anywhere: int = limit(3, "changes that are tried if a clause of the job may depend on"
                                 " any attribute")  # fmt: skip
     suggestions: int = limit(8, "suggestions")
+    levers: int = limit(8, "attributes of the job that may be changed together")
+    shared: int = limit(4, "clauses of the job that rest on such an attribute, of which some may be"
+                        " dropped")  # fmt: skip
+    choices: int = limit(4, "strings and truths that are tried for such an attribute")
+    joint: int = limit(4096, "choices of attributes to change together")
+    joint_work: int = limit(20_000_000, "clauses that are looked at, in all patterns of slots, to"
+                            " find the smallest set of changes")  # fmt: skip
     notes: int = limit(8, "notes; how many more there are is said")
     followed: int = limit(16, "definitions in the job that are searched for missing names")
     layouts: int = limit(4096, "orders of attributes of slots whose names are looked at for similar"

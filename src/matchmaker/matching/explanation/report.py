@@ -122,6 +122,47 @@ class Suggestion:
 
 
 @attrs.frozen(slots=True)
+class Change:
+    """One change of several: as in ``Suggestion``, with the number of the clause, or 0."""
+
+    what: str
+    before: str
+    after: str | None
+    clause: int = 0
+
+    def __str__(self) -> str:
+        if self.after is None:
+            return f"drop {self.what}, {shorten(self.before)}"
+        where = f" in clause {self.clause}" if self.clause else ""
+        return f"change {shorten(self.what)} {shorten(self.before)} -> {self.after}{where}"
+
+
+@attrs.frozen(slots=True)
+class Joint:
+    """The smallest set of changes that gains slots, where no change alone does.
+
+    ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does;
+    ``free`` is as in ``Suggestion``. ``exact`` says that all smaller sets were looked at.
+    """
+
+    changes: tuple[Change, ...]
+    gain: int
+    matched: int
+    job: ClassAd = attrs.field(eq=False, repr=False)
+    free: int | None = None
+    exact: bool = True
+
+    def __str__(self) -> str:
+        gains = f"gain {counted(self.gain)}"
+        if self.free is not None:
+            gains += f", {free_of(self.free, self.gain)}"
+        number = len(self.changes)
+        which = "fewer changes gain nothing" if self.exact else "fewer may do: not all were tried"
+        all_ = f"{number} changes together {gains} ({which})"
+        return f"{all_}: {'; '.join(map(str, self.changes))}"
+
+
+@attrs.frozen(slots=True)
 class Explanation:
     """Why a job matches as few slots of a pool as it does.
 
@@ -131,7 +172,8 @@ class Explanation:
     ``refused_by_ads`` slots satisfy them all, but refuse the job; ``ad_clauses`` says by what, the
     worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
     nothing matches. ``suggestions`` are changes that gain slots, the best first. ``notes`` say what
-    is plainly amiss, such as a name that no slot has. ``error`` is the reason where something took
+    is plainly amiss, such as a name that no slot has. ``joint`` is the smallest set of changes that
+    gains slots, where no suggestion does. ``error`` is the reason where something took
     too much to evaluate: for some slots, which count as an error, or for all of them together, and
     then nothing else is known.
     """
@@ -145,6 +187,7 @@ class Explanation:
     conflicts: tuple[Conflict, ...] = ()
     ad_clauses: tuple[AdClause, ...] = ()
     notes: tuple[str, ...] = ()
+    joint: Joint | None = None
     error: str | None = None
 
     def exceptional(self) -> dict[str, list[int]]:
@@ -169,6 +212,10 @@ class Explanation:
         words = in_words(self.states) if self.states else ""
         return (words,) if words else ()
 
+    def advice(self) -> tuple[object, ...]:
+        """What would help: the suggestions, or else several changes together."""
+        return self.suggestions or (() if self.joint is None else (self.joint,))
+
     def worst(self) -> tuple[AdClause, ...]:
         """The clauses of the slots' requirements that are shown: those that refuse most."""
         return tuple(clause for clause in self.ad_clauses[: LIMITS.shown] if clause.refused)
@@ -189,7 +236,7 @@ class Explanation:
             yield from _aligned(*clause_table(self))
         yield self.summary()
         yield from self.standing()
-        for part in (self.notes, self.conflicts, self.suggestions):
+        for part in (self.notes, self.conflicts, self.advice()):
             if part:
                 yield from ("", *map(str, part))
         if self.ad_clauses:
@@ -229,7 +276,7 @@ class Explanation:
             yield barred("What the job requires", clause_table(self))
         yield Items("What is amiss", self.notes)
         yield Items("What excludes everything", self.conflicts)
-        yield Items("What would help", self.suggestions)
+        yield Items("What would help", self.advice())
         if self.ad_clauses:
             yield barred("What the slots require", ad_table(self), self.unseen())
 

@@ -68,6 +68,17 @@ class Lever:
     constant: Comparison | None
     uses: list[Use] = attrs.field(factory=list)
 
+    @property
+    def number(self) -> float | None:
+        """The present value, if it is a number."""
+        plain = isinstance(self.now, (int, float)) and not isinstance(self.now, bool)
+        return float(self.now) if plain else None  # type: ignore[arg-type]
+
+    @property
+    def integer(self) -> bool:
+        """Whether whole numbers are wanted of it."""
+        return not isinstance(self.now, float)
+
     def changed(self, job: ClassAd, value: Value) -> ClassAd:
         """The job with another value."""
         changed = job.copy()
@@ -126,6 +137,19 @@ def tried(
     counts: Counts, what: str, before: str, after: str | None, job: ClassAd
 ) -> Suggestion | None:
     """A change, where the changed job matches more slots. Raises OverworkError."""
+    found = gained(counts, job)
+    if found is None:
+        return None
+    gain, matched, free = found
+    return Suggestion(what, before, after, gain, matched, job, free)
+
+
+def gained(counts: Counts, job: ClassAd) -> tuple[int, int, int | None] | None:
+    """How many slots more a changed job matches, how many it matches, and how many free ones more.
+
+    None where it matches no more; None for the free ones where that is not known. Raises
+    OverworkError.
+    """
     counts.work.count(0)
     masks = counts.pool.masks(job, counts.work)
     mask = masks.mine()
@@ -137,11 +161,10 @@ def tried(
         return None
     free = None
     if counts.states.said:
-        then, now = Counter(counts.states.counts(job, rows)), Counter(counts.of_states)
-        more = then - now
+        more = Counter(counts.states.counts(job, rows)) - Counter(counts.of_states)
         if more[State.FREE] or not more[State.UNSAID]:
             free = min(gain, more[State.FREE])
-    return Suggestion(what, before, after, gain, len(rows), job, free)
+    return gain, len(rows), free
 
 
 def _best_without_a_clause(counts: Counts) -> Suggestion | None:
@@ -217,16 +240,41 @@ def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
     rows = _concerned(counts, lever)
     if len(rows) <= counts.matched:
         return
+    found = acceptable(counts, lever, lever.uses, rows)
+    yield from _numbers(found.low, found.high, lever, counts.matched)
+    others = [
+        (choice, count)
+        for (kind, choice), count in found.choices.most_common()
+        if choice != lever.now and (lever.now is UNDEFINED or isinstance(lever.now, kind))
+    ]
+    for choice, count in others[:1]:
+        # Who does not ask for it accepts it as well.
+        yield count + int(np.count_nonzero(~found.asked)) - counts.matched, choice
+
+
+@attrs.frozen(slots=True, eq=False)
+class Acceptable:
+    """Which values of a lever some rows accept.
+
+    A number from ``low`` to ``high`` of the row; or the string or truth that the row compares it
+    with: ``choices`` counts them, and ``asked`` are the rows that compare at all.
+    """
+
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+    choices: Counter[tuple[type, Value]]
+    asked: npt.NDArray[np.bool_]
+
+
+def acceptable(counts: Counts, lever: Lever, uses: Iterable[Use], rows: Rows) -> Acceptable:
+    """The values for which all of some uses of a lever hold, row by row."""
     low = np.full(len(rows), -np.inf)
     high = np.full(len(rows), np.inf)
     choices: Counter[tuple[type, Value]] = Counter()
     asked = np.zeros(len(rows), np.bool_)
-    integer = not isinstance(lever.now, float)
-    now = None
-    if isinstance(lever.now, (int, float)) and not isinstance(lever.now, bool):
-        now = float(lever.now)
-    for use in lever.uses:
-        comparison, places = use.comparison, _places(use, rows)
+    now = lever.number
+    for use in uses:
+        comparison, places = use.comparison, held_at(use, rows)
         evaluator = counts.evaluator if comparison.side is Side.JOB else counts.policies.evaluator
         vector = evaluator.attempt(comparison.slot, comparison.side, rows[places])
         if comparison.operator in EQUALITIES:
@@ -235,7 +283,7 @@ def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
         if not use.along.slope or isinstance(lever.now, (bool, str)):
             continue
         reals, none = numbers(vector, len(places))
-        some_low, some_high = limits(comparison.operator, reals, use.along, integer)
+        some_low, some_high = limits(comparison.operator, reals, use.along, lever.integer)
         some_low[none], some_high[none] = np.inf, -np.inf
         if not comparison.whole and now is not None:
             # Another part of the clause may hold: where it does now, the present value will do.
@@ -244,15 +292,7 @@ def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
             some_high[holds] = np.maximum(some_high[holds], now)
         low[places] = np.maximum(low[places], some_low)
         high[places] = np.minimum(high[places], some_high)
-    yield from _numbers(low, high, now, integer, counts.matched)
-    others = [
-        (choice, count)
-        for (kind, choice), count in choices.most_common()
-        if choice != lever.now and (lever.now is UNDEFINED or isinstance(lever.now, kind))
-    ]
-    for choice, count in others[:1]:
-        # Who does not ask for it accepts it as well.
-        yield count + int(np.count_nonzero(~asked)) - counts.matched, choice
+    return Acceptable(low, high, choices, asked)
 
 
 def _concerned(counts: Counts, lever: Lever) -> Rows:
@@ -269,7 +309,7 @@ def _concerned(counts: Counts, lever: Lever) -> Rows:
     return counts.open_but_for(clauses, held)
 
 
-def _places(use: Use, rows: Rows) -> Rows:
+def held_at(use: Use, rows: Rows) -> Rows:
     """Which of the rows hold the clause."""
     if not isinstance(use.clause, Held):
         return np.arange(len(rows))
@@ -308,12 +348,9 @@ def _choices(vector: Vector, size: int) -> Counter[tuple[type, Value]]:
 
 
 def _numbers(
-    low: npt.NDArray[np.float64],
-    high: npt.NDArray[np.float64],
-    now: float | None,
-    integer: bool,
-    matched: int,
+    low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], lever: Lever, matched: int
 ) -> Iterator[tuple[int, Value]]:
+    now = lever.number
     possible = low <= high
     lows, highs = np.sort(low[possible]), np.sort(high[possible])
 
@@ -335,13 +372,20 @@ def _numbers(
         good = np.flatnonzero(gains >= enough)
         best = good[distance[good].argmin()]
         value: Value = int(worth[best])
-        if not integer:
+        if not lever.integer:
             value = _rounded(
                 float(worth[best]), lambda near, least=best: gain(near) >= gains[least]
             )
         if value not in tried and value != now:
             tried.add(value)
             yield int(gains[best]), value
+
+
+def best_number(
+    low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], lever: Lever
+) -> Value | None:
+    """The number from the least to the greatest of most rows, and of such the nearest to now."""
+    return next((value for _, value in _numbers(low, high, lever, 0)), None)
 
 
 def _rounded(value: float, will_do: Any) -> float:
