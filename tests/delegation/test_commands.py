@@ -48,7 +48,8 @@ class Site:
 
     def commands(self, lrms: str, *, fenced: bool = True, seconds: float = 10.0) -> Commands:
         path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
-        environment = {"PATH": path, "SBATCH_ARRAY_INX": "1-9", "SQUEUE_PARTITION": "other"}
+        environment = {"PATH": path, "SBATCH_ARRAY_INX": "1-9", "SQUEUE_PARTITION": "other",
+                       "SLURM_CLUSTERS": "other"}  # fmt: skip
         return Commands(load_control(lrms), fenced, seconds, environment)
 
 
@@ -176,12 +177,15 @@ def test_an_account_without_a_name_has_no_answer_where_a_command_needs_it(
 
 
 def test_options_of_the_environment_are_left_out(site: Site) -> None:
-    (site.folder / "squeue").write_text("#!/bin/sh\nenv >&2\nexit 1\n")
+    (site.folder / "squeue").write_text("#!/bin/sh\nenv | grep ^S >&2\nexit 1\n")
     (site.folder / "squeue").chmod(0o755)
     found = site.commands("slurm").look()
     assert isinstance(found, Silence)
+    assert "SLURM_TIME_FORMAT=standard" in found.reason
     assert "SQUEUE_" not in found.reason
     assert "SBATCH_" not in found.reason
+    # Another cluster than `squeue --local` shows.
+    assert "SLURM_CLUSTERS" not in found.reason
 
 
 LOOKS = [
