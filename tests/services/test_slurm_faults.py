@@ -262,6 +262,22 @@ def test_11_the_controller_is_killed_during_a_run(room: SlurmRoom) -> None:
     room.all_once(d)
 
 
+def test_11_without_a_spool_a_job_seen_running_is_not_released_again(room: SlurmRoom) -> None:
+    """The controller shows it held, as it saved it last."""
+    system = Commands(load_control("slurm"), fenced=False, environment=room.site)
+    d = Delegator(Ledger(room.folder / "jobs.db"), system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
+    room.submit(d, "k", "sleep 1")
+    room.slurm.saved()
+    # Just after a save, five seconds pass before the next.
+    room.slurm.just_saved()
+    room.follow(d, "k", to=(State.RUNNING,))
+    until(lambda: room.starts("k") == 1, "a start")
+    room.slurm.kill()
+    room.slurm.start()
+    (record,) = room.follow(d, "k")
+    assert (record.state, room.starts("k")) == (State.FAILED, 1)
+
+
 def test_12_the_controller_forgets_everything(room: SlurmRoom) -> None:
     d = room.delegator()
     room.submit(d, "parked")
