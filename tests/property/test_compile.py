@@ -15,7 +15,7 @@ from matchmaker import ClassAd, Expr, parse_ad, parse_expr, testing
 from matchmaker.classad import reference as module
 from matchmaker.classad.ad import literal
 from matchmaker.classad.compile import compile_expression
-from matchmaker.classad.evaluate import evaluate_attribute
+from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
 from matchmaker.classad.operators import BINARY, ascii_fold
 from matchmaker.classad.state import State
@@ -96,6 +96,40 @@ def test_compiled_attributes_are_reference(my: ClassAd, target: ClassAd | None) 
         node, folded = my[name], ascii_fold(name)
         expected = canonical(reference(node, my, target, folded))
         assert canonical(evaluate_attribute(my, folded, target)) == expected
+
+
+@settings(max_examples=600)
+@given(ads, ads, st.lists(st.tuples(st.sampled_from(NAMES), contents), max_size=2))
+def test_what_an_ad_refers_to_may_be_part_of_a_function(
+    my: ClassAd, target: ClassAd, others: list[tuple[str, Any]]
+) -> None:
+    """Functions made for one ad, in that ad and in one that differs from it."""
+    for held in my.content.values():
+        if isinstance(held, Expr):
+            object.__setattr__(held, "run", compile_expression(held, module._AROUND, my.content))
+    differing = ClassAd({**my, **dict(others)})
+    for ad in (my, differing):
+        for name in ad:
+            node, folded = ad[name], ascii_fold(name)
+            expected = canonical(reference(node, ad, target, folded))
+            assert canonical(evaluate_attribute(ad, folded, target)) == expected
+            for inside in map(ascii_fold, ad):
+                expected = canonical(reference(node, ad, target, inside))
+                assert canonical(evaluate(node, ad, target, inside)) == expected
+
+
+def test_what_is_part_of_a_function_is_not_for_what_stands_in_it() -> None:
+    ad = parse_ad("[ part = whole > 1; whole = 2 ]")
+    node = parse_expr("part || false")
+    run = compile_expression(node, module._AROUND, ad.content)
+    assert run is not None
+    assert run(ad, None) is True
+    assert run(ad, None, None, "part") is UNDEFINED
+    circle = parse_ad("[ part = whole > 1; whole = part ]")
+    assert run(circle, None) is UNDEFINED
+    state = State(ad, None, ad)
+    assert run(ad, None, state) is True
+    assert state.steps == 3, "where work is counted, that of the part is"
 
 
 @pytest.mark.parametrize(("text", "ad"), HOSTILE.values(), ids=HOSTILE.keys())

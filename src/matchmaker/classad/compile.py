@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -26,13 +27,25 @@ from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
-from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Expr, scope_of, spine, weight
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Expr,
+    postorder,
+    scope_of,
+    spine,
+    weight,
+)
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value
 
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 500
 """Larger expressions are left to the reference evaluation: compiling them would not pay."""
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_SHORT: Final = 50
+"""Up to so many nodes in all of what is referred to become part of a function."""
 
 _FEW: Final = 1000
 """How many steps a function adds up before it counts them."""
@@ -69,14 +82,22 @@ class Surroundings:
         }
 
 
-def compile_expression(node: Expr, around: Surroundings) -> Callable[..., Value] | None:
-    """The function of an expression, or None where the reference evaluation serves it better."""
+def compile_expression(
+    node: Expr, around: Surroundings, held: Mapping[str, Any] = _NOTHING
+) -> Callable[..., Value] | None:
+    """The function of an expression, or None where the reference evaluation serves it better.
+
+    `held` is what an ad holds in which the expression stands. What it refers to there becomes part
+    of the function if it is short, for ads that hold the same, as the machines of a pool do.
+    """
     if node.depth > MAX_DEPTH or isinstance(node, nodes.Literal):
         return None
     if weight(node) > MAX_NODES:
         return None
-    return _Coder(around, node).function()
+    return _Coder(around, node, held).function()
 
+
+_PLAIN: Final = (nodes.Literal, nodes.Attr, nodes.Binary, nodes.Unary, nodes.Ternary)
 
 BYTES: Final = 5
 """Bytes of compiled code and its source, for each character of the source."""
@@ -87,9 +108,13 @@ _SHAPES: Final[Cache[str, Callable[..., Callable[..., Value]]]] = Cache("compile
 class _Coder:
     """Writes the source of one function, and collects what it refers to."""
 
-    def __init__(self, around: Surroundings, node: Expr) -> None:
+    def __init__(self, around: Surroundings, node: Expr, held: Mapping[str, Any]) -> None:
         self._around = around
         self._node = node
+        self._held = held
+        self._room = _SHORT
+        # Whether what is written belongs to an expression that the own one refers to.
+        self._inner = False
         self._begun = "state = state or BEGIN(ad, other, inside, NODE)"
         self._lines: list[str] = []
         self._indent = 1
@@ -152,12 +177,17 @@ class _Coder:
 
     def _state(self) -> None:
         """From here on there is a state, which has counted all steps."""
+        if self._inner:
+            self._line("break")
         self._line(self._begun)
         if self._counting:
             self._line("state.spend(steps); steps = 0")
 
     def _charge(self, steps: str) -> None:
         """Counts steps, given as an expression."""
+        if self._inner:
+            self._line(f"if ({steps}): break")
+            return
         self._counting = True
         self._line(f"steps += {steps}")
         self._line(f"if steps > {_FEW}: {self._begun}; state.spend(steps); steps = 0")
@@ -166,19 +196,42 @@ class _Coder:
         """The name of an operand once it is a value; `listed` where that may well be a list."""
         name = operand.name
         if operand.kind == "raw":
-            self._line(f"if {name}.__class__ in SLOW:")
+            self._line(f"if type({name}) in SLOW:")
             self._indent += 1
             self._line(f"if {name} is None: {name} = U")
             if listed:
                 # As plain as a string, and in many requirements.
-                self._line(f"elif {name}.__class__ is LIST and {name}.constants is not None:")
+                self._line(f"elif type({name}) is LIST and {name}.constants is not None:")
                 self._line(f" {name} = {name}.constants.copy()")
             self._line("else:")
             self._indent += 1
-            self._state()
-            self._line(f"{name} = {operand.follow}")
+            self._follow(operand)
             self._indent -= 2
         return name
+
+    def _follow(self, operand: Operand) -> None:
+        """Puts the value of the expression that an ad holds in its place."""
+        name, (key, node) = operand.name, operand.perhaps
+        indent = self._indent
+        short = isinstance(node, Expr) and weight(node) <= self._room and not self._inner
+        if short and all(isinstance(each, _PLAIN) for each in postorder(node)):
+            self._room -= weight(node)
+            result, known = self._fresh(), self._constant(node)
+            self._line(f"{result} = None")
+            # Left where an attribute leads further, which only a state can follow and count.
+            self._line(f"while {name} is {known} and state is None and inside != {key}:")
+            self._indent += 1
+            self._inner = True
+            self._line(f"{result} = {self._value(self._emit(node))}")
+            self._line("break")
+            self._inner = False
+            self._indent -= 1
+            self._line(f"if {result} is not None: {name} = {result}")
+            self._line("else:")
+            self._indent += 1
+        self._state()
+        self._line(f"{name} = {operand.follow}")
+        self._indent = indent
 
     def _logical(self, operand: Operand) -> str:
         """The name of an operand once it is true, false, undefined or error."""
@@ -235,7 +288,9 @@ class _Coder:
         if scope is not None:
             self._words.add(scope)
         result, key = self._fresh(), self._constant(node.folded)
-        mine = Operand(result, "raw", f"FOLLOW({result}, {key}, ad, other, state)")
+        known = self._held.get(node.folded)
+        follow = f"FOLLOW({result}, {key}, ad, other, state)"
+        mine = Operand(result, "raw", follow, perhaps=(key, known))
         theirs = Operand(result, "raw", f"FOLLOW({result}, {key}, other, ad, state)")
         if scope in TARGET_SCOPES:
             self._line(f"{result} = theirs.get({key})")
@@ -285,7 +340,7 @@ class _Coder:
             self._state()
             names.append("budget=state")
         self._line(f"{result} = {self._constant(function.call)}({', '.join(names)})")
-        self._line(f"if {result}.__class__ is str or {result}.__class__ is list:")
+        self._line(f"if type({result}) is str or type({result}) is list:")
         self._indent += 1
         self._charge(f"BULK({result})")
         self._indent -= 1
@@ -298,8 +353,8 @@ class _Coder:
         for argument in arguments:
             if argument.may_be_long and not argument.is_constant:
                 name = argument.name
-                self._line(f"if {name}.__class__ is str: text += len({name}) >> {FOUR}")
-                self._line(f"elif {name}.__class__ is list: items += len({name})")
+                self._line(f"if type({name}) is str: text += len({name}) >> {FOUR}")
+                self._line(f"elif type({name}) is list: items += len({name})")
         self._charge(f"{CALL - 1} + text + text * items")
 
     def _binary(self, node: nodes.Binary) -> Operand:
@@ -322,7 +377,7 @@ class _Coder:
         word = "if"
         for operand in (left, other) if found else ():
             if not operand.is_constant:
-                self._line(f"{operand.type} = {operand.name}.__class__")
+                self._line(f"{operand.type} = type({operand.name})")
         for way in found:
             self._line(f"{word} {way.test}:")
             self._line(f" {way.statement}")
@@ -342,7 +397,7 @@ class _Coder:
         """Counts long text that an operator is applied to."""
         if left.may_be_long and right.may_be_long:
             a, b = left.name, right.name
-            self._line(f"if {a}.__class__ is str and {b}.__class__ is str:")
+            self._line(f"if type({a}) is str and type({b}) is str:")
             self._indent += 1
             self._charge(f"len({a}) + len({b}) >> 4 if len({a}) + len({b}) > {LONG} else 0")
             self._indent -= 1

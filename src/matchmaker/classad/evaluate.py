@@ -59,11 +59,11 @@ def evaluate_attribute(
 ) -> Value:
     """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
     held: Any = ad.held.get(folded, missing)
-    if held.__class__ not in NODES:
+    if type(held) not in NODES:
         return held  # type: ignore[no-any-return]
-    if held.__class__ is Deferred:
+    if type(held) is Deferred:
         held = ad.held[folded] = held.held
-        if held.__class__ not in NODES:
+        if type(held) not in NODES:
             return held  # type: ignore[no-any-return]
     compiled = held.run
     # As evaluate() does, whose call is saved here: this is most of what a match does.

@@ -27,12 +27,14 @@ class Operand:
     ``kind`` is ``raw`` for what an ad holds (not yet a value), ``value`` for any value, ``number``
     for a number, a time, undefined or error, ``logical`` for true, false, undefined or error,
     ``constant`` for a literal whose value is ``value``. ``follow`` gives the value of what is raw.
+    ``perhaps`` is the name of its key, and what an ad held under that.
     """
 
     name: str
     kind: str
     follow: str = ""
     value: Any = None
+    perhaps: tuple[str, Any] = ("", None)
 
     @property
     def is_constant(self) -> bool:
@@ -151,6 +153,6 @@ def identity(operator: str, a: str, right: Operand, result: str) -> str | None:
     if value is UNDEFINED or isinstance(value, bool):
         return f"{result} = {a} is {'' if operator == 'is' else 'not '}{right.name}"
     if isinstance(value, (str, int)):
-        same = f"{a}.__class__ is {type(value).__name__} and {a} == {right.name}"
+        same = f"type({a}) is {type(value).__name__} and {a} == {right.name}"
         return f"{result} = {same if operator == 'is' else f'not ({same})'}"
     return None

@@ -51,16 +51,16 @@ def admit(node: Expr, state: State) -> None:
 
 def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:
     """The value of an expression in an ad, by its function if it has one."""
-    nested = ad is None or ad.parent is not None or (other is not None and other.parent is not None)
-    if nested or state.watched:
+    nested = other is not None and other.parent is not None
+    if ad is None or ad.parent is not None or nested or state.watched:
         return state.table[type(node)](node, state, ad)
     compiled = node.run
     if compiled is not None:
         return compiled(ad, other, state)
     uses = node.uses + 1
     object.__setattr__(node, "uses", uses)
-    ready = uses >= COMPILE_AFTER
-    object.__setattr__(node, "run", compile_expression(node, _AROUND) if ready else None)
+    made = compile_expression(node, _AROUND, ad.held) if uses >= COMPILE_AFTER else None
+    object.__setattr__(node, "run", made)
     return REFERENCE[type(node)](node, state, ad)
 
 
@@ -69,9 +69,9 @@ def _follow(
 ) -> Value:
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
     node: nodes.Expr = held  # type: ignore[assignment]
-    if held.__class__ is Deferred:
+    if type(held) is Deferred:
         value = ad.held[folded] = held.held
-        if value.__class__ not in NODES:
+        if type(value) not in NODES:
             return value  # type: ignore[no-any-return]
         node = value
     key = (id(ad), folded)
@@ -97,7 +97,7 @@ def _follow(
 def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
     """The value of an ad's own attribute, in that ad."""
     held: Any = ad.held.get(folded, UNDEFINED)
-    if held.__class__ in NODES:
+    if type(held) in NODES:
         return _follow(held, folded, ad, state.opposite(ad), state)
     return held  # type: ignore[no-any-return]
 
@@ -287,7 +287,7 @@ NODES: Final[frozenset[Any]] = frozenset({*REFERENCE, Deferred})
 def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> State:
     """The state of an evaluation that the function of `node` has begun, once it needs one."""
     state = State(ad, other, ad, inside)
-    state.steps = weight(node)
+    state.steps = node.weight or weight(node)
     if inside:
         state.depth = node.depth
     return state
