@@ -48,7 +48,7 @@ def test_a_table_of_who_gets_what_and_why_others_do_not(classad: Run, files: lis
 def test_as_data(classad: Run, files: list[object]) -> None:
     data = json.loads(classad("assign", *files, "--json").out)
     assert data["placements"][0] == {
-        "job": 1, "group": "ana", "outcome": "placed", "slot": "slot1@a", "rank": 4.0,
+        "job": 1, "id": None, "group": "ana", "outcome": "placed", "slot": "slot1@a", "rank": 4.0,
         "ranked": True, "taken": {"Cpus": 3, "Memory": 2500},
     }  # fmt: skip
     assert data["placements"][1]["ranked"] is False

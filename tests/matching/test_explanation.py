@@ -96,6 +96,8 @@ def test_what_excludes_everything_is_the_smallest_sets() -> None:
 
 def test_text_tells_it_all() -> None:
     found = explained(job_text(want=10), MACHINES)
+    changes = "change TARGET.Cpus >= 4 -> 2 in clause 1; drop clause 2, "
+    changes += "TARGET.Memory >= MY.RequestMemory"
     assert str(found).splitlines() == [
         "   alone  so far  near misses  clause",
         "1      3       3            0  TARGET.Cpus >= 4",
@@ -106,8 +108,7 @@ def test_text_tells_it_all() -> None:
         "no slot satisfies clause 2",
         "every slot that satisfies clause 1 refuses the job",
         "",
-        "2 changes together gain 1 slot (fewer changes gain nothing): change TARGET.Cpus >= 4 -> 2"
-        " in clause 1; drop clause 2, TARGET.Memory >= MY.RequestMemory",
+        f"2 changes together gain 1 slot (fewer changes gain nothing): {changes}",
         "",
         "held by  refuses  suitable  clause of the slots",
         "      3        3         0  TARGET.Want < 9",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from matchmaker import Assignment, Expr, ParseError, Placement, Policy, parse_expr
-from matchmaker.cli import pools, sources
+from matchmaker.cli import picking, pools, sources
 from matchmaker.cli.output import count, number, plain, print_json, table
 from matchmaker.cli.reports import Page
 
@@ -70,7 +70,8 @@ def command(
 ) -> int:
     """Give each of the JOBS its best free slot, in an order that is fair to accounting groups.
 
-    Partitionable slots give each job the part that it asks for. Jobs are counted from 1, as they
+    Partitionable slots give each job the part that it asks for. Jobs go by their ids, such as
+    ClusterId.ProcId; those without one are counted from 1, as they
     stand in the files; the library counts them from 0. Exit status 0 where a job got a slot, 1
     where none did.
     """
@@ -89,9 +90,9 @@ def command(
     pool = pools.read(pool_files, key)
     found = pool.assign(jobs, policy)
     if as_json:
-        print_json(_data(found))
+        print_json(_data(found, [picking.id_of(job) for job in jobs]))
     else:
-        _page(found).print()
+        _page(found, picking.labels(jobs)).print()
     return 0 if found.placed else 1
 
 
@@ -124,9 +125,9 @@ def _expression(where: str, text: str) -> Expr:
         raise click.UsageError(f"{where}: {error.summary()}") from None
 
 
-def _data(found: Assignment) -> dict[str, Any]:
+def _data(found: Assignment, ids: Sequence[str | None]) -> dict[str, Any]:
     return {
-        "placements": [_placement(p) for p in found.placements],
+        "placements": [_placement(p, ids[p.number]) for p in found.placements],
         "order": [n + 1 for n in found.order],
         "usage": {group: plain(usage) for group, usage in found.usage.items()},
         "notes": list(found.notes),
@@ -134,10 +135,11 @@ def _data(found: Assignment) -> dict[str, Any]:
     }
 
 
-def _placement(placement: Placement) -> dict[str, Any]:
+def _placement(placement: Placement, name: str | None) -> dict[str, Any]:
     """Describes a job. Jobs are counted from 1, in the order of the files."""
     data = {
         "job": placement.number + 1,
+        "id": name,
         "group": placement.group,
         "outcome": str(placement.outcome),
         "slot": placement.slot,
@@ -152,20 +154,20 @@ def _amounts(amounts: Mapping[str, float]) -> dict[str, Any]:
     return {name: plain(amount) for name, amount in amounts.items()}
 
 
-def _page(found: Assignment) -> Page:
+def _page(found: Assignment, ids: Sequence[str]) -> Page:
     total = len(found.placements)
     page = Page(f"{len(found.placed)} of {count(total, 'job')} placed")
     if found.placed:
         rows = [
-            [p.number + 1, p.group, p.slot, number(p.rank or 0.0), _part(p)] for p in found.placed
+            [ids[p.number], p.group, p.slot, number(p.rank or 0.0), _part(p)] for p in found.placed
         ]
         page.show(table(["job", "group", "slot", "rank", "gets"], rows, right=(0, 3), whole=(2,)))
     if found.unranked:
         page.say("no rank", f"{count(len(found.unranked), 'job')}: a rank that is no number is 0")
     if found.idle:
-        reasons: dict[tuple[str, str], list[int]] = {}
+        reasons: dict[tuple[str, str], list[str]] = {}
         for p in found.idle:
-            reasons.setdefault((p.outcome, p.reason), []).append(p.number + 1)
+            reasons.setdefault((p.outcome, p.reason), []).append(ids[p.number])
         rows = [[_numbers(jobs), *why] for why, jobs in reasons.items()]
         page.show(table(["idle", "", "why"], rows, whole=(1,)))
     if found.notes:
@@ -177,7 +179,7 @@ def _part(placement: Placement) -> str:
     return ", ".join(f"{number(float(n))} {name}" for name, n in placement.taken.items())
 
 
-def _numbers(jobs: list[int]) -> str:
-    """Lists the first few numbers of jobs."""
-    shown = ", ".join(map(str, jobs[:8]))
+def _numbers(jobs: list[str]) -> str:
+    """Lists the first few jobs."""
+    shown = ", ".join(jobs[:8])
     return shown if len(jobs) <= 8 else f"{shown} and {len(jobs) - 8} more"

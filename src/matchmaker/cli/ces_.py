@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from matchmaker import ClassAd
+from matchmaker import ClassAd, Expr
 from matchmaker.broker import Queues
-from matchmaker.cli import queues
+from matchmaker.cli import picking, queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
 from matchmaker.glue.access import RULES, admits
 from matchmaker.glue.clean.rules import VALIDATORS
@@ -30,6 +30,7 @@ ATTRIBUTES = (
 @click.command()
 @queues.options
 @click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
+@picking.constraint
 @click.option(
     "--vo",
     metavar="VO",
@@ -49,6 +50,7 @@ def command(
     *,
     places: queues.Sources,
     query: str | None,
+    constraint: Expr | None,
     vo: str | None,
     attrs: str,
     list_attrs: bool,
@@ -97,8 +99,7 @@ def command(
     for name in (*names, *(condition.name for condition in conditions)):
         check_name(name, known.ads)
     tests: dict[str, Callable[[ClassAd], bool]] = {str(each): each.holds for each in conditions}
-    if vo is not None:
-        tests[f"--vo {vo}"] = lambda ad: admits(ad.eval(RULES), vo)
+    tests |= _narrowed(constraint, vo)
     rows = [
         (queue.name, [value_of(queue.ad, name) for name in names])
         for queue in known.all
@@ -125,6 +126,16 @@ def command(
         whole = [place for place in range(len(names) + 1) if place not in lists]
         show(table(["computing element", *map(short_name, names)], shown, whole=whole))
     return 0 if rows else 1
+
+
+def _narrowed(wanted: Expr | None, vo: str | None) -> dict[str, Callable[[ClassAd], bool]]:
+    """The tests of --constraint and --vo, by how they are written."""
+    tests: dict[str, Callable[[ClassAd], bool]] = {}
+    if wanted is not None:
+        tests[f"--constraint {wanted}"] = lambda ad: picking.holds(wanted, ad)
+    if vo is not None:
+        tests[f"--vo {vo}"] = lambda ad: admits(ad.eval(RULES), vo)
+    return tests
 
 
 def _names() -> Iterator[tuple[str, str, str, str]]:

@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 import click
 
-from matchmaker import ClassAd, ParseError, Pool, read_ads, write_ads
+from matchmaker import ClassAd, Expr, ParseError, Pool, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
-from matchmaker.cli import pools, sources
+from matchmaker.cli import picking, pools, sources
 from matchmaker.cli.output import warn
 
 POOLS: Final[Mapping[str, Callable[[Pool, str], None]]] = {
@@ -32,6 +32,7 @@ POOLS: Final[Mapping[str, Callable[[Pool, str], None]]] = {
 @click.option("--report", is_flag=True,
               help="Leave out what cannot be read, a line on standard error for each.")  # fmt: skip
 @pools.options
+@picking.constraint
 def command(
     *,
     files: tuple[str, ...],
@@ -40,6 +41,7 @@ def command(
     output: str | None,
     report: bool,
     key: str | None,
+    constraint: Expr | None,
 ) -> int:
     """Read the ads of FILE, in any format, and write them in another, to OUT or standard output.
 
@@ -71,12 +73,13 @@ def command(
     if to in POOLS:
         held = [(path, list(_ads(path, from_, heed, key))) for path in files]
         sources.check_expressions()
+        held = pools.constrained(held, constraint)
         try:
             POOLS[to](pools.made(held, key), output)
         except ImportError as error:
             raise click.ClickException(str(error)) from None
         return 1 if left_out else 0
-    ads = _all(files, from_, heed)
+    ads = picking.satisfying(_all(files, from_, heed), constraint)
     if output != "-":
         write_ads(ads, output, to)
     else:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Hashable
 from typing import Any
 
 import attrs
 import click
 from rich.console import RenderableType
 
+from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.formats.files import replacing
-from matchmaker.cli import pools, sources
-from matchmaker.cli.output import plain, print_json, printable, show, table
-from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
+from matchmaker.cli import picking, pools, sources
+from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
+from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, explain
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
 from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.states import State
 
 BAR = 20
 
@@ -24,7 +27,14 @@ BAR = 20
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @pools.options
 @pools.states
-@click.option("--with", "name", metavar="KEY", help="Explain one ad of the pool, with values.")
+@picking.constraint
+@picking.job_option
+@click.option(
+    "--with",
+    "name",
+    metavar="KEY",
+    help="Explain one ad of the pool, or the slot of a machine, with values.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
 def command(
@@ -33,6 +43,8 @@ def command(
     pool_files: tuple[str, ...],
     key: str | None,
     names: dict[str, str],
+    constraint: Expr | None,
+    job_id: str | None,
     name: str | None,
     as_json: bool,
     html_file: str | None,
@@ -44,6 +56,10 @@ def command(
     clauses that exclude everything, the changes that gain most, and which clauses of the ads' own
     requirements refuse the job.
 
+    Of many jobs, those that match alike are explained once, those first that match least; the exit
+    status is 0 where each matches something. --job ID takes one. --with takes the key of an ad, or
+    the name of a machine with one slot.
+
     Of the ads that match it says how many are free now, and why the others are not: claimed,
     draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
@@ -51,13 +67,22 @@ def command(
         raise click.UsageError("--html names no file; - is standard output")
     if html_file == "-" and as_json:
         raise click.UsageError("--json and --html - cannot both have standard output")
-    job = sources.one_ad(job_file)
-    pool = pools.read(pool_files, key)
-    if name is not None and name not in pool:
-        raise click.UsageError(f"no ad of the pool has {pool.key} = {name}")
-    explained = (
-        pool.explain(job, names=names) if name is None else pool.explain(job, name, names=names)
-    )
+    jobs = sources.ads(job_file)
+    if job_id is not None:
+        jobs = [picking.the_job(jobs, job_id, job_file)]
+    pool = pools.read(pool_files, key, constraint)
+    if len(jobs) > 1:
+        if name is not None or html_file is not None:
+            raise click.UsageError(
+                f"--with and --html explain one job, and {job_file} has {len(jobs)}: give --job ID"
+            )
+        return _many(jobs, pool, names, as_json=as_json)
+    job = sources.the_one(job_file, jobs)
+    explained: Explanation | PairExplanation
+    if name is None:
+        explained = pool.explain(job, names=names)
+    else:
+        explained = pool.explain(job, picking.the_slot(pool, name), names=names)
     if html_file is not None:
         _write(html_file, explained.html())
     if as_json:
@@ -68,6 +93,48 @@ def command(
         ):
             show(printable(part) if isinstance(part, str) else part)
     return 0 if explained.matched else 1
+
+
+MOST = 100
+"""How many autoclusters are explained."""
+
+
+def _many(jobs: list[ClassAd], pool: Pool, names: dict[str, str], *, as_json: bool) -> int:
+    """Explains each autocluster of the jobs once, those first that fewest slots match."""
+    then = pool.snapshot()
+    ids = picking.labels(jobs)
+    members: dict[Hashable, list[int]] = {}
+    for number, job in enumerate(jobs):
+        members.setdefault(then.cluster(job), []).append(number)
+    groups = sorted(members.values(), key=len, reverse=True)
+    found = [(numbers, explain(then, jobs[numbers[0]], names)) for numbers in groups[:MOST]]
+    found.sort(key=lambda one: (one[1].matched, one[1].states.get(State.FREE, 0), -len(one[0])))
+    left = len(groups) - len(found)
+    if left:
+        warn(f"{count(left, 'smaller cluster')} of jobs not explained: --job ID explains one job")
+    if as_json:
+        print_json({
+            "jobs": len(jobs),
+            "clusters": [{"jobs": [ids[n] for n in ns], **_data(one)} for ns, one in found],
+            "unexplained": left,
+        })  # fmt: skip
+        return 0 if all(one.matched for _, one in found) else 1
+    print(f"{count(len(jobs), 'job')} in {count(len(groups), 'autocluster')}, the worst first")
+    rows = []
+    for numbers, one in found:
+        free = one.states.get(State.FREE, 0)
+        known = not set(one.states) <= {State.UNSAID} or not one.matched
+        shown = ", ".join(shorten(ids[n], 60) for n in numbers[:3])
+        more = f" and {len(numbers) - 3:,} more" if len(numbers) > 3 else ""
+        rows.append((f"{len(numbers):,}", f"{one.matched:,}", f"{free:,}" if known else "?",
+                     f"{shown}{more}"))  # fmt: skip
+    print()
+    show(table(("jobs", "match", "free now", "ids"), rows, right=(0, 1, 2), whole=(0, 1)))
+    numbers, worst = found[0]
+    print(f"\nThe first, such as {printable(shorten(ids[numbers[0]], 60))}:\n")
+    for part in _page(worst):
+        show(printable(part) if isinstance(part, str) else part)
+    return 0 if all(one.matched for _, one in found) else 1
 
 
 def _write(path: str, page: str) -> None:

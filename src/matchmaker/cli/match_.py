@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from matchmaker import ClassAd, Pool, nodes
-from matchmaker.cli import pools, reports, sources
+from matchmaker import ClassAd, Expr, Pool, nodes
+from matchmaker.cli import picking, pools, reports
 from matchmaker.cli.output import number, plain, print_json, table, warn
 from matchmaker.matching.selection import Selection, select
 from matchmaker.matching.states import State, States, in_words, matching, state_of
@@ -23,6 +23,8 @@ SHOWN = 20
 @click.option("--top", type=click.IntRange(min=0), metavar="N", help="Show the best N only.")
 @pools.options
 @pools.states
+@picking.constraint
+@picking.job_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -31,6 +33,8 @@ def command(
     top: int | None,
     key: str | None,
     names: dict[str, str],
+    constraint: Expr | None,
+    job_id: str | None,
     as_json: bool,
 ) -> int:
     """Match JOB with each ad of the POOL files, both ways; best rank first.
@@ -42,8 +46,8 @@ def command(
     Of the ads that match it says which are free now, and why the others are not: claimed,
     draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
-    job = sources.one_ad(job_file)
-    held = pools.held(pool_files, key)
+    job = picking.only_job(job_file, job_id)
+    held = pools.held(pool_files, key, constraint)
     files = [("", list(held))] if isinstance(held, Pool) and len(held) <= MANY else held
     if isinstance(files, Pool) or sum(len(ads) for _, ads in files) > MANY:
         pool = files if isinstance(files, Pool) else pools.made(files, key)

@@ -10,7 +10,7 @@ import click
 
 from matchmaker import ClassAd, Expr, batch, broker, glue, nodes, write_ads
 from matchmaker.batch.description import formats
-from matchmaker.cli import described, queues, reports, sources, submission
+from matchmaker.cli import described, picking, queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, show, table, warn
 
 
@@ -31,6 +31,7 @@ from matchmaker.cli.output import count, print_json, show, table, warn
               help="The local group or account that jobs of a VO run as.")  # fmt: skip
 @click.option("--formats", "of_formats", is_flag=True,
               help="What the reader of --lrms was tested with: outputs and versions.")  # fmt: skip
+@picking.constraint
 @click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
 @click.option("--watch", "every", metavar="SECONDS", type=click.FloatRange(min=0.1),
               help="Ask again after so long, and print what changed.")  # fmt: skip
@@ -49,6 +50,7 @@ def command(
     vos: tuple[str, ...],
     local: tuple[str, ...],
     of_formats: bool,
+    constraint: Expr | None,
     output: str | None,
     every: float | None,
     as_json: bool,
@@ -83,6 +85,7 @@ def command(
             inventory = sources.ads(nodes_file)
         else:
             inventory = list(described.description(lrms or "", saved, mapping).nodes)
+        inventory = list(picking.satisfying(inventory, constraint))
         known = batch.load_mapping(lrms, mapping).attributes if lrms and mapping else ()
         hosts = broker.Hosts(attributes=(*host_attributes, *known))
         return _choose(job_file, inventory, places, hosts, queue=queue, as_json=as_json)
@@ -92,7 +95,8 @@ def command(
 
     def look() -> tuple[ClassAd, ...]:
         found = described.description(lrms, saved, mapping)
-        return tuple(glue.admit(found.queues, vos, names)) if of_queues else found.nodes
+        ads = glue.admit(found.queues, vos, names) if of_queues else found.nodes
+        return tuple(picking.satisfying(ads, constraint))
 
     return _list(lrms, look, of_queues=of_queues, output=output, every=every, as_json=as_json)
 

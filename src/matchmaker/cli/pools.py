@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import click
 
-from matchmaker import ClassAd, Pool
-from matchmaker.cli import sources
+from matchmaker import ClassAd, Expr, Pool
+from matchmaker.cli import picking, sources
 from matchmaker.matching.pair import shorten, value_text
 from matchmaker.matching.states import NAMES
 
@@ -62,27 +62,48 @@ def _named(_context: object, _option: object, name: str | None) -> str | None:
     return name
 
 
-def read(paths: tuple[str, ...], key: str | None) -> Pool:
+def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) -> Pool:
     """The ads of some files together as a pool, by `key`.
 
-    Without one it is Name, or the key of the pool that the only file is. Raises ValueError where
+    With `wanted`, a constraint, they are those for which it is true.
+    Without a key it is Name, or the key of the pool that the only file is. Raises ValueError where
     two ads have the same key, with the files and the places of the ads there.
     """
-    found = held(paths, key)
+    found = held(paths, key, wanted)
     return found if isinstance(found, Pool) else made(found, key)
 
 
-def held(paths: tuple[str, ...], key: str | None) -> Pool | list[tuple[str, list[ClassAd]]]:
-    """The ads of each file, or the pool of a single file if it has the wanted key."""
+def held(
+    paths: tuple[str, ...], key: str | None, wanted: Expr | None = None
+) -> Pool | list[tuple[str, list[ClassAd]]]:
+    """The ads of each file, or the pool of a single file if it has the wanted key.
+
+    With `wanted`, a constraint, only those for which it is true.
+    """
     if len(paths) != 1:
         several = [(path, sources.ads(path, key)) for path in paths]
         sources.check_expressions()
-        return several
+        return constrained(several, wanted)
     with sources.opened(paths[0]) as file:
         found = sources.held(paths[0], file, key)
         sources.check_expressions()
         whole = isinstance(found, Pool) and key in (None, found.key)
-        return found if isinstance(found, Pool) and whole else [(paths[0], list(found))]
+        if isinstance(found, Pool) and whole:
+            if wanted is None:
+                return found
+            return Pool(picking.satisfying(found, wanted), found.key)
+        return constrained([(paths[0], list(found))], wanted)
+
+
+def constrained(
+    files: list[tuple[str, list[ClassAd]]], wanted: Expr | None
+) -> list[tuple[str, list[ClassAd]]]:
+    """The ads for which a constraint is true, by file."""
+    if wanted is None:
+        return files
+    # All files together are one pool, so that none is left only where no file has any.
+    kept = set(map(id, picking.satisfying((ad for _, ads in files for ad in ads), wanted)))
+    return [(path, [ad for ad in ads if id(ad) in kept]) for path, ads in files]
 
 
 def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> Pool:
