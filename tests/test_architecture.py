@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "glue": {"classad"},
     "batch": {"reduction", "classad"},
     "delegation": {"batch", "classad"},
-    "pilots": {"delegation", "batch", "matching", "linting", "classad"},
+    "pilots": {"delegation", "broker", "glue", "batch", "matching", "linting", "classad"},
     "broker": {"batch", "nodes", "reduction", "matching", "glue", "classad"},
     "nodes": {"matching", "classad"},
     "testing": {"matching", "classad"},
@@ -42,7 +42,8 @@ MAX_LINES = 500
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
 HEAVY = {
-    "click", "hypothesis", "lark", "ldap3", "numpy", "prompt_toolkit", "psycopg", "pyarrow",
+    "click", "hypothesis", "lark", "ldap3", "numpy", "prometheus_client", "prompt_toolkit",
+    "psycopg", "pyarrow",
     "regex", "rich", "sqlalchemy",
 }  # fmt: skip
 

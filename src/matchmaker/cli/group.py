@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "convert": "turn ads of one format into another",
     "eval": "the value of expressions",
     "explain": "why a job matches as few ads as it does",
+    "factory": "keep pilots where jobs wait for them",
     "flags": "the batch system's submit flags for a job on a queue",
     "jobs": "the jobs that were handed over, and what they wait for",
     "lint": "mistakes in ads and expressions",

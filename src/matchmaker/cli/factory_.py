@@ -1,0 +1,284 @@
+"""``classad factory``: a service that submits pilots where jobs wait for them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matchmaker.cli import transfers
+from matchmaker.cli.output import count, print_json, printable, show, table, warn
+
+if TYPE_CHECKING:
+    from matchmaker.pilots.services import Service, Services
+    from matchmaker.pilots.settings import Settings
+
+
+@click.group()
+def command() -> None:
+    """Keep pilots where jobs wait for them."""
+
+
+def _settings(file: str) -> Settings:
+    try:
+        from matchmaker.pilots.settings import read_settings
+
+        return read_settings(Path(file))
+    except ModuleNotFoundError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@command.command("run")
+@click.argument("file")
+@click.option("--site", "sites", multiple=True, metavar="SITE", help="Submit to this site.")
+@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Submit to this queue.")
+@click.option("--name", metavar="NAME", help="The service's name; by default the file's.")
+@click.option("--cycles", metavar="NUMBER", type=click.IntRange(min=1),
+              help="Stop after so many cycles.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Check the file and the policy, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for each cycle on a line.")
+def run(
+    *, file: str, sites: tuple[str, ...], queues: tuple[str, ...], name: str | None,
+    cycles: int | None, check: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Run a factory: read the sources in FILE, decide, submit and end pilots, every cycle.
+
+    Without --site and --queue it submits to all queues. It runs until classad factory stop, an
+    interrupt, or a failure; its pilots stay, and the next run goes on with them.
+    """
+    settings = _settings(file)
+    from matchmaker.pilots import factory, running
+
+    if check:
+        running.policy(settings)
+        print(f"{file}: all is well")
+        return 0
+    with running.opened(settings, sites, queues, name=name, file=str(Path(file).absolute())) as (
+        means,
+        service,
+    ):
+        last = [service]
+
+        def said(now: Service) -> None:
+            last[0] = now
+            _say(now, as_json=as_json)
+
+        with _exposed(settings, last), _stopping() as stopped:
+            ended = factory.run(
+                means, service, steady=time.monotonic, wait=stopped, said=said, most=cycles
+            )
+    warn(f"{ended.name}: {ended.reason}")
+    return 0
+
+
+@contextmanager
+def _exposed(settings: Settings, last: list[Service]) -> Iterator[None]:
+    if settings.metrics is None:
+        yield
+        return
+    try:
+        from matchmaker.pilots.exposition import serve
+    except ModuleNotFoundError:
+        raise click.UsageError(
+            "[metrics] needs prometheus_client: pip install 'classad-matchmaker[factory]'"
+        ) from None
+    stop = serve(settings.metrics.port, lambda: last[0])
+    try:
+        yield
+    finally:
+        stop()
+
+
+@contextmanager
+def _stopping() -> Iterator[Any]:
+    """A function that waits so many seconds, and gives why to stop, once a signal asks for it."""
+    asked = threading.Event()
+    names: list[str] = []
+
+    def ask(number: int, _: FrameType | None) -> None:
+        names.append(signal.Signals(number).name)
+        asked.set()
+
+    def wait(seconds: float) -> str:
+        return f"stopped by {names[0]}" if asked.wait(seconds) and names else ""
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield wait
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(service: Service, *, as_json: bool) -> None:
+    facts = service.facts
+    if as_json:
+        print_json({"service": service.name, "cycle": service.cycles, **facts})
+        return
+    states = facts.get("pilots", {})
+    shown = ", ".join(f"{number} {state}" for state, number in states.items() if number)
+    waiting = facts.get("waiting")
+    demand = "demand unknown" if waiting is None else count(waiting, "waiting job")
+    print(printable(f"{service.name} {service.cycles}: {demand}; pilots: {shown or 'none'}"),
+          flush=True)  # fmt: skip
+    for queue, number, reason in facts.get("submissions", ()):
+        print(printable(f"  {queue}: +{number}: {reason}"), flush=True)
+    for pilot, reason in facts.get("ends", ()):
+        print(printable(f"  {pilot} ends: {reason}"), flush=True)
+    for trouble in (*facts.get("silent", ()), *facts.get("troubles", ()), *facts.get("notes", ())):
+        warn(transfers.short(trouble))
+
+
+# --- what others see ------------------------------------------------------------------------------
+
+_LEDGER = click.option(
+    "--ledger", metavar="PLACE", envvar="CLASSAD_LEDGER",
+    help="The ledger's file or URL; by default in the user's own state folder.",
+)  # fmt: skip
+
+
+@contextmanager
+def _services(ledger: str | None) -> Iterator[Services]:
+    try:
+        from matchmaker.pilots.services import Services
+    except ModuleNotFoundError:
+        raise click.UsageError(
+            "the ledger needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
+        ) from None
+    place = transfers.ledger_at(transfers.Place(ledger, None, no_spool=False))
+    opened = Services(place)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@command.command("status")
+@click.argument("name", required=False)
+@_LEDGER
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(*, name: str | None, ledger: str | None, as_json: bool) -> int:
+    """Show the services of a ledger: pilots, what they decided, and which sites are held back.
+
+    Exit status 1 if a service has failed, or there is none.
+    """
+    with _services(ledger) as services:
+        from matchmaker.pilots.running import listed
+
+        now = time.time()
+        found = [one for one in listed(services, now) if name in {None, one.name}]
+        if name is not None and not found:
+            services.wish(name, "")
+        if as_json:
+            print_json([_data(one) for one in found])
+        else:
+            _show(found, now)
+    return 1 if not found or any(one.state == "failed" for one in found) else 0
+
+
+def _data(service: Service) -> dict[str, Any]:
+    import attrs
+
+    data = attrs.asdict(service)
+    del data["token"], data["memory"]
+    return data
+
+
+def _show(services: list[Service], now: float) -> None:
+    if not services:
+        print("no services")
+        return
+    states = ("queued", "starting", "idle", "busy", "draining")
+    rows = [
+        [one.name, one.state, one.serves, f"{one.host} {one.pid}",
+         f"{transfers.span(max(0.0, now - one.beat))} ago", one.cycles, one.submitted,
+         *(one.facts.get("pilots", {}).get(state, 0) for state in states), one.reason]
+        for one in services
+    ]  # fmt: skip
+    columns = ["service", "state", "serves", "process", "heartbeat", "cycles", "submitted",
+               *states, "why"]  # fmt: skip
+    show(table(columns, rows, right=tuple(range(4, 12)), whole=(0, 1)))
+    for one in services:
+        facts = one.facts
+        held = [queue for queue in facts.get("queues", ()) if queue["held"]]
+        for queue in held:
+            print(printable(f"{one.name}: {queue['queue']} is held back: {queue['held']}"))
+        for queue, number, reason in facts.get("submissions", ()):
+            print(printable(f"{one.name}: {queue}: +{number}: {reason}"))
+        for kind, jobs, reason in facts.get("waits", ()):
+            print(printable(f"{one.name}: {count(jobs, 'job')} of {kind}: {reason}"))
+        for said in ("silent", "notes", "troubles"):
+            for line in facts.get(said, ()):
+                print(printable(f"{one.name}: {transfers.short(line)}"))
+
+
+@command.command("stop")
+@click.argument("name", required=False)
+@_LEDGER
+@click.option(
+    "--end-pilots", is_flag=True,
+    help="Cancel its queued pilots, and ask the others to end after their jobs.",
+)  # fmt: skip
+@click.option("--wait", "seconds", metavar="SECONDS", type=click.FloatRange(min=0, max=86_400),
+              default=60.0, show_default=True, help="How long to wait for its end.")  # fmt: skip
+def stop(*, name: str | None, ledger: str | None, end_pilots: bool, seconds: float) -> int:
+    """Stop a service after its cycle. Exit status 1 if it has not stopped in time."""
+    with _services(ledger) as services:
+        from matchmaker.pilots.running import listed, the_service
+
+        called = the_service(services, name)
+        services.wish(called, "end" if end_pilots else "stop")
+        end = time.monotonic() + seconds
+        while True:
+            found = next(one for one in listed(services, time.time()) if one.name == called)
+            if found.state != "running":
+                print(printable(f"{called}: {found.state}: {found.reason}"))
+                return 0
+            if time.monotonic() >= end:
+                warn(f"{called} has not stopped yet; it does after its cycle")
+                return 1
+            time.sleep(0.2)
+
+
+@command.command("list-queues")
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_queues(*, file: str, as_json: bool) -> int:
+    """List the queues that a factory of FILE would submit to, and why not to the others.
+
+    Exit status 1 if a source is silent, or no queue is open.
+    """
+    settings = _settings(file)
+    from matchmaker.pilots.sources import SilentError, described, written
+
+    places = {queue.name: written(settings, queue) for queue in settings.queue}
+    silent = []
+    for source in settings.source:
+        try:
+            for place in described(settings, source):
+                places.setdefault(place.name, place)
+        except SilentError as error:
+            silent.append(str(error))
+            warn(f"silent: {error}")
+    if as_json:
+        print_json([
+            {"queue": p.name, "site": p.site, "system": p.system, "words": list(p.words),
+             "wall": p.wall, "max_pilots": p.most, "max_queued": p.most_queued,
+             "closed": p.closed}
+            for p in places.values()
+        ])  # fmt: skip
+    else:
+        rows = [
+            [p.name, p.site, p.system, transfers.span(p.wall), " ".join(p.words), p.closed]
+            for p in places.values()
+        ]
+        columns = ["queue", "site", "batch system", "wall", "options", "closed"]
+        show(table(columns, rows, right=(3,), whole=(0, 1, 2)))
+    return 1 if silent or all(place.closed for place in places.values()) else 0

@@ -1,0 +1,497 @@
+"""A factory's cycle: look, decide, act; and the service around it.
+
+One cycle reads the sources, makes a snapshot of what was read and what is on record, asks
+:func:`~matchmaker.pilots.policy.decide`, and carries the decision out through a
+:class:`~matchmaker.delegation.delegate.Delegator`. It may be killed at any point: the next cycle,
+here or in another process, goes on from the record. Clocks come from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from matchmaker.classad import ClassAd, dumps
+from matchmaker.delegation import states
+from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.record import LIVE, Record, State
+from matchmaker.pilots import demand as demands
+from matchmaker.pilots import sources, stock
+from matchmaker.pilots.estimates import RECENT, Estimate, estimate
+from matchmaker.pilots.services import Row, Service, Services, TakenOverError, Wanted
+from matchmaker.pilots.snapshot import Decision, Demand, Pilot, PilotState, Queue, Snapshot
+from matchmaker.pilots.sources import Place, SilentError
+
+if TYPE_CHECKING:
+    from matchmaker.delegation.delegate import Delegator
+    from matchmaker.delegation.ledger import Ledger
+    from matchmaker.pilots.settings import Settings
+
+_HISTORY: Final = 14 * 86_400.0
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Means:
+    """What a factory works with.
+
+    Attributes:
+        settings: its file.
+        rule: the decision, from a snapshot and a seed.
+        ledger: the records of pilots as jobs.
+        services: the factory's own tables.
+        delegator: who hands pilots over to a batch system, by its name in the ledger.
+        clock: gives the time in seconds since 1970, and does not jump while the process lives.
+        new_key: makes the keys of pilots.
+        serves: whether pilots are submitted to a queue by this service.
+    """
+
+    settings: Settings
+    rule: Callable[[Snapshot, int], Decision]
+    ledger: Ledger
+    services: Services
+    delegator: Callable[[str], Delegator]
+    clock: Callable[[], float]
+    new_key: Callable[[], str]
+    serves: Callable[[Place], bool] = lambda _: True
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Known:
+    """What a cycle leaves to the next in the same process; a restart begins with the first.
+
+    Attributes:
+        service: the service's row.
+        places: the queues by source, and when each source last answered.
+        first_seen: when each job was first seen; None before the first answer.
+        tidied: whether what an earlier process left was tidied up.
+        ads: the ads of the last snapshot by their text: equal ones are matched once.
+    """
+
+    service: Service
+    places: Mapping[int, tuple[float, tuple[Place, ...]]] = attrs.Factory(dict)
+    first_seen: Mapping[str, float] | None = None
+    tidied: bool = False
+    ads: Mapping[str, ClassAd] = attrs.Factory(dict)
+
+
+# --- one cycle ------------------------------------------------------------------------------------
+
+
+def cycle(means: Means, known: Known) -> Known:
+    """One cycle. Raises LedgerError and TakenOverError; every other trouble is on record."""
+    now = means.clock()
+    silence = _looked(means)
+    reports = sources.reports(means.settings.pilot.reports)
+    rows, records = _settled(means, known, reports)
+    known, places, silent = _places(means, known, now)
+    rows = _handed_again(means, known.service, rows, records, places)
+    known, demand, quiet = _demand(means, known, rows, places, now)
+    silent += quiet
+    queues = _queues(means, places, silence, now)
+    pilots = tuple(
+        stock.pilot(row, records.get(row.key), reports, _wall(places, row)) for row in rows
+    )
+    snapshot = Snapshot(
+        now=now, demand=demand, queues=queues, pilots=pilots, memory=known.service.memory
+    )
+    known, snapshot = _same_ads(known, snapshot)
+    decision = means.rule(snapshot, known.service.cycles)
+    known = _beat(means, known, memory=dict(decision.memory), cycles=known.service.cycles + 1)
+    ended, troubles = _end(means, known.service, decision, rows, pilots)
+    known, made, refused = _submit(means, known, decision, places)
+    troubles += refused
+    troubles += _renewed(means, rows, records)
+    facts = {
+        **_facts(snapshot, decision, places), "silent": silent, "troubles": troubles[:_MOST_SAID],
+        "submitted": len(made), "ended": ended,
+    }  # fmt: skip
+    return _beat(means, known, facts=facts, submitted=known.service.submitted + len(made))
+
+
+def _beat(means: Means, known: Known, **changes: Any) -> Known:
+    service = attrs.evolve(known.service, beat=means.clock(), **changes)
+    return attrs.evolve(known, service=attrs.evolve(service, wish=means.services.save(service)))
+
+
+def _looked(means: Means) -> dict[str, str]:
+    """Reconciles every batch system with live pilots; why one gave no answer, by its name."""
+    silence = {}
+    for cluster in sorted({row.cluster for row in means.services.live()}):
+        try:
+            silence[cluster] = means.delegator(cluster).reconcile().silence
+        except LedgerError:
+            raise
+        except ValueError as error:
+            silence[cluster] = str(error)
+    return {cluster: why for cluster, why in silence.items() if why}
+
+
+def _settled(
+    means: Means, known: Known, reports: stock.Reports
+) -> tuple[list[Row], dict[str, Record]]:
+    """Writes down what became of the pilots; gives those that live, and their records."""
+    live = means.services.live()
+    records = {record.key: record for record in means.ledger.records([row.key for row in live])}
+    settings = means.settings.pilot
+    after = [
+        stock.settled(
+            row, records.get(row.key), reports.words.get(row.key), settings.early,
+            kept=reports.kept,
+        )
+        for row in live
+    ]  # fmt: skip
+    means.services.update([new for old, new in zip(live, after, strict=True) if new != old])
+    over = [row.key for row in after if not row.live]
+    if not known.tidied:
+        # An earlier process may have been killed before it took the results.
+        past = means.services.history(means.clock() - _HISTORY)
+        over += [row.key for row in past if not row.live]
+    for record in means.ledger.records(over):
+        if record.state is not State.ACKNOWLEDGED and not record.state.live:
+            means.delegator(record.cluster).acknowledge(record.key)
+            sources.forget(settings.reports, record.key)
+    return [row for row in after if row.live], records
+
+
+def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Place], list[str]]:
+    """The queues by name, of sources that answer or did so lately, and which were silent."""
+    settings = means.settings
+    found = {queue.name: sources.written(settings, queue) for queue in settings.queue}
+    kept = dict(known.places)
+    silent = []
+    for number, source in enumerate(settings.source):
+        try:
+            kept[number] = (now, tuple(sources.described(settings, source)))
+        except SilentError as error:
+            silent.append(str(error))
+        at, places = kept.get(number, (now, ()))
+        for place in places:
+            if now - at > settings.stale:
+                why = f"its source has been silent for {now - at:.0f} s"
+                place = attrs.evolve(place, closed=place.closed or why)  # noqa: PLW2901
+            found.setdefault(place.name, place)
+    return attrs.evolve(known, places=kept, tidied=True), found, silent
+
+
+def _demand(
+    means: Means, known: Known, rows: Iterable[Row], places: Mapping[str, Place], now: float
+) -> tuple[Known, tuple[Demand, ...] | None, list[str]]:
+    """Demand by kind, or None where a source is silent; and which were."""
+    ours = {row.key for row in rows}
+    jobs: list[demands.Job] = []
+    silent = []
+    for source in means.settings.demand:
+        try:
+            jobs += sources.jobs(source, means.ledger, ours)
+        except SilentError as error:
+            silent.append(str(error))
+    if silent:
+        return known, None, silent
+    before = known.first_seen
+    seen = {
+        job.id: (before or {}).get(job.id, min(job.queued or now, now)) for job in jobs if job.id
+    }
+    names = demands.needed(place.pilot for place in places.values())
+    found = demands.kinds(jobs, names, seen, now, before=before)
+    return attrs.evolve(known, first_seen=seen), found, []
+
+
+def _queues(
+    means: Means, places: Mapping[str, Place], silence: Mapping[str, str], now: float
+) -> tuple[Queue, ...]:
+    """The queues of a snapshot, with what their history says."""
+    history = stock.histories(means.services.history(now - _HISTORY), RECENT)
+    made = []
+    for place in places.values():
+        closed = place.closed
+        if not closed and place.system in silence:
+            closed = f"its batch system does not answer: {silence[place.system]}"
+        if not closed and not means.serves(place):
+            closed = "this service does not submit there"
+        known = estimate(history[place.name], now) if place.name in history else Estimate()
+        made.append(
+            Queue(
+                key=place.name, pilot=place.pilot, wall=place.wall, max_queued=place.most_queued,
+                max_pilots=place.most, estimate=known, closed=closed,
+            )
+        )  # fmt: skip
+    return tuple(made)
+
+
+def _same_ads(known: Known, snapshot: Snapshot) -> tuple[Known, Snapshot]:
+    """The snapshot with the ads of the one before where they are equal."""
+    kept: dict[str, ClassAd] = {}
+
+    def same(text: str, ad: ClassAd) -> ClassAd:
+        return kept.setdefault(text, known.ads.get(text, ad))
+
+    demand = snapshot.demand
+    snapshot = attrs.evolve(
+        snapshot,
+        demand=None
+        if demand is None
+        else tuple(attrs.evolve(k, ad=same(f"kind {k.key}", k.ad)) for k in demand),
+        queues=tuple(attrs.evolve(q, pilot=same(dumps(q.pilot), q.pilot)) for q in snapshot.queues),
+        pilots=tuple(
+            attrs.evolve(p, ad=None if p.ad is None else same(dumps(p.ad), p.ad))
+            for p in snapshot.pilots
+        ),
+    )
+    return attrs.evolve(known, ads=kept), snapshot
+
+
+def _wall(places: Mapping[str, Place], row: Row) -> float:
+    return places[row.queue].wall if row.queue in places else 0.0
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+def _handed_again(
+    means: Means, service: Service, rows: list[Row], records: Mapping[str, Record],
+    places: Mapping[str, Place],
+) -> list[Row]:  # fmt: skip
+    """Hands over what was reserved before a crash, under the same key; gives the live pilots.
+
+    What is reserved counts: it is neither forgotten nor reserved again.
+    """
+    left = [row for row in rows if row.service == service.name and row.key not in records]
+    gone = set()
+    for row in left:
+        place = places.get(row.queue)
+        why = _handed(means, place, row) if place is not None else "no source has the queue now"
+        if why:
+            means.services.update([_refused(means, row, why, failed=place is not None)])
+            gone.add(row.key)
+    return [row for row in rows if row.key not in gone]
+
+
+def _refused(means: Means, row: Row, why: str, *, failed: bool) -> Row:
+    return attrs.evolve(row, ended=means.clock(), live=False, failed=failed, reason=why[:300])
+
+
+def _handed(means: Means, place: Place, row: Row) -> str:
+    """Hands a reserved pilot over; why it could not be, or nothing."""
+    ad = ClassAd({"Pilot": row.key, "Queue": place.name, "Service": row.service})
+    try:
+        means.delegator(place.system).submit(
+            ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease
+        )
+    except LedgerError:
+        raise
+    except (ValueError, OSError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return ""
+
+
+def _submit(
+    means: Means, known: Known, decision: Decision, places: Mapping[str, Place]
+) -> tuple[Known, list[Row], list[str]]:
+    """Reserves what was decided, within the caps, and hands it over."""
+    wanted = [
+        Wanted(one.queue, place.system, one.count, place.most, place.most_queued)
+        for one in decision.submissions
+        if (place := places.get(one.queue)) is not None
+    ]
+    if not wanted:
+        return known, [], []
+    caps = means.settings.caps
+    reserved = means.services.reserve(
+        known.service, wanted, means.clock(), means.new_key,
+        most=caps.pilots, most_queued=caps.queued,
+    )  # fmt: skip
+    made, closed = [], dict[str, str]()
+    for row in reserved:
+        why = closed.get(row.queue)
+        if why is None and (why := _handed(means, places[row.queue], row)):
+            # The others of this queue would be refused alike: one counts as lost.
+            means.services.update([_refused(means, row, why, failed=True)])
+            closed[row.queue] = why
+        elif why:
+            means.services.update([_refused(means, row, why, failed=False)])
+        else:
+            made.append(row)
+        if means.clock() - known.service.beat > means.settings.beat:
+            known = _beat(means, known)
+    return known, made, [f"{queue}: {why}" for queue, why in closed.items()]
+
+
+def _end(
+    means: Means, service: Service, decision: Decision, rows: Iterable[Row],
+    pilots: Iterable[Pilot],
+) -> tuple[int, list[str]]:  # fmt: skip
+    """Ends this service's pilots that the decision names; how many, and what went wrong."""
+    wanted = {one.pilot for one in decision.ends}
+    mine = {row.key: row for row in rows if row.service == service.name and row.key in wanted}
+    return end(means, [mine[pilot.key] for pilot in pilots if pilot.key in mine])
+
+
+def end(means: Means, rows: Sequence[Row]) -> tuple[int, list[str]]:
+    """Asks pilots to end before their next job, and cancels those that have not started.
+
+    A pilot that reports first and then asks whether it shall end is never cancelled at work: the
+    wish is written before its report is read again.
+    """
+    folder = means.settings.pilot.reports
+    troubles = []
+    asked = list(rows)
+    if folder is not None:
+        for row in rows:
+            try:
+                sources.ask_to_end(folder, row.key)
+            except OSError as error:
+                troubles.append(f"{row.key} cannot be asked to end: {error.strerror or error}")
+                asked.remove(row)
+        there = sources.reports(folder)
+        if not there.kept:
+            return 0, [*troubles, f"{folder} cannot be read: no pilot is cancelled"]
+        waiting = [row for row in asked if row.key not in there.words]
+    else:
+        waiting = asked
+    for cluster in sorted({row.cluster for row in waiting}):
+        keys = [row.key for row in waiting if row.cluster == cluster]
+        records = [r for r in means.ledger.records(keys) if r.state in LIVE]
+        means.ledger.save([(r, states.wish_end(r)) for r in records if not r.cancel_wanted])
+        report = means.delegator(cluster).reconcile(keys)
+        troubles += [f"{key}: {why}" for key, why in report.troubles]
+    return len(asked), troubles
+
+
+def _renewed(means: Means, rows: Iterable[Row], records: Mapping[str, Record]) -> list[str]:
+    """Begins the leases anew that have run for a third of their length."""
+    troubles = []
+    now = means.clock()
+    for row in rows:
+        record = records.get(row.key)
+        if record is None or record.cancel_wanted or record.state is State.CANCELLING:
+            continue
+        if record.lease_until - now < record.lease * 2 / 3:
+            try:
+                means.delegator(row.cluster).renew(row.key)
+            except LedgerError:
+                raise
+            except ValueError as error:
+                troubles.append(str(error))
+    return troubles
+
+
+# --- what is said of a cycle ----------------------------------------------------------------------
+
+_MOST_SAID: Final = 1000
+
+
+def _facts(snapshot: Snapshot, decision: Decision, places: Mapping[str, Place]) -> dict[str, Any]:
+    """The numbers and reasons of a cycle, as values that JSON can hold."""
+    counts: dict[str, dict[str, int]] = {}
+    for pilot in snapshot.pilots:
+        of = counts.setdefault(pilot.queue, dict.fromkeys(PilotState, 0))
+        of[pilot.state] += 1
+    held = {one.queue: one.reason for one in decision.held}
+    for queue in snapshot.queues:
+        if queue.closed:
+            held.setdefault(queue.key, queue.closed)
+    demand = snapshot.demand
+    return {
+        "at": snapshot.now,
+        "mode": decision.mode,
+        "target": decision.target,
+        "waiting": None if demand is None else sum(kind.waiting for kind in demand),
+        "running": None if demand is None else sum(kind.running for kind in demand),
+        "pilots": {str(state): sum(of[state] for of in counts.values()) for state in PilotState},
+        "queues": [
+            {
+                "queue": queue.key,
+                "site": places[queue.key].site,
+                "system": places[queue.key].system,
+                "held": held.get(queue.key, ""),
+                "median": queue.estimate.median,
+                "failures": queue.estimate.failures,
+                "pilots": {
+                    str(state): counts.get(queue.key, {}).get(state, 0) for state in PilotState
+                },
+            }
+            for queue in snapshot.queues[:_MOST_SAID]
+        ],
+        "submissions": [[o.queue, o.count, o.reason] for o in decision.submissions[:_MOST_SAID]],
+        "ends": [[one.pilot, one.reason] for one in decision.ends[:_MOST_SAID]],
+        "waits": [[one.kind, one.jobs, one.reason] for one in decision.waits[:_MOST_SAID]],
+        "notes": list(decision.notes[:_MOST_SAID]),
+    }
+
+
+# --- the service ----------------------------------------------------------------------------------
+
+
+def run(
+    means: Means, service: Service, *, steady: Callable[[], float],
+    wait: Callable[[float], str], said: Callable[[Service], None] = lambda _: None,
+    most: int | None = None,
+) -> Service:  # fmt: skip
+    """Runs cycles until the service is stopped; its row then says how it ended.
+
+    Args:
+        means: what it works with.
+        service: its row, which this process has taken.
+        steady: a clock that never jumps, in seconds.
+        wait: waits so many seconds, or less; gives why to stop, or nothing.
+        said: is given the row after each cycle.
+        most: how many cycles at most.
+
+    Raises what a cycle raises that is no passing trouble; the row says so.
+    """
+    known = Known(service=service)
+    left = most
+    try:
+        while True:
+            begun = steady()
+            why = ""
+            try:
+                known = cycle(means, known)
+                said(known.service)
+            except LedgerError as error:
+                why = str(error)
+                known = attrs.evolve(known, service=_noted(known.service, why))
+                said(known.service)
+            left = None if left is None else left - 1
+            if left == 0:
+                return _closed(means, known, "stopped", "it made as many cycles as it should")
+            while (rest := begun + means.settings.cycle - steady()) > 0:
+                if reason := wait(min(rest, means.settings.beat, _LOOK)):
+                    return _closed(means, known, "stopped", reason)
+                try:
+                    known = _beat(means, known)
+                except LedgerError:
+                    continue
+                if known.service.wish:
+                    return _closed(means, known, "stopped", "stopped by command")
+            if reason := wait(0):
+                return _closed(means, known, "stopped", reason)
+    except TakenOverError:
+        raise
+    except BaseException as error:
+        _closed(means, known, "failed", f"{type(error).__name__}: {error}")
+        raise
+
+
+_LOOK: Final = 2.0
+"""How many seconds pass at most until a wish to stop is seen."""
+
+
+def _noted(service: Service, why: str) -> Service:
+    return attrs.evolve(service, facts={**service.facts, "troubles": [why]})
+
+
+def _closed(means: Means, known: Known, state: str, reason: str) -> Service:
+    """Writes down the end of a service; with the wish ``end``, its free pilots end first."""
+    service = known.service
+    if service.wish == "end":
+        mine = [row for row in means.services.live() if row.service == service.name]
+        count, _ = end(means, mine)
+        reason = f"{reason}; {count} pilots were asked to end"
+    service = attrs.evolve(
+        service, state=state, ended=means.clock(), beat=means.clock(), reason=reason[:500], wish=""
+    )
+    means.services.save(service)
+    return service
