@@ -72,8 +72,9 @@ def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
     # What is asked for of a CE may stand beside the schedds of the pool behind it.
     of_ce = {name for name, ad in schedds.items() if "HTCondorCEVersion" in ad} or schedds.keys()
     known = list(slots.values())
+    counts = _cpus(known)
     return [_slot(ad) for ad in known], [
-        _queue(ad, known, routes if name in of_ce else ()) for name, ad in schedds.items()
+        _queue(ad, counts, routes if name in of_ce else ()) for name, ad in schedds.items()
     ]
 
 
@@ -125,8 +126,8 @@ def _routes(text: Text) -> list[ClassAd]:
     return found
 
 
-def _queue(ad: ClassAd, slots: Sequence[ClassAd], routes: Iterable[ClassAd]) -> Queue:
-    total, free = _cpus(slots)
+def _queue(ad: ClassAd, counts: tuple[int | None, int | None], routes: Iterable[ClassAd]) -> Queue:
+    total, free = counts
     return Queue(
         name=str(ad.eval("Name")),
         lrms=LRMS,

@@ -198,7 +198,12 @@ class Queues:
         """
         kept = [node for node in nodes if node.cpus != 0]
         offered = {name: facts for name, facts in self.facts.items() if not _is_inner(facts)}
-        ends = {name: self._ends(name) for name in offered}
+        onward = {
+            name: frozenset(words(facts.get("route_destinations")))
+            for name, facts in self.facts.items()
+            if _routes(facts)
+        }
+        ends = {name: self._ends(name, onward) for name in offered}
         bound = [
             attrs.evolve(
                 node,
@@ -213,19 +218,15 @@ class Queues:
             self._queue(name, lrms, ends[name], behind.get(name, ())) for name in offered
         ]
 
-    def _ends(self, name: str) -> tuple[str, ...]:
+    def _ends(self, name: str, onward: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
         """The execution queues that jobs of a queue run in, of this server."""
-        reached: dict[str, None] = {name: None}
+        reached = {name}
         waiting = [name]
         while waiting:
-            facts = self.facts.get(waiting.pop(), {})
-            if _routes(facts):
-                onward = words(facts.get("route_destinations"))
-                waiting += [each for each in onward if each not in reached]
-                reached.update(dict.fromkeys(onward))
-        return tuple(
-            each for each in reached if each in self.facts and not _routes(self.facts[each])
-        )
+            new = onward.get(waiting.pop(), frozenset()) - reached
+            reached |= new
+            waiting += new & onward.keys()
+        return tuple(each for each in self.facts if each in reached and each not in onward)
 
     def _queue(self, name: str, lrms: str, ends: Sequence[str], mine: Sequence[Node]) -> Queue:
         facts = self.facts[name]
