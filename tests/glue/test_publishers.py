@@ -274,6 +274,10 @@ def test_a_source_without_a_queue_says_what_it_has() -> None:
     assert "link.no-queue" not in {issue.rule for issue in glue.read_ldif(["dn: o=grid"]).issues}
 
 
+UNNAMED = {("publish.class", "GPUs"), ("publish.class", "WholeNode")}
+"""GLUE has no names for these."""
+
+
 def test_what_the_osg_says_of_a_resource() -> None:
     [ce] = parse_ads(
         """[ Name = "ce.t2.edu"; OSG_ResourceGroup = "T2"; OSG_BatchSystems = "SLURM";
@@ -303,7 +307,8 @@ def test_what_the_osg_says_of_a_resource() -> None:
     assert whole.eval("GlueHostArchitectureSMPSize") == 64
     for trees in ("1.3", "2.0", "both"):
         file = io.StringIO()
-        glue.write_ldif(glue.read_osg([ce]), file, version=trees)
+        left = glue.write_ldif(glue.read_osg([ce]), file, version=trees)
+        assert {(issue.rule, issue.attribute) for issue in left} == UNNAMED
         again = glue.read_ldif(file.getvalue().splitlines()).computing_elements()
         assert [queue.eval("QueueName") for queue in again] == ["gpu-long", "all"]
     # The memory of a whole node is not said.

@@ -48,7 +48,7 @@ from matchmaker.glue.records import (
     split_id,
     texts,
 )
-from matchmaker.glue.schema import attributes
+from matchmaker.glue.schema import attribute, attributes
 from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW
 
 BASE: Final = "GLUE2GroupID=grid,o=glue"
@@ -246,6 +246,7 @@ def _hosts(writer: Writer, sub: SubCluster, place: _Place) -> Iterator[Entry]:
             values["GLUE2ExecutionEnvironmentOSFamily"] = system
         hosts = [a.owner for a in attributes().values() if a.owner.startswith("GlueHost")]
         other = left(sub.values, values, "GlueSubCluster", *hosts)
+        values |= {n: value for n, value in sub.values.items() if attribute(n) is None}
     yield writer.entry(dn, "GLUE2ExecutionEnvironment", values, more, other)
     for number, found in enumerate(benchmarks(sub.values), 1):
         ident = _or(found.get("GLUE2BenchmarkID"), made_id(f"{sub.id}_benchmark_{number}"))

@@ -75,6 +75,10 @@ def _number(name: str, ldap: str, value: Value) -> str | None:
     return str(round(value)) if ldap == "integer" else f"{value:.15g}"
 
 
+_OURS: Final = frozenset({"glue2", "objectclass", "update_time", "expiry_time"})
+"""What readers have among the values of a record and is none of its own."""
+
+
 @attrs.frozen(slots=True)
 class Writer:
     """Makes entries of one snapshot, and tells what they cannot hold."""
@@ -100,7 +104,12 @@ class Writer:
             for text in self._texts(dn, name, value):
                 pairs.setdefault(_OTHER, []).append(f"{name}={text}")
         for name, value in values.items():
-            if attribute(name) is None or (name in pairs and name not in {*_KEYS, _OTHER}):
+            if attribute(name) is None:
+                if name.lower() not in _OURS:
+                    said = "the schema has no such attribute, left out"
+                    self.report(issue("publish.class", said, dn=dn, attribute=name))
+                continue
+            if name in pairs and name not in {*_KEYS, _OTHER}:
                 continue
             if name == RULES:
                 self.access(dn, value)
