@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,25 @@ def test_submit_waits_until_the_job_may_start(submitted: Done, world: World) -> 
     assert facts["state"] == "committed"
     assert facts["key"] == "run-7"
     assert world.calls["park"] == 1
+
+
+def test_while_it_waits_a_line_says_where_the_job_is(
+    classad: Run, world: World, here: list[object], job: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    said: list[str] = []
+
+    @contextlib.contextmanager
+    def waiting(what: str) -> Iterator[Callable[[str], None]]:
+        said.append(what)
+        yield said.append
+
+    monkeypatch.setattr(transfers, "waiting", waiting)
+    world.faults = {"look": ["silent"]}
+    assert classad("submit", *job, *here, "--key", "k").status == 0
+    assert said[0] == "k is prepared"
+    assert said[1].startswith("k is prepared, for 2 s; the command failed")
+    assert said[-1].startswith("k is committed")
 
 
 def test_the_same_again_submits_nothing(

@@ -263,7 +263,7 @@ def test_11_the_controller_is_killed_during_a_run(room: SlurmRoom) -> None:
 
 
 def test_11_without_a_spool_a_job_seen_running_is_not_released_again(room: SlurmRoom) -> None:
-    """The controller shows it held, as it saved it last."""
+    """The controller shows it held, if it saved nothing since; and nobody knows how it ended."""
     system = Commands(load_control("slurm"), fenced=False, environment=room.site)
     d = Delegator(Ledger(room.folder / "jobs.db"), system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
     room.submit(d, "k", "sleep 1")
@@ -275,7 +275,8 @@ def test_11_without_a_spool_a_job_seen_running_is_not_released_again(room: Slurm
     room.slurm.kill()
     room.slurm.start()
     (record,) = room.follow(d, "k")
-    assert (record.state, room.starts("k")) == (State.FAILED, 1)
+    assert record.state in {State.FAILED, State.DONE}
+    assert room.starts("k") == 1
 
 
 def test_12_the_controller_forgets_everything(room: SlurmRoom) -> None:
