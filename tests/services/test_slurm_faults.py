@@ -266,11 +266,11 @@ def test_11_without_a_spool_a_job_seen_running_is_not_released_again(room: Slurm
     """The controller shows it held, if it saved nothing since; and nobody knows how it ended."""
     system = Commands(load_control("slurm"), fenced=False, environment=room.site)
     d = Delegator(Ledger(room.folder / "jobs.db"), system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
-    room.submit(d, "k", "sleep 1")
+    room.submit(d, "k", "sleep 3")
     room.slurm.saved()
     # Just after a save, five seconds pass before the next.
     room.slurm.just_saved()
-    room.follow(d, "k", to=(State.RUNNING,))
+    room.follow(d, "k", to=(State.RUNNING, State.DONE))
     until(lambda: room.starts("k") == 1, "a start")
     room.slurm.kill()
     room.slurm.start()
