@@ -171,12 +171,18 @@ def tell(request: pytest.FixtureRequest) -> Iterator[None]:
     """Says at the end of a module how many faults there were, and how many jobs went through."""
     TALLY.clear()
     yield
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and TALLY:
+    plugins = request.config.pluginmanager
+    reporter, capturing = (
+        plugins.get_plugin("terminalreporter"),
+        plugins.get_plugin("capturemanager"),
+    )
+    if reporter is not None and capturing is not None and TALLY:
         name = request.module.__name__.rpartition("test_")[2]
         seen = {what: TALLY.get(what, 0) for what in ("faults", "jobs", "lost", "twice")}
-        reporter.write_line(
-            "\n{name}: {faults} faults, {jobs} jobs, {lost} lost, {twice} started twice".format(
-                name=name, **seen
+        # What a fixture writes is shown for tests that fail alone.
+        with capturing.global_and_fixture_disabled():
+            reporter.write_line(
+                "\n{name}: {faults} faults, {jobs} jobs, {lost} lost, {twice} started twice".format(
+                    name=name, **seen
+                )
             )
-        )
