@@ -259,8 +259,8 @@ def test_a_page_of_its_own_with_nothing_of_the_ads_in_its_markup(
     text = page.read_text("utf-8")
     seen = Seen(text)
     assert {tag for tag, _ in seen.tags} <= {
-        "html", "head", "meta", "title", "style", "body", "div", "h1", "h2", "svg", "g", "polygon",
-        "rect", "text", "tspan", "table", "thead", "tbody", "tr", "th", "td", "code", "span", "ul",
+        "html", "head", "meta", "title", "style", "body", "div", "h1", "h2", "ol", "i", "b",
+        "table", "thead", "tbody", "tr", "th", "td", "code", "span", "ul",
         "li", "p", "br",
     }  # fmt: skip
     for tag, attributes in seen.tags:
@@ -280,9 +280,9 @@ def test_a_page_has_what_the_text_has(classad: Run, pool: Path, tmp_path: Path) 
     texts = " ".join(seen.texts)
     for words in classad("explain", "-", pool, stdin=JOB).out.splitlines()[3:10]:
         assert words in texts
-    assert sum(tag == "g" for tag, _ in seen.tags) == 4
-    widths = [float(a["width"] or 0) for tag, a in seen.tags if tag == "rect"]
-    assert widths == [320, 240, 80, 0]
+    assert sum(a.get("class") == "stage" for _, a in seen.tags) == 4
+    widths = [a["style"] for tag, a in seen.tags if tag == "i"]
+    assert widths == ["width: 100.0%", "width: 75.0%", "width: 25.0%", "width: 0.0%"]
 
 
 def test_a_page_to_standard_output(classad: Run, pool: Path) -> None:
@@ -323,4 +323,39 @@ def test_of_many_clauses_the_picture_shows_those_that_exclude_something(
 ) -> None:
     clauses = " && ".join(f"other.Cpus > {-n}" for n in range(60)) + " && other.Cpus > 4"
     done = classad("explain", "-", pool, "--html", "-", stdin=f"[ Requirements = {clauses} ]")
-    assert sum(tag == "g" for tag, _ in Seen(done.out).tags) == 3
+    assert sum(a.get("class") == "stage" for _, a in Seen(done.out).tags) == 3
+
+
+@pytest.mark.parametrize("width", [100, 80, 60])
+def test_a_terminal_of_any_width_has_counts_in_line(
+    width: int,
+) -> None:
+    words = ["explain", str(EXAMPLES / "local.ad"), str(EXAMPLES / "nodes.ad")]
+    _, _, shown = with_terminal(words, stdout=True, columns=width)
+    lines = re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= width
+    head = lines[0].split("clause")[0].rstrip()
+    ends = [match.end() for match in re.finditer("alone|so far|near misses|undefined|error", head)]
+    assert len(ends) == 5
+    counts = [[33, 33, 0, 0, 0], [16, 16, 17, 3, 2], [41, 10, 6, 0, 0]]
+    rows = [line for line in lines[1:12] if re.match(r"[123] ", line)]
+    # Each number ends below its title.
+    assert [[int(row[:end].split()[-1]) for end in ends] for row in rows] == counts
+    assert sum("█" in line for line in rows) == 3
+    # A clause is broken before an operator.
+    text = " ".join(line[max(ends) :].strip(" █▏▎▍▌▋▊▉") for line in lines[1:9])
+    whole = [line.strip() for line in lines]
+    if width < 100:
+        assert "TARGET.GlueHostBenchmarkSI00 > 800" in whole
+        assert any(line.endswith("MY.RequestMemory") for line in whole)
+    else:
+        assert "TARGET.GlueHostBenchmarkSI00 > 800" in text
+
+
+def test_clauses_wrap_at_operators() -> None:
+    text = "(TARGET.A > 1 || TARGET.B isnt undefined) && member(TARGET.C, {1, 2}) && x =?= y"
+    assert explain_.wrapped(text, 44) == [
+        "(TARGET.A > 1 || TARGET.B isnt undefined)", "&& member(TARGET.C, {1, 2}) && x =?= y",
+    ]  # fmt: skip
+    assert all(len(line) <= 10 for line in explain_.wrapped(text, 10))
+    assert "".join(explain_.wrapped(text, 10)).replace(" ", "") == text.replace(" ", "")

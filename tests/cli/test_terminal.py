@@ -36,7 +36,9 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
-def with_terminal(words: list[str], *, stdout: bool = False) -> tuple[int, str, str]:
+def with_terminal(
+    words: list[str], *, stdout: bool = False, columns: int = 100
+) -> tuple[int, str, str]:
     """Runs the command with a terminal as standard error, or as standard output too.
 
     Gives the exit status, what the pipe got and what the terminal got.
@@ -48,7 +50,7 @@ def with_terminal(words: list[str], *, stdout: bool = False) -> tuple[int, str, 
             stdin=subprocess.DEVNULL,
             stdout=screen if stdout else subprocess.PIPE,
             stderr=screen,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+            env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
         )
     finally:
         os.close(screen)

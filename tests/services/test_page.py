@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
+from html import escape, unescape
 from pathlib import Path
 
 import attrs
@@ -26,11 +29,10 @@ BLUE, GREEN = (0x3B, 0x82, 0xC4), (0x1A, 0x7F, 0x4B)
 def test_the_funnel_is_seen(classad: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     classad("explain", EXAMPLES / "local.ad", EXAMPLES / "nodes.ad", "--html", page)
-    shown = show(page)
+    shown = show(page, 900, 500)
     assert (shown.console, shown.requests) == ((), ())
-    assert "<title>10 of 47 match</title>" in shown.dom
-    assert shown.dom.count('<g class="stage">') == 5
-    assert shown.dom.count("<polygon") == 4
+    assert "<title>10 of 47 match: job local.ad, pool nodes.ad, 20" in shown.dom
+    assert shown.dom.count('<li class="stage"') == 5
     assert {BLUE, GREEN} <= shown.colours
 
 
@@ -89,3 +91,86 @@ def test_the_page_forbids_what_it_does_not_need(tmp_path: Path) -> None:
     assert shown.requests == ()
     assert "<title>1 of 1 match</title>" in shown.dom
     assert len(shown.console) >= 2
+
+
+# --- how it is laid out ---------------------------------------------------------------------------
+
+WIDTHS = (1280, 768, 390)
+
+MEASURE = """<script>
+const wide = document.documentElement.clientWidth, out = [];
+for (const one of document.querySelectorAll("body *")) {
+  const box = one.getBoundingClientRect();
+  if (box.width && (box.right > wide + 0.5 || box.left < -0.5)) out.push(one.tagName);
+}
+const shown = (one) => getComputedStyle(document.querySelector(one)).display;
+const found = document.createElement("code");
+found.className = "measured";
+found.textContent = JSON.stringify([
+  innerWidth, matchMedia("(prefers-color-scheme: dark)").matches, out,
+  document.documentElement.scrollWidth > wide, shown("thead"),
+  parseFloat(getComputedStyle(document.querySelector(".stage, td")).fontSize),
+]);
+parent.document.body.append(found);
+</script>"""
+
+LONG = "A" * 300
+
+
+Layout = tuple[int, bool, list[str], bool, str, float]
+"""Of a page: width, whether dark, what stands beyond the edge, whether it scrolls sideways, how its
+tables are headed, and the size of its text."""
+
+
+def laid_out(texts: Iterable[str], folder: Path, widths: Iterable[int]) -> list[Layout]:
+    """Measures pages in frames of some widths, light and dark.
+
+    The rules of a page forbid every script, so they are taken away here.
+    """
+    frames = "".join(
+        f'<iframe style="width: {width}px; height: 900px; border: 0; color-scheme: {scheme}"'
+        f' srcdoc="{escape(text)}"></iframe>'
+        for text in (
+            re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", f"{MEASURE}</body>")
+            for text in texts
+        )
+        for width in widths
+        for scheme in ("light", "dark")
+    )
+    page = folder / "measured.html"
+    page.write_text(f'<meta charset="utf-8"><body style="margin: 0">{frames}', "utf-8")
+    found = re.findall('<code class="measured">(.*?)</code>', show(page, 1400, 900).dom)
+    return [tuple(json.loads(unescape(one))) for one in found]
+
+
+def pages() -> dict[str, str]:
+    """A page of each kind, with names and clauses that no line holds."""
+    slots = [
+        f'[ Name = "s{n}"; Cpus = {n}; State = "{state}"; {LONG} = 1; Requirements = TARGET.X{n} ]'
+        for n, state in enumerate(("Unclaimed", "Claimed", "Owner", "Drained") * 3)
+    ]
+    pool = Pool(parse_ads("".join(slots)))
+    job = parse_ad(
+        f"[ X3 = true; X2 = true; X1 = true; X0 = true; Requirements = TARGET.Cpus >= 1"
+        f" && TARGET.{LONG} == 1 && {' + '.join(['TARGET.Cpus'] * 60)} > 3 ]"
+    )
+    of = f"job 12.0, pool {LONG}.ad, 2026-11-23 01:46 UTC"
+    return {"pool": pool.explain(job).html(of), "pair": pool.explain(job, "s2").html(of)}
+
+
+def test_nothing_stands_beyond_the_edge(tmp_path: Path) -> None:
+    found = laid_out(pages().values(), tmp_path, WIDTHS)
+    # Cards stand in place of a table where it has no room.
+    wanted: list[Layout] = [
+        (width, dark, [], False, "none" if width < 600 else "table-header-group", 14)
+        for _ in pages()
+        for width in WIDTHS
+        for dark in (False, True)
+    ]
+    assert sorted(found, key=str) == sorted(wanted, key=str)
+
+
+def test_what_stands_beyond_the_edge_would_be_seen(tmp_path: Path) -> None:
+    text = pages()["pool"].replace("</h1>", '</h1><pre style="width: 70em">x</pre>')
+    for found in laid_out([text], tmp_path, [390]):
+        assert found[2:4] == (["PRE"], True)

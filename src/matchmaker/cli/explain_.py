@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Hashable
-from typing import Any
+import textwrap
+import time
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import attrs
 import click
 from rich.console import RenderableType
+from rich.text import Text
 
 from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.formats.files import replacing
 from matchmaker.cli import picking, pools, sources
-from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
+from matchmaker.cli.output import console, count, plain, print_json, printable, show, table, warn
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, explain
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
 from matchmaker.matching.pair import shorten, value_text
@@ -84,7 +89,10 @@ def command(
     else:
         explained = pool.explain(job, picking.the_slot(pool, name), names=names)
     if html_file is not None:
-        _write(html_file, explained.html())
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        files = ", ".join(_file(path) for path in pool_files)
+        of = f"job {picking.id_of(job) or _file(job_file)}, pool {shorten(files, 200)}, {when}"
+        _write(html_file, explained.html(of))
     if as_json:
         print_json(_data(explained))
     elif html_file is None:
@@ -137,6 +145,10 @@ def _many(jobs: list[ClassAd], pool: Pool, names: dict[str, str], *, as_json: bo
     return 0 if all(one.matched for _, one in found) else 1
 
 
+def _file(path: str) -> str:
+    return "of standard input" if path == "-" else Path(path).name
+
+
 def _write(path: str, page: str) -> None:
     if path == "-":
         # UTF-8, as the page declares, whatever the terminal's encoding.
@@ -169,14 +181,78 @@ def _barred(explained: Explanation, counted: Counted, place: int) -> RenderableT
     """A table with a bar of the numbers in one place before the text."""
     titles, rows = counted
     encoding = sys.stdout.encoding or "ascii"
-    cells = [
+    out = console()
+    if out.is_terminal:
+        cells = [(numbers, numbers[place], text) for *numbers, text in rows]
+        return Text("\n").join(_narrow(titles, cells, explained.total, out.width, encoding))
+    lines = [
         (*(f"{n:,}" for n in numbers), bar(numbers[place], explained.total, encoding),
          shorten(text))
         for *numbers, text in rows
     ]  # fmt: skip
     heads = (*titles[:-1], "", titles[-1])
     whole = [n for n, head in enumerate(heads[:-1]) if head != "near misses"]
-    return table(heads, cells, right=range(len(titles) - 1), whole=whole)
+    return table(heads, lines, right=range(len(titles) - 1), whole=whole)
+
+
+LEAST = 40
+"""The least width of a terminal's column of clauses; with less they stand below their numbers."""
+
+
+def _narrow(
+    titles: Sequence[str],
+    rows: Sequence[tuple[Sequence[int], int, str]],
+    total: int,
+    width: int,
+    encoding: str,
+) -> Iterator[Text]:
+    """The lines of such a table in a terminal: numbers in line, clauses wrapped at operators.
+
+    Each row has its numbers, the one that its bar shows, and its text.
+    """
+    shown = [[f"{n:,}" for n in numbers] for numbers, _, _ in rows]
+    widths = [max(map(len, column)) for column in zip(titles[:-1], *shown, strict=True)]
+    used = sum(widths) + 2 * len(widths)
+    size = min(BAR, width - used - LEAST - 2)
+    below = size < BAR // 4
+    if below:
+        size = max(0, min(BAR, width - used))
+    margin = widths[0] + 2 if below else used + size + 2
+
+    def line(cells: Iterable[str], picture: str) -> str:
+        return "  ".join([*(c.rjust(w) for c, w in zip(cells, widths, strict=True)), picture])
+
+    head = line(titles[:-1], " " * size)
+    yield Text(head.rstrip() if below else f"{head}  {titles[-1]}", style="bold")
+    for cells, (_, number, text) in zip(shown, rows, strict=True):
+        first = line(cells, bar(number, total, encoding, size))
+        parts = wrapped(printable(shorten(text)), max(width - margin, LEAST // 2))
+        if not below:
+            first = f"{first.ljust(margin)}{parts.pop(0)}"
+        yield Text(first.rstrip())
+        yield from (Text(" " * margin + part) for part in parts)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of an expression: broken before operators where it can be, and after commas.
+
+    >>> wrapped("TARGET.Memory >= MY.RequestMemory && f(TARGET.Arch, 1)", 30)
+    ['TARGET.Memory', '>= MY.RequestMemory', '&& f(TARGET.Arch, 1)']
+    >>> wrapped("a" * 12, 5)
+    ['aaaaa', 'aaaaa', 'aa']
+    """
+    lines = [""]
+    for piece in _PIECES.split(text):
+        joined = f"{lines[-1]} {piece}" if lines[-1] else piece
+        if len(joined) <= width:
+            lines[-1] = joined
+            continue
+        parts = textwrap.wrap(piece, width, break_on_hyphens=False)
+        lines[-1:] = [lines[-1], *parts] if lines[-1] else parts
+    return lines
+
+
+_PIECES: Final = re.compile(r"(?<=,) | (?=(?:&&|\|\||[=!<>]=?|=[?!]=|[-+*/%?:]|is|isnt) )")
 
 
 def _pair(explained: PairExplanation) -> list[RenderableType]:
@@ -194,15 +270,17 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
     return parts
 
 
-def bar(number: int, total: int, encoding: str = "utf-8") -> str:
+def bar(number: int, total: int, encoding: str = "utf-8", size: int = BAR) -> str:
     """A bar in proportion to the total, in eighths of a character if the encoding has them.
+
+    The total has `size` characters.
 
     >>> bar(1, 2), bar(1, 10_000), bar(0, 5), bar(1, 2, "ascii")
     ('██████████', '▏', '', '##########')
     """
     if not encoding.lower().startswith("utf"):
-        return "#" * -(-BAR * number // (total or 1))
-    eighths = max(8 * BAR * number // (total or 1), 1 if number else 0)
+        return "#" * -(-size * number // (total or 1))
+    eighths = max(8 * size * number // (total or 1), 1 if number and size else 0)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 

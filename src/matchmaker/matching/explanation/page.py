@@ -86,16 +86,34 @@ Part: TypeAlias = Table | Items | Funnel | Drawing
 
 
 _STYLE: Final = """
-.mm { font: 14px/1.45 system-ui, sans-serif; max-width: 62em; }
-.mm h1 { font-size: 1.4em; } .mm h2 { font-size: 1.1em; margin: 1.6em 0 .4em; }
+.mm { --blue: #3b82c4; --green: #1a7f4b; --yes: #1a7f4b; --no: #c2410c;
+  font: 14px/1.45 system-ui, sans-serif; max-width: 62em; }
+.mm h1 { font-size: 1.4em; margin: 0 0 .3em; overflow-wrap: anywhere; }
+.mm h2 { font-size: 1.1em; margin: 1.6em 0 .4em; }
+.mm p, .mm li { overflow-wrap: anywhere; } .mm ul { padding-left: 1.2em; }
+.mm .of { margin: 0 0 1.2em; opacity: .75; }
 .mm table { border-collapse: collapse; }
 .mm th, .mm td { padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }
 .mm th { font-weight: 600; border-bottom: 1px solid #8888; }
 .mm .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .mm code { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
-.mm .bar { display: inline-block; height: .7em; background: #3b82c4; min-width: 1px; }
-.mm .yes { color: #1a7f4b; } .mm .no { color: #c2410c; }
+.mm .bar { display: inline-block; height: .7em; background: var(--blue); min-width: 1px; }
+.mm .yes { color: var(--yes); } .mm .no { color: var(--no); }
 .mm svg { max-width: 100%; height: auto; } .mm svg text { fill: currentColor; font-size: 13px; }
+.mm .funnel { list-style: none; margin: 0; padding: 0; }
+.mm .stage { display: grid; grid-template-columns: minmax(0, 22em) minmax(0, 1fr); gap: 0 1.5em;
+  align-items: center; margin: 0 0 .5em; }
+.mm .stage i { display: block; height: 1.5em; margin: 0 auto; background: var(--blue); }
+.mm .stage:last-child i { background: var(--green); }
+.mm .stage b { margin-right: .6em; font-variant-numeric: tabular-nums; }
+@media (prefers-color-scheme: dark) { .mm { --yes: #4ade80; --no: #fb923c; } }
+@media (max-width: 46em) {
+  .mm .stage { display: flex; flex-direction: column-reverse; align-items: stretch; }
+  .mm table, .mm tbody, .mm tr, .mm td { display: block; } .mm thead { display: none; }
+  .mm tr { border: 1px solid #8888; border-radius: .4em; margin: 0 0 .7em; padding: .4em .7em; }
+  .mm td, .mm .n { padding: .1em 0; text-align: left; white-space: normal; }
+  .mm td[data-of]:not([data-of=""])::before { content: attr(data-of) ": "; opacity: .75; }
+}
 """
 
 _PAGE: Final = """<!DOCTYPE html>
@@ -103,9 +121,10 @@ _PAGE: Final = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>:root {{ color-scheme: light dark; }} body {{ margin: 2em; }}</style>
+<style>:root {{ color-scheme: light dark; }} body {{ margin: 2em; }}
+@media (max-width: 46em) {{ body {{ margin: 1em; }} }}</style>
 </head>
 <body>
 {body}
@@ -114,19 +133,22 @@ _PAGE: Final = """<!DOCTYPE html>
 """
 
 
-def page(title: str, parts: Iterable[Part]) -> str:
-    """A whole page.
+def page(title: str, parts: Iterable[Part], of: str = "") -> str:
+    """A whole page. `of` says what it is about: the job, the pool and when.
 
     >>> made = page("1 < 2", [Items("What is amiss", ["nothing"])])
     >>> made.startswith("<!DOCTYPE html>"), "<title>1 &lt; 2</title>" in made
     (True, True)
     """
-    return _PAGE.format(title=_text(title), body=fragment(title, parts))
+    name = f"{title}: {of}" if of else title
+    return _PAGE.format(title=_text(name), body=fragment(title, parts, of))
 
 
-def fragment(title: str, parts: Iterable[Part]) -> str:
+def fragment(title: str, parts: Iterable[Part], of: str = "") -> str:
     """What stands in the page, with its style: for a notebook."""
     made = [f"<style>{_STYLE}</style>", f"<h1>{_text(title)}</h1>"]
+    if of:
+        made.append(f'<p class="of">{_text(of)}</p>')
     for part in parts:
         if isinstance(part, Funnel):
             made.append(_funnel(part, title))
@@ -161,12 +183,12 @@ def _cell(cell: Cell) -> str:
 
 def _table(table: Table) -> str:
     def line(tag: str, cells: Iterable[str]) -> str:
-        made = [
-            f'<{tag} class="n">{cell}</{tag}>'
-            if place < table.numbers
-            else f"<{tag}>{cell}</{tag}>"
-            for place, cell in enumerate(cells)
-        ]
+        made = []
+        for place, cell in enumerate(cells):
+            # A narrow screen shows cards, where each value has its title before it.
+            more = ' class="n"' if place < table.numbers else ""
+            more += f' data-of="{_text(table.titles[place])}"' if tag == "td" else ""
+            made.append(f"<{tag}{more}>{cell}</{tag}>")
         return f"<tr>{''.join(made)}</tr>"
 
     made = f"<h2>{_text(table.heading)}</h2>"
@@ -182,37 +204,12 @@ def _list(part: Items) -> str:
     return f"<h2>{_text(part.heading)}</h2><ul>{made}</ul>" if made else ""
 
 
-_WIDE, _LABEL, _STEP, _THICK = 320, 350, 44, 22
-
-
 def _funnel(part: Funnel, title: str) -> str:
-    """The picture: a bar for each stage as wide as what is left, joined to the next."""
-    largest = part.total or 1
-    middle = _WIDE / 2
-    parts: list[str] = []
-    above: float | None = None
-    for place, (left, label) in enumerate(part.stages):
-        half = max(_WIDE * left / largest, 2 if left else 0) / 2
-        top = place * _STEP
-        if above is not None:
-            corners = (
-                (middle - above, top - _STEP + _THICK), (middle + above, top - _STEP + _THICK),
-                (middle + half, top), (middle - half, top),
-            )  # fmt: skip
-            points = " ".join(f"{x:.1f},{y}" for x, y in corners)
-            parts.append(f'<polygon points="{points}" fill="#3b82c4" opacity=".3"/>')
-        colour = "#1a7f4b" if place == len(part.stages) - 1 else "#3b82c4"
-        parts.append(
-            f'<g class="stage"><title>{_text(shorten(label, 1000))}</title>'
-            f'<rect x="{middle - half:.1f}" y="{top}" width="{2 * half:.1f}" height="{_THICK}"'
-            f' fill="{colour}"/>'
-            f'<text x="{_LABEL}" y="{top + 16}"><tspan font-weight="600">{left:,}</tspan>'
-            f'<tspan dx="10">{_text(shorten(label, 72))}</tspan></text></g>'
-        )
-        above = half
-    height = len(part.stages) * _STEP
-    return (
-        f'<svg class="funnel" xmlns="http://www.w3.org/2000/svg" role="img" width="920"'
-        f' height="{height}" viewBox="0 0 920 {height}" aria-label="{_text(title)}">'
-        f"{''.join(parts)}</svg>"
+    """The picture: a bar for each stage, as wide as what is left, above or beside its label."""
+    stages = "".join(
+        f'<li class="stage" title="{_text(shorten(label, 1000))}">'
+        f'<i style="width: {max(100 * left / (part.total or 1), 1 if left else 0):.1f}%"></i>'
+        f"<span><b>{left:,}</b>{_text(shorten(label, 72))}</span></li>"
+        for left, label in part.stages
     )
+    return f'<ol class="funnel" aria-label="{_text(title)}">{stages}</ol>'

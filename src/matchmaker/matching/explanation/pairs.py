@@ -77,11 +77,14 @@ class PairExplanation:
 
         return fragment(self.summary(), self._parts())
 
-    def html(self) -> str:
-        """A page that needs nothing else: its style is in it, and all texts escaped."""
+    def html(self, of: str = "") -> str:
+        """A page that needs nothing else: its style is in it, and all texts escaped.
+
+        `of` says what it is about, in its title: the job, the pool and when.
+        """
         from matchmaker.matching.explanation.page import page
 
-        return page(self.summary(), self._parts())
+        return page(self.summary(), self._parts(), of)
 
     def _parts(self) -> Iterator[Table]:
         """The parts of the page."""
