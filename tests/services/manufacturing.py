@@ -13,12 +13,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
+from matchmaker.pilots.services import Row, Services
 from tests.services.breakable import until
 
 PILOT = """\
@@ -166,6 +166,11 @@ class Factory:
         assert isinstance(service, dict)
         return service
 
+    def rows(self) -> list[Row]:
+        """Every pilot that was reserved."""
+        with contextlib.closing(Services(str(self.home / "jobs.db"))) as services:
+            return services.history(0.0)
+
     def count(self, folder: str) -> int:
         return len(list((self.home / folder).iterdir()))
 
@@ -205,8 +210,3 @@ def factory(made: Factory) -> Iterator[Factory]:
     finally:
         if made.process is not None and made.process.poll() is None:
             made.kill()
-
-
-def wait_for(seconds: float) -> None:
-    """Lets the world go on."""
-    time.sleep(seconds)

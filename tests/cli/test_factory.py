@@ -1,0 +1,182 @@
+"""``classad factory``: its files, its list of services, and bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import urllib.request
+from pathlib import Path
+
+import attrs
+import pytest
+
+from matchmaker.pilots.exposition import metrics, serve
+from matchmaker.pilots.services import Service, Services
+from tests.cli.conftest import Run
+from tests.services.daemons import free_port
+
+GOOD = """
+ledger = "jobs.db"
+cycle = 1
+[pilot]
+script = "pilot.sh"
+[[demand]]
+file = "jobs.ads"
+[[queue]]
+name = "main"
+site = "here"
+lrms = "slurm"
+words = ["--partition=main"]
+"""
+
+
+TOKEN = "of one process"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "pilot.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "jobs.ads").write_text("[ JobStatus = 4 ]")
+    path = tmp_path / "grid.toml"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("cycle = 1", "cycel = 1", "no key is called 'cycel'; perhaps cycle is meant"),
+        ("cycle = 1", "cycle = -1", "cycle: found -1; expected a number of seconds above 0"),
+        ("cycle = 1", "cycle = nan", "cycle: found nan; expected a number of seconds above 0"),
+        ("cycle = 1", "cycle = = 1", "not TOML: "),
+        ("[pilot]", "[pilots]", "no key is called 'pilots'; perhaps pilot is meant"),
+        ('script = "pilot.sh"', "", "[pilot] script is missing"),
+        ('script = "pilot.sh"', 'script = "none.sh"', "none.sh is no file"),
+        ('script = "pilot.sh"', "script = 7", "[pilot] script: found 7; expected a text"),
+        ('file = "jobs.ads"', "", "[[demand]] 1: found none of file, command, condor, ledger"),
+        ('file = "jobs.ads"', 'file = "a"\nledger = "."', "found file and ledger of"),
+        ('file = "jobs.ads"', 'file = "a"\nwall = "1 +"', "[[demand]] 1 wall: found '1 +'"),
+        ('lrms = "slurm"', "", "[[queue]] 1 lrms is missing"),
+        ('words = ["--partition=main"]', 'words = "-p"', "expected a list of texts"),
+        ("[[demand]]", '[policy]\nad = "[ Hegde = 1 ]"\n[[demand]]', "perhaps Hedge is meant"),
+        ("[[demand]]", '[policy]\nad = "[ Hedge = -1 ]"\n[[demand]]', "a number of at least 0"),
+        ("[[demand]]", "[deadlines]\nsetle = 1\n[[demand]]", "perhaps settle is meant"),
+        ("[[demand]]", "[metrics]\nport = 0\n[[demand]]", "port: found 0; expected a number of"),
+        ('"jobs.db"', '"postgresql://h/d"', "spool is missing"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused_with_the_place(
+    classad: Run, file: Path, old: str, new: str, said: str
+) -> None:
+    file.write_text(GOOD.replace(old, new, 1))
+    done = classad("factory", "run", str(file), "--cycles", "1")
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err
+    assert not (file.parent / "jobs.db").exists()
+
+
+def test_a_file_is_checked_and_its_queues_are_listed(classad: Run, file: Path) -> None:
+    assert classad("factory", "run", str(file), "--check").out.endswith(": all is well\n")
+    done = classad("factory", "list-queues", str(file))
+    assert done.status == 0
+    assert done.out.splitlines()[1].split() == ["main", "here", "slurm", "24", "h",
+                                                "--partition=main"]  # fmt: skip
+    (queue,) = json.loads(classad("factory", "list-queues", str(file), "--json").out)
+    assert (queue["queue"], queue["system"], queue["closed"]) == ("main", "slurm", "")
+
+
+def test_a_silent_source_of_queues_is_named(classad: Run, file: Path) -> None:
+    file.write_text(GOOD + '[[source]]\nldif = "none.ldif"\n')
+    done = classad("factory", "list-queues", str(file))
+    assert done.status == 1
+    assert "silent: " in done.err
+    assert "none.ldif: No such file or directory" in done.err
+
+
+def test_queues_of_a_dump_get_their_options_from_the_pilots_request(
+    classad: Run, file: Path
+) -> None:
+    site = Path(__file__).resolve().parents[2] / "examples" / "site.ldif"
+    text = GOOD.replace(
+        "[[demand]]", 'request = "[ Requirements = other.GlueHostMainMemoryRAMSize >= 500 ]"\n'
+        '[[demand]]', 1,
+    )  # fmt: skip
+    file.write_text(f'{text}\n[[source]]\nldif = "{site}"\nlrms = "slurm"\nmax_pilots = 9\n')
+    done = classad("factory", "list-queues", str(file), "--json")
+    found = [queue for queue in json.loads(done.out) if queue["queue"] != "main"]
+    assert found
+    assert all(queue["max_pilots"] == 9 for queue in found)
+    assert any("--mem=500M" in queue["words"] or queue["closed"] for queue in found)
+
+
+def test_a_run_leaves_a_true_record_and_the_next_goes_on(classad: Run, file: Path) -> None:
+    ledger = str(file.parent / "jobs.db")
+    for cycles in (2, 3):
+        done = classad("factory", "run", str(file), "--cycles", "1" if cycles == 3 else "2")
+        assert done.status == 0, done.err
+        assert "grid: it made as many cycles as it should" in done.err
+        (service,) = json.loads(classad("factory", "status", "--ledger", ledger, "--json").out)
+        assert (service["state"], service["cycles"]) == ("stopped", cycles)
+        assert (service["serves"], service["facts"]["waiting"]) == ("all sites", 0)
+    shown = classad("factory", "status", "--ledger", ledger).out
+    assert shown.splitlines()[1].startswith("grid     stopped  all sites")
+    assert classad("factory", "stop", "--ledger", ledger).out.startswith("grid: stopped: ")
+    done = classad("factory", "stop", "gird", "--ledger", ledger)
+    assert (done.status, "no service is called 'gird'; there are: grid" in done.err) == (2, True)
+
+
+def test_a_service_serves_a_queue_or_a_site(classad: Run, file: Path) -> None:
+    more = '[[queue]]\nname = "other"\nsite = "there"\nlrms = "slurm"\n'
+    file.write_text(GOOD + more)
+    done = classad("factory", "run", str(file), "--cycles", "1", "--site", "there", "--json")
+    held = {queue["queue"]: queue["held"] for queue in json.loads(done.out)["queues"]}
+    assert held == {"main": "this service does not submit there", "other": ""}
+
+
+def test_the_numbers_are_open_metrics_on_loopback() -> None:
+    facts = {
+        "waiting": None, "running": 2, "silent": ["x"], "target": 3,
+        "queues": [{"queue": 'q"1', "site": "s", "held": "why", "median": 30.0,
+                    "pilots": {"queued": 1, "busy": 2}}],
+    }  # fmt: skip
+    service = Service(
+        name="grid",
+        token=TOKEN,
+        started=1.0,
+        beat=2.0,
+        cycles=5,
+        facts=facts,
+    )
+    names = {sample.name: sample.value for one in metrics(service) for sample in one.samples}
+    assert names["classad_factory_cycles_total"] == 5
+    assert names["classad_factory_sources_silent"] == 1
+    # Unknown is not zero.
+    assert "classad_factory_jobs_waiting" not in names
+    port = free_port()
+    stop = serve(port, lambda: attrs.evolve(service))
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = answer.read().decode()
+    finally:
+        stop()
+    assert 'classad_factory_pilots{queue="q\\"1",service="grid",site="s",state="busy"} 2.0' in text
+
+
+def test_no_services(classad: Run, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "jobs.db")
+    done = classad("factory", "status", "--ledger", ledger)
+    assert (done.status, done.out) == (1, "no services\n")
+    done = classad("factory", "stop", "--ledger", ledger)
+    assert (done.status, "there are none" in done.err) == (2, True)
+
+
+def test_a_dead_process_is_on_record(classad: Run, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "jobs.db")
+    with contextlib.closing(Services(ledger)) as services:
+        services.begin(
+            Service(name="grid", token=TOKEN, started=1.0, beat=1.0, host="far"),
+            lambda _: False,
+        )
+    done = classad("factory", "status", "--ledger", ledger)
+    assert done.status == 1
+    assert "its process is gone" in done.out

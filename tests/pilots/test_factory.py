@@ -1,0 +1,377 @@
+"""Cycles of a factory on a batch system that goes wrong: caps hold, none is doubled, none is lost.
+
+The batch system, the spool and the faults are those of the tests of delegation; the ledger and the
+factory's tables are real ones, of SQLite and, for the tables alone, of PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from threading import Thread
+
+import attrs
+import pytest
+import sqlalchemy as sql
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker.delegation.contact import key_of
+from matchmaker.delegation.delegate import Delegator
+from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.ledger import Ledger
+from matchmaker.delegation.record import Record, State
+from matchmaker.pilots import factory, running
+from matchmaker.pilots.policy import rule
+from matchmaker.pilots.services import (
+    Row,
+    Service,
+    ServiceError,
+    Services,
+    TakenOverError,
+    Wanted,
+)
+from matchmaker.pilots.settings import settings as settings_of
+from matchmaker.pilots.snapshot import PilotState
+from matchmaker.pilots.stock import Reports, Word, pilot, settled
+from tests.delegation.postgres import postgres
+from tests.delegation.world import OVER, Killed, World
+from tests.services.daemons import ServiceUnavailable
+
+CAP = 3
+FILE = f"""
+ledger = "jobs.db"
+[pilot]
+script = "pilot.sh"
+[caps]
+pilots = {CAP}
+[policy]
+ad = "[ Hedge = 1; QueuedGrace = 30 ]"
+[[demand]]
+file = "jobs.ads"
+[[queue]]
+name = "faulty"
+lrms = "slurm"
+"""
+
+
+@attrs.define
+class Site:
+    """A factory's files and its batch system, through any number of its processes."""
+
+    folder: Path
+    world: World = attrs.Factory(World)
+    keys: Iterator[int] = attrs.Factory(count)
+    tokens: Iterator[int] = attrs.Factory(count)
+
+    def __attrs_post_init__(self) -> None:
+        (self.folder / "pilot.sh").write_text("#!/bin/sh\n")
+        self.demand(0)
+
+    def demand(self, jobs: int) -> None:
+        ads = (f'[ Id = "{number}"; JobStatus = 1 ]\n' for number in range(jobs))
+        (self.folder / "jobs.ads").write_text("".join(ads) or "[ JobStatus = 4 ]\n")
+
+    def silent(self) -> None:
+        (self.folder / "jobs.ads").unlink()
+
+    @contextlib.contextmanager
+    def process(self) -> Iterator[tuple[factory.Means, factory.Known]]:
+        """A process of the factory, which takes the service over at once."""
+        made = settings_of(FILE, self.folder, name="grid")
+        ledger, services = Ledger(made.ledger), Services(made.ledger)
+        for engine in (ledger._engine, services._engine):
+            sql.event.listen(engine, "commit", lambda _: self.world.boundary("sql"))
+        delegator = Delegator(ledger, self.world, self.world, clock=lambda: self.world.now)
+        means = factory.Means(
+            settings=made, rule=rule(running.policy(made)), ledger=ledger, services=services,
+            delegator=lambda _: delegator, clock=lambda: self.world.now,
+            new_key=lambda: f"p{next(self.keys)}",
+        )  # fmt: skip
+        new = Service(
+            name="grid", token=str(next(self.tokens)), started=self.world.now, beat=self.world.now
+        )
+        try:
+            yield means, factory.Known(service=services.begin(new, lambda _: True))
+        finally:
+            services.close()
+            ledger.close()
+
+    def cycles(self, number: int = 1, seconds: float = 20.0) -> factory.Known:
+        """Some cycles of a new process."""
+        with self.process() as (means, begun):
+            known = begun
+            for _ in range(number):
+                known = factory.cycle(means, known)
+                self.check()
+                self.world.pass_time(seconds)
+        return known
+
+    def killed(self, after: int) -> bool:
+        """A cycle of a process that is killed after so many acts; whether it was."""
+        self.world.kill_after = after
+        try:
+            self.cycles()
+        except Killed:
+            return True
+        finally:
+            self.world.kill_after = None
+            self.check()
+        return False
+
+    def alive(self) -> set[str]:
+        """The keys that the batch system has, or that run on a node."""
+        there = {named[0] for job in self.world.jobs.values()
+                 if job.phase not in OVER and (named := key_of(job.name)) is not None}  # fmt: skip
+        return there | self.world.runs_of
+
+    def check(self) -> None:
+        assert len(self.alive()) <= CAP
+        assert all(starts == 1 for starts in self.world.starts.values())
+
+    def rows(self) -> list[Row]:
+        with contextlib.closing(Services(str(self.folder / "jobs.db"))) as services:
+            return services.history(0.0)
+
+    def records(self) -> dict[str, Record]:
+        with contextlib.closing(Ledger(self.folder / "jobs.db")) as ledger:
+            return {record.key: record for record in ledger.recent()}
+
+    def all_over(self) -> None:
+        """Without demand and faults every pilot ends, and every row says so."""
+        self.world.faults.clear()
+        self.demand(0)
+        with self.process() as (means, begun):
+            known = begun
+            for _ in range(60):
+                known = factory.cycle(means, known)
+                self.world.pass_time(20.0)
+                if not means.services.live() and not self.alive():
+                    break
+        assert self.alive() == set()
+        rows = self.rows()
+        assert [row for row in rows if row.live] == []
+        records = self.records()
+        assert records.keys() == {row.key for row in rows}
+        assert {record.state for record in records.values()} <= {State.ACKNOWLEDGED}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_pilots_are_submitted_for_waiting_jobs_and_run(site: Site) -> None:
+    site.demand(2)
+    known = site.cycles(4)
+    # The file says that both still wait, and what runs is not known to be idle: up to the cap.
+    assert site.world.starts == {"p0": 1, "p1": 1, "p2": 1}
+    assert known.service.facts["pilots"]["busy"] >= 2
+    assert known.service.submitted == CAP
+    site.all_over()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_crash_at_every_point_of_a_cycle(before: int, tmp_path: Path) -> None:
+    """From the first look to the last record, in a cycle that submits, commits or goes on."""
+    for point in count():
+        (tmp_path / str(point)).mkdir()
+        site = Site(tmp_path / str(point), World(length=30.0))
+        site.demand(2)
+        site.cycles(before)
+        killed = site.killed(point)
+        site.cycles(1)
+        # What was reserved counts.
+        assert sum(row.live for row in site.rows()) <= CAP
+        site.all_over()
+        if not killed:
+            break
+    assert point >= 4
+
+
+ACTS = st.one_of(
+    st.tuples(st.just("demand"), st.integers(0, 5)),
+    st.tuples(st.just("kill"), st.integers(0, 40)),
+    st.tuples(st.just("cycle"), st.integers(1, 3)),
+    st.tuples(st.just("time"), st.integers(1, 200)),
+    st.tuples(st.just("park"), st.sampled_from(["nothing", "late", "twice", "lost", "killed"])),
+    st.tuples(st.just("look"), st.sampled_from(["silent", "stale"])),
+    st.tuples(st.just("cancel"), st.sampled_from(["nothing", "lost"])),
+    st.tuples(st.just("crash"), st.just(0)),
+)
+
+
+@settings(max_examples=int(os.environ.get("FACTORY_CASES", "5")), deadline=None)
+@given(st.lists(ACTS, max_size=12))
+def test_caps_hold_and_none_is_lost_whatever_goes_wrong(acts: list[tuple[str, int | str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(Path(folder))
+        for act, what in acts:
+            match act, what:
+                case "demand", int(jobs):
+                    site.demand(jobs)
+                case "kill", int(point):
+                    site.killed(point)
+                case "cycle", int(number):
+                    with contextlib.suppress(Killed):
+                        site.cycles(number)
+                case "time", int(seconds):
+                    site.world.pass_time(seconds)
+                case "crash", _:
+                    site.world.crash()
+                case _, str(fault):
+                    site.world.faults.setdefault(act, []).append(fault)
+            site.check()
+        site.all_over()
+
+
+def test_silence_is_not_zero(site: Site) -> None:
+    site.demand(2)
+    site.cycles(1)
+    site.silent()
+    known = site.cycles(3)
+    # Nothing is submitted, nothing is ended, and the source is named.
+    assert len(site.rows()) == 2
+    assert known.service.facts["waiting"] is None
+    assert "jobs.ads" in known.service.facts["silent"][0]
+    assert known.service.facts["ends"] == []
+
+
+def test_a_batch_system_that_is_silent_gets_nothing(site: Site) -> None:
+    site.demand(1)
+    site.cycles(1)
+    site.demand(3)
+    site.world.faults["look"] = ["silent"]
+    known = site.cycles(1)
+    assert len(site.rows()) == 1
+    (queue,) = known.service.facts["queues"]
+    assert queue["held"].startswith("its batch system does not answer: ")
+
+
+def test_a_refused_pilot_counts_as_lost_by_its_queue(site: Site) -> None:
+    site.demand(3)
+    (site.folder / "pilot.sh").unlink()
+    known = site.cycles(1)
+    assert [row.failed for row in site.rows()] == [True, False, False]
+    assert "No such file" in known.service.facts["troubles"][0]
+    assert site.alive() == set()
+
+
+# --- what became of a pilot -----------------------------------------------------------------------
+
+
+def record(state: State, since: float = 100.0, exit: int | None = None) -> Record:  # noqa: A002
+    return Record(
+        key="p", state=state, created=0, since=since, hold_until=9, lease=9, lease_until=9,
+        exit=exit, cluster="slurm",
+    )  # fmt: skip
+
+
+ROW = Row(key="p", service="s", queue="q", cluster="slurm", submitted=10.0)
+
+
+def test_what_counts_as_a_lost_pilot() -> None:
+    def failed(row: Row, found: Record, word: Word | None = None, *, kept: bool = False) -> bool:
+        return settled(row, found, word, 60.0, kept=kept).failed
+
+    ran = attrs.evolve(ROW, started=20.0)
+    assert failed(ROW, record(State.FAILED))  # it never started
+    assert failed(attrs.evolve(ROW, started=90.0), record(State.FAILED, exit=1))  # died early
+    assert not failed(ran, record(State.FAILED, exit=1))  # after long work
+    assert not failed(ran, record(State.DONE, exit=0))
+    assert not failed(ROW, record(State.CANCELLED))
+    # Where pilots report, one that never did has not asked for work.
+    assert failed(ran, record(State.DONE, exit=0), kept=True)
+    assert not failed(ran, record(State.DONE, exit=0), Word(PilotState.IDLE, 30.0), kept=True)
+
+
+def test_what_is_not_known_to_be_idle_is_busy() -> None:
+    found = record(State.RUNNING)
+    row = attrs.evolve(ROW, started=20.0)
+    assert pilot(row, found, Reports(), 600.0).state is PilotState.BUSY
+    assert pilot(row, found, Reports({}, kept=True), 600.0).state is PilotState.STARTING
+    idle = Reports({"p": Word(PilotState.IDLE, 50.0)}, kept=True)
+    assert (said := pilot(row, found, idle, 600.0)).state is PilotState.IDLE
+    assert (said.since, said.ends) == (50.0, 620.0)
+    asked = Reports({"p": Word(PilotState.IDLE, 50.0, asked_to_end=True)}, kept=True)
+    assert pilot(row, found, asked, 600.0).state is PilotState.DRAINING
+    assert pilot(row, None, idle, 600.0).state is PilotState.QUEUED
+
+
+# --- the tables -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield str(tmp_path / "jobs.db")
+        return
+    try:
+        with postgres() as url:
+            yield url
+    except ServiceUnavailable as error:
+        pytest.skip(f"no PostgreSQL here: {error}")
+
+
+def service(token: str = "a", **more: object) -> Service:  # noqa: S107 - of a process
+    return Service(name="s", token=token, started=1.0, beat=1.0, **more)  # type: ignore[arg-type]
+
+
+def test_a_service_has_one_process_and_goes_on(place: str) -> None:
+    with contextlib.closing(Services(place)) as services:
+        first = services.begin(service(), lambda _: False)
+        services.save(attrs.evolve(first, cycles=3, memory={"now": 7.0}, beat=2.0))
+        with pytest.raises(ServiceError, match="s runs already"):
+            services.begin(service("b"), lambda _: False)
+        second = services.begin(service("b"), lambda _: True)
+        assert (second.cycles, dict(second.memory)) == (3, {"now": 7.0})
+        with pytest.raises(TakenOverError):
+            services.save(first)
+        with pytest.raises(TakenOverError):
+            services.reserve(first, [Wanted("q", "slurm", 1)], 1.0, lambda: "k")
+        services.wish("s", "stop")
+        assert services.save(second) == "stop"
+        with pytest.raises(ServiceError, match="no service is called 't'; there are: s"):
+            services.wish("t", "stop")
+
+
+def test_a_dead_service_has_a_true_record(place: str) -> None:
+    with contextlib.closing(Services(place)) as services:
+        services.begin(service(host="elsewhere", patience=60.0), lambda _: False)
+        (alive,) = running.listed(services, 50.0)
+        assert alive.state == "running"
+        (gone,) = running.listed(services, 100.0)
+        assert (gone.state, gone.ended) == ("failed", 100.0)
+        assert gone.reason == "its process is gone; its last heartbeat was 99 s ago"
+
+
+def test_caps_hold_between_services_that_reserve_at_once(place: str) -> None:
+    keys = count()
+    with contextlib.closing(Services(place)) as services:
+        names = [attrs.evolve(service(), name=f"s{number}") for number in range(4)]
+        for one in names:
+            services.begin(one, lambda _: False)
+
+        def reserve(one: Service) -> None:
+            wanted = [Wanted("q", "slurm", 9, most=5), Wanted("r", "slurm", 9, most_queued=2)]
+            for _ in range(3):
+                # SQLite may be busy for too long on a loaded machine.
+                with contextlib.suppress(LedgerError):
+                    services.reserve(one, wanted, 1.0, lambda: f"k{next(keys)}", most=6)
+
+        threads = [Thread(target=reserve, args=(one,)) for one in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = services.live()
+        assert [sum(row.queue == name for row in found) for name in "qr"] == [5, 1]
+        services.update([attrs.evolve(row, live=False) for row in found if row.queue == "q"])
+        made = services.reserve(names[0], [Wanted("r", "slurm", 9, most_queued=2)], 2.0,
+                                lambda: f"k{next(keys)}")  # fmt: skip
+        assert len(made) == 1
