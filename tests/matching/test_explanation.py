@@ -229,7 +229,10 @@ def test_what_a_clause_is_where_it_is_not_true() -> None:
         "2      2       1            0          1      1  TARGET.a < 9 || TARGET.b",
     ]
     assert found.exceptional() == {"undefined": [1, 1], "error": [1, 1]}
-    assert found.notes == ()
+    assert found.notes == (
+        "clause 1 is an error for 1 slot: string > integer has no meaning",
+        "clause 2 is an error for 1 slot: string < integer has no meaning",
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,6 +271,21 @@ def test_names_that_nothing_has_and_strings(job: str, note: str) -> None:
     assert found.notes == ((note,) if note else ())
     assert note in str(found)
     assert html.escape(note) in found.html()
+
+
+@pytest.mark.parametrize(
+    ("clause", "note"),
+    [
+        ('TARGET.Cpus >= "1"', "integer >= string has no meaning; write TARGET.Cpus >= 1"),
+        ('"1.5" < TARGET.Cpus', "string < integer has no meaning; write 1.5 < TARGET.Cpus"),
+        ('!(TARGET.Cpus == "4")', "integer == string has no meaning; write !(TARGET.Cpus == 4)"),
+        ('TARGET.Cpus > "many"', "integer > string has no meaning"),
+        ("TARGET.Name > 1", "string > integer has no meaning"),
+    ],
+)
+def test_why_a_clause_is_an_error_and_what_to_write(clause: str, note: str) -> None:
+    found = explained(f"[ Requirements = true && {clause} ]", '[ Name = "a"; Cpus = 4 ]')
+    assert found.notes == (f"clause 2 is an error for 1 slot: {note}",)
 
 
 def test_many_names_that_nothing_has() -> None:

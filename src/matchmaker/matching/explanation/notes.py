@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
 
+from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.likeness import closest
-from matchmaker.classad.nodes import Attr, Expr, Literal, postorder
+from matchmaker.classad.nodes import Attr, Binary, Expr, Literal, postorder
+from matchmaker.classad.operators import ORDER, truth
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.references import CLOCK, WORDS
+from matchmaker.classad.unparse import unparse
+from matchmaker.classad.values import is_error
+from matchmaker.matching.allowance import Allowance
+from matchmaker.matching.columns.contents import ERROR_KIND
 from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.step_budget import stopped
+from matchmaker.matching.columns.step_budget import OverworkError, stopped
+from matchmaker.matching.columns.vectors import truths
+from matchmaker.matching.explanation.comparisons import replaced
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import counted
@@ -22,7 +32,7 @@ from matchmaker.matching.pair import shorten
 
 def notes(counts: Counts) -> tuple[str, ...]:
     """Sentences, the first few."""
-    found = [*_strings(counts), *_names(counts), *_strings_of_slots(counts)]
+    found = [*_strings(counts), *_errors(counts), *_names(counts), *_strings_of_slots(counts)]
     more = len(found) - LIMITS.notes
     last = [f"and {more} more of the kind"] if more > 0 else []
     if counts.stopped:
@@ -57,6 +67,57 @@ def _strings_of_slots(counts: Counts) -> Iterator[str]:
             times[held.via[-1] if held.via else REQUIREMENTS] += len(held.rows)
     for name, count in times.items():
         yield f"{counted(count)} refuse every job: {name} is a string there, and no expression"
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _errors(counts: Counts) -> Iterator[str]:
+    """Why clauses are errors: the reason on the first such slot, and what to write instead."""
+    for number, count in enumerate(counts.of_clauses()):
+        clause = counts.clauses[number]
+        # What is said of strings is not said again.
+        said = isinstance(clause, Literal) or isinstance(
+            counts.job.content.get(clause.folded if isinstance(clause, Attr) else ""), str
+        )
+        if not count.error or counts.error is not None or said:
+            continue
+        rows = np.flatnonzero(counts.fails(clause))
+        try:
+            vector = counts.evaluator.attempt(clause, Side.JOB, rows)
+        except OverworkError:
+            return
+        kinds = np.broadcast_to(truths(vector), rows.shape)
+        wrong = rows[kinds == ERROR_KIND]
+        if not len(wrong):
+            continue
+        ad = counts.view.ad(int(wrong[0]))
+        value = truth(Allowance().value(clause, counts.job, ad))
+        if is_error(value) and value.reason:
+            fix = _unquoted(clause, counts.job, ad)
+            advice = f"; write {shorten(unparse(fix))}" if fix is not None else ""
+            slots = counted(count.error)
+            yield f"clause {number + 1} is an error for {slots}: {value.reason}{advice}"
+
+
+def _unquoted(clause: Expr, job: ClassAd, ad: ClassAd) -> Expr | None:
+    """A clause with a number for a number in quotes that is compared with a number."""
+    for node in postorder(clause):
+        if not isinstance(node, Binary) or node.operator not in ORDER | {"==", "!="}:
+            continue
+        for text, other in ((node.right, node.left), (node.left, node.right)):
+            if not isinstance(text, Literal) or not isinstance(text.value, str):
+                continue
+            value = Allowance().value(other, job, ad)
+            if not _NUMBER.fullmatch(text.value) or type(value) not in (int, float):
+                continue
+            plain = parse_expr(text.value)
+            fresh = (other, plain) if text is node.right else (plain, other)
+            return replaced(clause, node, Binary(node.operator, *fresh))
+    return None
+
+
+_NUMBER: Final = re.compile(r"\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 
 
 # --- names ----------------------------------------------------------------------------------------
