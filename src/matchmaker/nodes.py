@@ -12,9 +12,9 @@ from typing import Final
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
+from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import TRUE
 from matchmaker.matching.names import REQUIREMENTS
-from matchmaker.matching.pair import an_ad
 from matchmaker.matching.selection import Selection, select
 
 AVAILABLE: Final = "TARGET.Available isnt false"

@@ -18,12 +18,12 @@ import attrs
 
 from matchmaker.broker.sources import NAMES, named
 from matchmaker.classad import ClassAd, Expr, parse_expr
+from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.values import is_error
 from matchmaker.glue import Glue, expires
 from matchmaker.glue.access import RULES, authorised, not_denied
-from matchmaker.matching.given import some_ads
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import an_ad, value_text
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 from matchmaker.classad.bindings import is_ad, ours
 from matchmaker.classad.deferred import Deferred
@@ -27,6 +27,11 @@ from matchmaker.classad.values import (
     Value,
     is_error,
 )
+
+_V = TypeVar("_V")
+_D = TypeVar("_D")
+_NONE: Final[Any] = object()
+"""Stands for what was not given, and for what is not there."""
 
 
 class ClassAd(Ad[Expr]):
@@ -132,21 +137,54 @@ class ClassAd(Ad[Expr]):
             ad = ad.parent
         return ad
 
-    def eval(self, what: str | Expr, target: ClassAd | None = None) -> Value:
+    @overload
+    def eval(self, what: str | Expr, target: ClassAd | None = None, /) -> Value: ...
+
+    @overload
+    def eval(self, what: str | Expr, *, target: ClassAd | None) -> Value: ...
+
+    @overload
+    def eval(self, what: str | Expr, kind: type[_V], target: ClassAd | None = None) -> _V: ...
+
+    @overload
+    def eval(
+        self, what: str | Expr, kind: type[_V], target: ClassAd | None = None, *, default: _D
+    ) -> _V | _D: ...
+
+    def eval(
+        self, what: str | Expr, kind: Any = None, target: Any = None, *, default: Any = _NONE
+    ) -> Any:
         """The value of an attribute, or of an expression in which this ad is ``MY``.
 
         ``target`` is the other ad of a match. A missing attribute is UNDEFINED; nothing raises.
 
+        With a type (bool, int, float, str, list, ClassAd, datetime, timedelta) the value is of it:
+        a float may come from an integer, and no integer from a truth. Any other value, UNDEFINED
+        and ERROR too, gives ``default``, or raises TypeError where there is none.
+
         >>> from matchmaker import parse_ad
-        >>> parse_ad("[Cpus = 4; Memory = Cpus * 2048]").eval("memory")
-        8192
+        >>> ad = parse_ad("[Cpus = 4; Memory = Cpus * 2048]")
+        >>> ad.eval("memory"), ad.eval("Memory", int), ad.eval("Disk", int, default=0)
+        (8192, 8192, 0)
         """
-        value: Value
+        if isinstance(kind, ClassAd):
+            kind, target = None, kind
+        if target is not None and not isinstance(target, ClassAd):
+            raise TypeError(f"the other ad is a ClassAd, not {type(target).__name__}")
         if isinstance(what, str):
             value = METHODS["evaluate_attribute"](self, ascii_fold(what), target)
         else:
             value = METHODS["evaluate"](what, self, target)
-        return value
+        if kind is None:
+            return value
+        if kind is float and value.__class__ is int:
+            return float(value)
+        if isinstance(value, kind) and (kind is bool or value.__class__ is not bool):
+            return value
+        if default is not _NONE:
+            return default
+        shown = str(value) if is_error(value) else str(literal(value))
+        raise TypeError(f"{what} is {shown}; {kind.__name__} was expected")
 
     def to_dict(self) -> dict[str, Any]:
         """The ad as Python's values by name; ``ClassAd(ad.to_dict())`` is equal to it.
@@ -181,7 +219,9 @@ class ClassAd(Ad[Expr]):
 
     def __getitem__(self, name: str) -> Expr:
         folded = ascii_fold(name)
-        held = self.held[folded]
+        held = self.held.get(folded, _NONE)
+        if held is _NONE:
+            raise KeyError(name)
         if held.__class__ is Deferred:
             held = self.held[folded] = held.held
         return held if isinstance(held, Expr) else Literal(held)
@@ -199,7 +239,8 @@ class ClassAd(Ad[Expr]):
 
     def __delitem__(self, name: str) -> None:
         folded = ascii_fold(name)
-        del self.held[folded]
+        if self.held.pop(folded, _NONE) is _NONE:
+            raise KeyError(name)
         if self._names is not None:
             self._names.pop(folded, None)
 

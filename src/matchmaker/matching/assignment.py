@@ -18,10 +18,11 @@ The rules, which are a plain form of those of HTCondor's negotiator:
 from __future__ import annotations
 
 import heapq
+import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Final
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -43,6 +44,10 @@ from matchmaker.matching.orders import Orders
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.slots import Amounts, Slots
+from matchmaker.matching.tables import arrow_table, data_frame, html_table
+
+if TYPE_CHECKING:
+    from matchmaker.matching.columns.arrow_types import ArrowTable
 from matchmaker.matching.terms import NO_GROUP, Policy, without_effect
 
 _SUBMITTED: Final = Attr(None, "QDate", False)
@@ -69,6 +74,15 @@ class Placement:
     taken: Amounts = attrs.field(factory=dict)
     reason: str = ""
     counts: Mapping[str, int] = attrs.field(factory=dict)
+
+
+class Changing(Protocol):
+    """A pool that an assignment is entered in."""
+
+    def __getitem__(self, name: str, /) -> ClassAd: ...
+
+    def set(self, name: str, /, **attributes: Value) -> None:
+        """Sets attributes of an ad."""
 
 
 @attrs.frozen(slots=True)
@@ -102,12 +116,66 @@ class Assignment:
         """The jobs whose rank of their slot is not a number."""
         return tuple(p for p in self.placements if not p.ranked)
 
+    def __iter__(self) -> Iterator[Placement]:
+        """What the cycle came to for each job, in the order in which they were given."""
+        return iter(self.placements)
+
+    def apply(self, pool: Changing, claimed: Mapping[str, Value] | None = None) -> None:
+        """Enters in a pool what the slots that serve a job have now.
+
+        A partitionable slot has what is left of its resources, a static one the attributes of
+        ``claimed``: ``State = "Claimed"`` where none are given. Raises KeyError, with the pool as
+        it was, where it has lost one of the slots.
+
+        >>> from matchmaker import Pool, parse_ad, parse_ads
+        >>> pool = Pool(parse_ads('[ Name = "a"; PartitionableSlot = true; Cpus = 8 ]'))
+        >>> pool.assign([parse_ad("[ RequestCpus = 3 ]")]).apply(pool)
+        >>> pool["a"].eval("Cpus")
+        5
+        """
+        taken = dict.fromkeys(p.slot for p in self.placements if p.slot is not None)
+        ads = {key: pool[key] for key in taken}
+        for key, ad in ads.items():
+            if key in self.left:
+                pool.set(key, **self.left[key])
+            elif ad.eval("PartitionableSlot") is not True:
+                pool.set(key, **(claimed or {"State": "Claimed"}))
+
+    def _repr_html_(self) -> str:
+        head = ("job", "group", "outcome", "slot", "rank", "taken or reason")
+        return html_table(head, map(_cells, self.placements), len(self.placements))
+
+    def to_arrow(self) -> ArrowTable:
+        """A ``pyarrow.Table`` with a row a job: the fields of ``Placement``, ``taken`` in JSON."""
+        rows = self.placements
+        columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+        columns["outcome"] = [row.outcome.value for row in rows]
+        columns["taken"] = [json.dumps(row.taken) for row in rows]
+        return arrow_table(columns)
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas ``DataFrame``."""
+        return data_frame(self.to_arrow())
+
     def __str__(self) -> str:
         lines = [f"{len(self.placed)} of {len(self.placements)} jobs placed"]
         reasons = Counter(p.reason for p in self.idle)
         lines += [f"{count} idle: {reason}" for reason, count in reasons.most_common(20)]
         lines += self.notes
         return "\n".join(lines)
+
+
+_COLUMNS: Final = (
+    "number", "group", "outcome", "slot", "rank", "ranked", "taken", "reason",
+)  # fmt: skip
+
+
+def _cells(placement: Placement) -> tuple[object, ...]:
+    taken = ", ".join(f"{amount} {name}" for name, amount in placement.taken.items())
+    return (
+        placement.number, placement.group, placement.outcome.value, placement.slot, placement.rank,
+        placement.reason or taken,
+    )  # fmt: skip
 
 
 def assign(
@@ -131,6 +199,8 @@ def assign(
     ({'big': {'Cpus': 2, 'Memory': 1000}}, '1 slot matches: 1 with too little Cpus')
     """
     policy = policy if policy is not None else Policy()
+    if not isinstance(policy, Policy):
+        raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
     return _Cycle(view, cache, list(jobs), policy).run()
 
 

@@ -1,31 +1,15 @@
-"""What callers give, checked: one ad, several, an expression. Anything else is a TypeError."""
+"""What callers of matching give, checked: expressions, and jobs whose names hide nothing.
+
+Ads are checked in ``classad.given``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bindings import is_ad
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.references import WORDS
-from matchmaker.matching.pair import an_ad
-
-
-def some_ads(given: object) -> Iterator[ClassAd]:
-    """The ads that were given. Raises TypeError at once where they are not several things.
-
-    >>> some_ads("[ a = 1 ]")
-    Traceback (most recent call last):
-    ...
-    TypeError: several ads were expected, not str; parse_ads() makes them of a text
-    """
-    if is_ad(given) or isinstance(given, (str, bytes, ClassAd)) or not isinstance(given, Iterable):
-        text = isinstance(given, (str, bytes))
-        advice = "; parse_ads() makes them of a text" if text else ", such as a list of them"
-        raise TypeError(f"several ads were expected, not {type(given).__name__}{advice}")
-    return map(an_ad, given)
 
 
 def with_scopes(job: ClassAd) -> ClassAd:

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.bindings import is_ad
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import evaluate_attribute
+from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, postorder, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
@@ -94,25 +94,6 @@ def match(left: ClassAd, right: ClassAd) -> Match:
             raise
         return match(*given)
     return _match((mine is True and theirs is True, mine, theirs, rank))
-
-
-def an_ad(given: object) -> ClassAd:
-    """What was given as an ad: ours, or one of HTCondor's Python bindings.
-
-    Raises TypeError for anything else, such as an ad's text.
-
-    >>> an_ad("[ a = 1 ]")
-    Traceback (most recent call last):
-    ...
-    TypeError: an ad was expected, not str; parse_ad() makes one of a text
-    """
-    if isinstance(given, ClassAd):
-        return given
-    if is_ad(given):
-        return ClassAd(given)
-    raise TypeError(
-        f"an ad was expected, not {type(given).__name__}; parse_ad() makes one of a text"
-    )
 
 
 def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import os
 import random
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import IO, Any, Final, overload
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats.files import replacing_bytes
+from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
-from matchmaker.matching.given import some_ads
-from matchmaker.matching.pair import an_ad, shorten, value_text
+from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot
+from matchmaker.matching.tables import data_frame
 from matchmaker.matching.terms import Policy
 
 
@@ -132,6 +136,12 @@ class Pool:
         from matchmaker.matching.columns.arrow_types import KEY
 
         table = arrow.table_from(table)
+        for name in arrow.unmarked(table, expressions):
+            warnings.warn(
+                f"{name} is text in this table, and no expression: its field lost the mark that"
+                f" to_arrow() set; if it is one say expressions=[{name!r}]",
+                stacklevel=2,
+            )
         if isinstance(expressions, str):
             raise TypeError(f"names of columns were expected, not one string: [{expressions!r}]")
         if key is None:
@@ -151,6 +161,35 @@ class Pool:
         from matchmaker.matching.columns import to_arrow
 
         return to_arrow.table_of(self._store.parts(), self.key)
+
+    @classmethod
+    def from_pandas(
+        cls, frame: Any, key: str | None = None, expressions: Collection[str] = ()
+    ) -> Pool:
+        """The pool of the rows of a pandas ``DataFrame``; see ``from_arrow``.
+
+        Which columns hold expressions, and which the key, is in the frame's ``attrs`` where
+        ``to_pandas`` made it; pandas keeps these for parts of a frame, and not for all else.
+        """
+        from matchmaker.matching.columns import arrow
+
+        said = frame.attrs.get(_ATTRS, {})
+        key = key or said.get("key")
+        present = [name for name in said.get("expressions", ()) if name in frame.columns]
+        return cls.from_arrow(arrow.frame_table(frame), key, [*expressions, *present])
+
+    def to_pandas(self) -> Any:
+        """The ads as a pandas ``DataFrame``, from which ``from_pandas`` makes them.
+
+        Expressions are text, and their columns are named in the frame's ``attrs``. Raises
+        ImportError where pandas or pyarrow is not installed.
+        """
+        from matchmaker.matching.columns import arrow
+
+        table = self.to_arrow()
+        frame = data_frame(table)
+        frame.attrs[_ATTRS] = {"key": self.key, "expressions": arrow.marked(table)}
+        return frame
 
     @classmethod
     def read_parquet(
@@ -196,6 +235,9 @@ class Pool:
         # Pickled and copied as its ads: columns, masks and locks belong to one pool.
         return Pool.of_named, (self.snapshot().named(), self.key)
 
+    def __repr__(self) -> str:
+        return f"<Pool of {self.snapshot().said(f' by {self.key}')}>"
+
     def __len__(self) -> int:
         return len(self._store)
 
@@ -219,6 +261,48 @@ class Pool:
         """
         ad = an_ad(ad)
         self._store.put(self._key_of(ad), ad)
+
+    def set(self, name: str, /, **attributes: Expr | Value) -> None:
+        """Sets attributes of the ad with a key: to values, or to expressions.
+
+        Raises KeyError if no ad has the key, ValueError for the key attribute, and TypeError for
+        what no ad can hold.
+
+        >>> from matchmaker import parse_ads
+        >>> pool = Pool(parse_ads('[ Name = "a"; State = "Unclaimed" ]'))
+        >>> pool.set("a", State="Claimed", Load=0.5)
+        >>> print(pool["a"])
+        [ Name = "a"; State = "Claimed"; Load = 0.5 ]
+        """
+        if self._folded in map(ascii_fold, attributes):
+            raise ValueError(f"{self.key} is the key of the ads: remove the ad and enter another")
+        self._store.change(name, attributes)
+
+    def expire(
+        self, now: float, expires: Expr | str = "MY.LastHeardFrom + MY.ClassAdLifetime"
+    ) -> list[str]:
+        """Removes the ads that are out of date at a time, and gives their keys.
+
+        Args:
+            now: seconds since 1970, or on any clock that the ads go by.
+            expires: an expression of each ad: the last time at which it holds. As HTCondor's
+                collector has it, an ad lasts ClassAdLifetime seconds from LastHeardFrom on. An ad
+                where it is no number does not expire.
+
+        >>> from matchmaker import parse_ads
+        >>> ads = parse_ads("[ Name = 1; LastHeardFrom = 100; ClassAdLifetime = 900 ] [ Name = 2 ]")
+        >>> pool = Pool(ads)
+        >>> pool.expire(1000), pool.expire(1001), pool.keys()
+        ([], ['1'], ['2'])
+        """
+        then = self.snapshot()
+        values = then.own_values(expires)
+        keys = then.view.keys.of(then.view.rows().tolist())
+        last = [rank_number(value) for value in values]
+        old = [k for k, until in zip(keys, last, strict=True) if until is not None and until < now]
+        for key in old:
+            self._store.remove(key)
+        return old
 
     def remove(self, name: str) -> None:
         """Removes the ad with a key. Raises KeyError if no ad has it."""
@@ -305,6 +389,10 @@ class Pool:
         if key is not None:
             return explain_pair(key, job, self[key], names)
         return explain(self.snapshot(), job, names)
+
+
+_ATTRS: Final = "classad"
+"""Where a frame of pandas says which columns hold expressions."""
 
 
 @contextmanager

@@ -7,8 +7,8 @@ nodes in ``nodes``.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 
@@ -21,11 +21,13 @@ from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.pair import Clause, clauses_of, refusal
 from matchmaker.matching.ranking import best_first
+from matchmaker.matching.tables import arrow_table, data_frame, html_table
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from matchmaker.matching.columns.arrow_types import ArrowTable
     from matchmaker.matching.decision import Decision
     from matchmaker.matching.snapshot import Snapshot
 
@@ -116,6 +118,28 @@ class Selection:
     def chosen(self) -> Candidate | None:
         """The best, or None where nothing matches."""
         return self.ranked[0] if self.ranked else None
+
+    def __iter__(self) -> Iterator[Candidate]:
+        """What the job may run on, best first."""
+        return iter(self.ranked)
+
+    def _repr_html_(self) -> str:
+        cells = ((each.name, each.rank) for each in self.ranked)
+        ranked = html_table(("name", "rank"), cells, len(self.ranked))
+        return f"{ranked}<p>{len(self.refused):,} refused</p>"
+
+    def to_arrow(self) -> ArrowTable:
+        """A ``pyarrow.Table`` with the columns ``name`` and ``rank``, best first."""
+        return arrow_table(
+            {
+                "name": [each.name for each in self.ranked],
+                "rank": [each.rank for each in self.ranked],
+            }
+        )
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas ``DataFrame``."""
+        return data_frame(self.to_arrow())
 
 
 @attrs.frozen(slots=True, eq=False)

@@ -10,15 +10,17 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
 
 import attrs
 import numpy as np
 
 from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable
+from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment, assign
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.dependencies import Side
@@ -31,16 +33,19 @@ from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Mask, values
 from matchmaker.matching.decision import Decision, decide
-from matchmaker.matching.given import an_expression, some_ads
+from matchmaker.matching.given import an_expression
 from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK
-from matchmaker.matching.pair import an_ad, shorten
+from matchmaker.matching.pair import shorten
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn
+from matchmaker.matching.tables import SHOWN, arrow_table, data_frame, html_table
 from matchmaker.matching.terms import Policy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from matchmaker.matching.columns.arrow_types import ArrowTable
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -100,6 +105,23 @@ class Matches:
         first = zip(self._names.of(self.row_array[:5].tolist()), self.rank_array, strict=False)
         shown = ", ".join(f"{printable(shorten(key, 60))}: {rank:g}" for key, rank in first)
         return f"<Matches of {len(self)}: {shown}{', ...' if len(self) > 5 else ''}>"
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        """The key and the rank of each."""
+        return zip(self.keys, self.ranks, strict=True)
+
+    def _repr_html_(self) -> str:
+        first = self.chosen(range(min(SHOWN, len(self))))
+        return html_table(("key", "rank"), first, len(self))
+
+    def to_arrow(self) -> ArrowTable:
+        """A ``pyarrow.Table`` with the columns ``key``, ``rank`` (a real) and ``unranked``."""
+        columns = {"key": self.keys, "rank": self.rank_array, "unranked": self._unranked}
+        return arrow_table(columns)
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas ``DataFrame``."""
+        return data_frame(self.to_arrow())
 
     def best(self, count: int, tie: random.Random | None = None) -> Matches:
         """The best of them, best first; equal ranks by key, or by chance with `tie`."""
@@ -165,6 +187,20 @@ class Snapshot:
     def __init__(self, view: View, cache: Cache) -> None:
         self.view = view
         self._cache = cache
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of {self.said()}>"
+
+    def said(self, of: str = "") -> str:
+        """How many ads there are, and the first keys: for a ``repr``."""
+        first = [printable(shorten(repr(key), 60)) for key in self.view.keys.of(self._first())]
+        more = ["..."] if len(self) > len(first) else []
+        number = "1 ad" if len(self) == 1 else f"{len(self)} ads"
+        return f"{number}{of}{': ' if first else ''}{', '.join(first + more)}"
+
+    def _first(self) -> list[int]:
+        rows: list[int] = self.view.rows()[:5].tolist()
+        return rows
 
     def __len__(self) -> int:
         return len(self.view)
@@ -291,6 +327,12 @@ class Snapshot:
         work = Work(len(self))
         vector = Evaluator(self.view, job, (Side.JOB, ""), work).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
+
+    def own_values(self, expression: Expr | str) -> list[Value]:
+        """The value of an expression of the ads themselves, for each, in their order."""
+        rows = self.view.rows()
+        ask = Evaluator(self.view, ClassAd(), (Side.ROW, ""), Work(len(self)))
+        return list(values(ask.vector(an_expression(expression), Side.ROW, rows), len(rows)))
 
 
 def _snapshot_of(ads: Iterable[tuple[str, ClassAd]]) -> Snapshot:

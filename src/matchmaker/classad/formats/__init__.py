@@ -31,6 +31,7 @@ from matchmaker.classad.formats.stream import (
     strict,
     without_mark,
 )
+from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
 from matchmaker.classad.nodes import Literal as Constant
@@ -165,7 +166,7 @@ def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
     Several ads are framed as HTCondor's tools do it, in the new format as ``{ [..], [..] }``; one
     alone of the new format has no frame, so that it is a job description too. A file given by its
     path is put in place, as a whole, when all has been written: it may be the one that the ads are
-    read from, and an error on the way leaves it as it was.
+    read from, and an error on the way leaves it as it was. Raises TypeError for what are no ads.
     """
     chosen = _format(format)
     if isinstance(file, (str, os.PathLike)):
@@ -175,7 +176,7 @@ def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
 
 
 def _write(ads: Iterable[ClassAd], file: IO[str], chosen: _Format) -> int:
-    texts = (_text(ad, chosen) for ad in ads)
+    texts = (_text(ad, chosen) for ad in some_ads(ads))
     # How the first one is written depends on whether there is another.
     begin = list(islice(texts, 2))
     if len(begin) < 2 and chosen.alone:
@@ -226,7 +227,8 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
 
 
 def _text(ad: ClassAd, chosen: _Format) -> str:
-    """The text of an ad. Raises ValueError for what would not be read back."""
+    """The text of an ad. Raises ValueError for what would not be read back, TypeError for no ad."""
+    ad = an_ad(ad)
     deepest = max((held.depth for held in ad.content.values() if isinstance(held, Expr)), default=0)
     if deepest + (chosen.write is new.write) > LIMITS.nesting:
         raise ValueError(f"the ad nests {deepest + 1} deep, at most {LIMITS.nesting} is read back")

@@ -40,6 +40,7 @@ from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.keys import key_from, unsaid
 from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 from matchmaker.matching.pair import shorten, value_text
 
 Reader: TypeAlias = "Callable[[str], Any]"
@@ -54,6 +55,34 @@ def table_from(given: object) -> ArrowTable:
     if isinstance(given, pa.Table):
         return given
     raise TypeError(f"a pyarrow.Table or RecordBatch was expected, not {type(given).__name__}")
+
+
+def frame_table(frame: Any) -> ArrowTable:
+    """The table of a pandas ``DataFrame``, without its index."""
+    return pyarrow().Table.from_pandas(frame, preserve_index=False)
+
+
+def marked(table: ArrowTable) -> list[str]:
+    """The columns whose fields say that they hold expressions."""
+    return [f.name for f in table.schema if _mark(f) == MARK[b"classad"]]
+
+
+def unmarked(table: ArrowTable, expressions: Collection[str]) -> list[str]:
+    """The columns of text that are mostly expressions in ads, and of which nothing says so."""
+    known = {*map(ascii_fold, expressions), *map(ascii_fold, marked(table))}
+    return [
+        field.name
+        for field in table.schema
+        if ascii_fold(field.name) in (FOLDED_REQUIREMENTS, FOLDED_RANK)
+        and ascii_fold(field.name) not in known
+        and _mark(field) is None
+        and is_text(getattr(field.type, "value_type", field.type))
+    ]
+
+
+def _mark(field: Any) -> bytes | None:
+    found: bytes | None = dict(field.metadata or {}).get(b"classad")
+    return found
 
 
 def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
@@ -95,7 +124,7 @@ def parts_of(
     parsed = set(map(ascii_fold, expressions))
     for field, chunked in zip(table.schema, table.columns, strict=True):
         folded = ascii_fold(field.name)
-        mark = dict(field.metadata or {}).get(b"classad")
+        mark = _mark(field)
         if mark == MARK[b"classad"] or folded in parsed:
             read: Reader | None = parse_value
         else:

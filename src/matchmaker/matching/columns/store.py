@@ -173,6 +173,16 @@ class Store:
         with self._lock:
             self._put(key, ad)
 
+    def change(self, key: str, attributes: Mapping[str, Any]) -> None:
+        """Sets attributes of the ad under a key. Raises KeyError if no ad has it."""
+        with self._lock:
+            row = self._row(key)
+            layout: Layout = self._layouts[self._layout[row]]
+            ad = layout.ad(self._columns, row)
+            for name, value in attributes.items():
+                ad[name] = value
+            self._put(key, ad)
+
     def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
         """Enters many ads. Raises DuplicateKeyError, at the end, for keys that come again."""
         again: list[str] = []
