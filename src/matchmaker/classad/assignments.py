@@ -53,8 +53,7 @@ def ad_of_lines(lines: Sequence[str], convert: Callable[[str], Any] = value_of) 
     >>> print(ad_of_lines(["a = 1", "b=a+1"]), ad_of_lines(["a = 1", "2"]))
     [ a = 1; b = a + 1 ] None
     """
-    size = len(lines)
-    key = (size, lines[size // 2].partition("=")[0])
+    key = (len(lines), lines[len(lines) // 2].partition("=")[0])
     known = _lines[key]
     values = [] if known is None else [*map(str.removeprefix, lines, known.heads)]
     if known is None or len("".join(values)) + known.length != len("".join(lines)):
@@ -63,11 +62,18 @@ def ad_of_lines(lines: Sequence[str], convert: Callable[[str], Any] = value_of) 
             return None
         values = [line[len(head) :] for line, head in zip(lines, known.heads, strict=True)]
         _keep(key, known, known.others)
-    elif next(_met) % _OFTEN == 0 and size < _LONG and next(_unmade, None) is not None:
-        heads = "(.*+)\n".join(map(re.escape, known.heads))
-        pattern = re.compile(rf"{heads}(.*+)(?:\n\n++|\n?\Z)")
-        _patterns.put(lines[0].partition("=")[0], (pattern, known.heads, key), 400 * size)
     return _ad_with(key, known, values, convert)
+
+
+def note(lines: Sequence[str]) -> None:
+    """Notes that there are such lines of an ad: for some of them a pattern is made."""
+    if next(_met) % _OFTEN == 0 and len(lines) < _LONG:
+        known = _lines_of(lines)
+        if known is not None and next(_unmade, None) is not None:
+            heads = "(.*+)\n".join(map(re.escape, known.heads))
+            pattern = re.compile(rf"{heads}(.*+)(?:\n\n++|\n?\Z)")
+            key = (len(lines), lines[len(lines) // 2].partition("=")[0])
+            _patterns.put(lines[0].partition("=")[0], (pattern, known.heads, key), 400 * len(lines))
 
 
 def ad_at(text: str, start: int, convert: Callable[[str], Any]) -> tuple[ClassAd, int] | None:
@@ -166,22 +172,16 @@ def _plain(texts: list[str], others: Sequence[int] = ()) -> list[Any] | None:
     text = "[" + ",\n".join(texts) + "]"
     if "\\" in text and text.count("\\") != text.count('\\"'):
         return None
-    held, end = _scanned(text)
-    return held if end == len(text) and len(held) == len(texts) else None
-
-
-def _scanned(text: str) -> tuple[Any, int]:
-    """What JSON reads in a text, and where it ends; 0 if not all values are plain."""
     try:
+        held: list[Any]
         held, end = _scan(text, 0)
-        values = held.values() if held.__class__ is dict else held
-        numbers = [value for value in values if type(value) is not str]
+        numbers = [value for value in held if type(value) is not str]
         # As fast as Python can look at all of them; what is near the bounds is looked at by itself.
         if not hypot(*numbers) < _FAR and not all(MIN_INT <= each <= MAX_INT for each in numbers):
-            return held, 0
+            return None
     except (StopIteration, ValueError, TypeError, ArithmeticError, RecursionError):
-        return (), 0
-    return held, end
+        return None
+    return held if end == len(text) and len(held) == len(texts) else None
 
 
 _FAR: Final = 2.0**62
@@ -215,22 +215,14 @@ def _plain_end(text: str, start: int) -> int:
 def _ad_of(text: str, others: Sequence[Any]) -> ClassAd:
     """The ad of assignments of plain values, and of null for one of the others."""
     parts = text.replace(";", "=").split("=") if text else []
-    names = tuple(parts[::2])
+    names = tuple(map(str.strip, parts[::2]))
     values: list[Any] = _scan(f"[{','.join(parts[1::2])}]", 0)[0]
     if others:
         rest = iter(others)
         values = [next(rest) if each is None else each for each in values]
-    folded, unusual = _shapes[names] or _kept(names, tuple(map(str.strip, names)))
+    folded, unusual = shape_of(names)
     content = dict(zip(folded, values, strict=True))
     return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
-
-
-_shapes: Final[Cache[tuple[str, ...], Shape]] = Cache("names in texts", 1 << 22)
-"""What `shape_of` gives, by the names as they stand in a text: the next ad mostly has the same."""
-
-
-def _kept(key: tuple[str, ...], names: tuple[str, ...]) -> Shape:
-    return _shapes.put(key, shape_of(names), _size(key))
 
 
 def _size(names: tuple[str, ...]) -> int:
@@ -241,8 +233,8 @@ def ad_in(text: str) -> ClassAd | None:
     """The ad of a text in brackets, None if the fast parser does not take it."""
     if len(text) > LIMITS.text:
         return None
-    if len(text) < _SMALL and text[:1] + text[-1:] == "[]":
-        ad = _small_ad(text[1:-1].rstrip(SEPARATORS))
+    if len(text) < _SMALL and text[:1] + text[-1:] == "[]" and text.isascii():
+        ad = ad_of_lines(text[1:-1].rstrip(SEPARATORS).split(";"), _nothing)
         if ad is not None:
             return ad
     inside = inside_of(text)
@@ -254,28 +246,7 @@ def ad_in(text: str) -> ClassAd | None:
 
 
 _SMALL: Final = 2000
-_MARKED: Final = re.compile(rf"\x80 *+({ASSIGNABLE}) *+\x81")
 
 
-def _small_ad(inside: str) -> ClassAd | None:
-    """The ad of a text that is an object of JSON but for its separators; None for another text.
-
-    The separators become those of JSON, with marks that no such text has. If each key stands
-    between two of them and none is left, each was a name, and what follows it one value.
-    """
-    if "{" in inside or "(" in inside or "\\" in inside or not inside.isascii():
-        return None
-    marked = inside.replace(";", ',"\x80').replace("=", '\x81":')
-    content, end = _scanned(f'{{"\x80{marked}}}')
-    # Each separator has become two characters longer.
-    whole = end == len(marked) + 4 and len(marked) - len(inside) == 4 * len(content) - 2
-    if not whole:
-        return None
-    shape = _shapes[tuple(content)]
-    if shape is None:
-        names = [found[1] for found in map(_MARKED.fullmatch, content) if found]
-        if len(names) < len(content):
-            return None
-        shape = _kept(tuple(content), tuple(names))
-    folded, unusual = shape
-    return ClassAd.of(dict(zip(folded, content.values(), strict=True)), unusual and unusual.copy())
+def _nothing(_: str) -> None:
+    """Takes nothing: a semicolon may stand within what is no plain value."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_at, ad_of_lines
+from matchmaker.classad.assignments import ad_at, ad_of_lines, note
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
@@ -61,6 +61,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
             lines = text[start:end].rstrip("\n").split("\n")
             some = ad_of_lines(lines, _value) if plain else None
             if some is not None:
+                note(lines)
                 yield some
             else:
                 line += text.count("\n", counted, start)
