@@ -189,27 +189,23 @@ _FAR: Final = 2.0**62
 
 def _ad_inside(text: str) -> ClassAd | None:
     """The ad of assignments with semicolons between them; None as above."""
-    end = _plain_end(text, 0)
-    parts = [text[:end]]
+    found = PLAIN.match(text)
+    parts: list[str] = []
     others = []
-    while end < len(text):
-        found = OTHER.match(text, end)
-        if found is None:
-            return None
-        name, string, expression = found.groups()
-        value = value_of(expression) if string is None else string.replace('\\"', '"')
-        if value is None:
-            return None
-        end = _plain_end(text, found.end())
-        parts += f"{name} = null;", text[found.end() : end]
-        others.append(value)
-    return _ad_of("".join(parts).rstrip(SEPARATORS), others)
-
-
-def _plain_end(text: str, start: int) -> int:
-    """Where those of the assignments end that have a plain value."""
-    found = PLAIN.match(text, start)
-    return found.end() if found else start
+    while found is not None:
+        *assigned, plain = found.groups()
+        if assigned:
+            name, string, expression = assigned
+            value = value_of(expression) if string is None else string.replace('\\"', '"')
+            if value is None:
+                return None
+            parts.append(f"{name} = null;")
+            others.append(value)
+        parts.append(plain)
+        if found.end() == len(text):
+            return _ad_of("".join(parts).rstrip(SEPARATORS), others)
+        found = OTHER.match(text, found.end())
+    return None
 
 
 def _ad_of(text: str, others: Sequence[Any]) -> ClassAd:

@@ -97,18 +97,22 @@ _EQUALS: Final = rf"{_SPACE}=[{SPACES}]*+"
 _CLOSED: Final = rf"{_SPACE}(?:;|\Z)"
 
 # As they are mostly spelled, and otherwise.
-PLAIN: Final = re.compile(
-    rf"(?: ?+{ASSIGNABLE} = {_VALUE};|{_SPACE}{ASSIGNABLE}{_EQUALS}{_VALUE}{_CLOSED})*+"
+_PLAIN: Final = (
+    rf"((?: ?+{ASSIGNABLE} = {_VALUE};|{_SPACE}{ASSIGNABLE}{_EQUALS}{_VALUE}{_CLOSED})*+)"
 )
+PLAIN: Final = re.compile(_PLAIN)
 """Takes as many assignments as it can of a plain value, which JSON writes alike, to a name."""
 
-OTHER: Final = re.compile(
+_ASSIGNMENT: Final = (
     rf"{_BETWEEN}(?:;{_BETWEEN})*+({ASSIGNABLE}){_EQUALS}"
     rf"""(?:"((?:[^"\\\n\0]++|\\")*+)"{_CLOSED}"""
     rf"""|([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+){_CLOSED})"""
 )
+ASSIGNMENT: Final = re.compile(_ASSIGNMENT)
 """Takes one assignment to a name. Its groups are the name, what stands in a string that knows no
 escape but that of a quote, and otherwise the text of the expression."""
+OTHER: Final = re.compile(_ASSIGNMENT + _PLAIN)
+"""The same, and in one more group what PLAIN takes behind it."""
 
 
 # --- expressions of the common forms --------------------------------------------------------------

@@ -19,7 +19,7 @@ from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
 from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import OTHER, inside_of
+from matchmaker.classad.scanner import ASSIGNMENT, inside_of
 from matchmaker.classad.spans import Name, Place, place_ad, place_expr
 from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Definition, Piece, Report, Scope
@@ -130,7 +130,7 @@ def _ad(piece: Piece) -> Iterator[Read]:
     if (
         flat is None
         or inside is None
-        or len(flat) != len(OTHER.findall(inside))
+        or len(flat) != len(ASSIGNMENT.findall(inside))
         or not all(map(_is_constant, flat.content.values()))
     ):
         for found in _mended(piece, place_ad):
