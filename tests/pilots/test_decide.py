@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -415,3 +416,30 @@ def test_there_may_be_no_queue_no_kind_and_no_pilot() -> None:
     assert decided([kind()], []).waits[0].reason == "there is no queue"
     assert not decided([], [queue()]).submissions
     assert len(decided([], [queue()], pilots(2, "idle", since=0.0)).ends) == 2
+
+
+def test_a_snapshot_and_a_decision_can_be_sent_to_another_process() -> None:
+    snapshot = Snapshot(now=0.0, demand=None, queues=())
+    assert pickle.loads(pickle.dumps(snapshot)) == snapshot  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(Decision())) == Decision()  # noqa: S301
+
+
+@pytest.mark.parametrize("pause", [0.0, 120.0])
+def test_the_memory_forgets_kinds_and_queues_that_are_gone(pause: float) -> None:
+    """Each cycle brings a new kind and a queue that fails: only what counts still is kept."""
+    memory: Any = {}
+    sizes = []
+    for cycle in range(400):
+        found = decided(
+            [kind(f"job{cycle}", 1, arrived=1)],
+            [queue(f"ce{cycle}", estimate=Estimate(failures=1.0, streak=4, probing=True))],
+            now=pause * cycle,
+            memory=memory,
+        )
+        assert found.submissions
+        memory = found.memory
+        sizes.append((len(memory["rates"]), len(memory["probes"])))
+    assert max(probes for _, probes in sizes) <= 1
+    # A rate is forgotten after six hours.
+    assert max(rates for rates, _ in sizes) <= 200
+    assert sizes[-1] == sizes[250]

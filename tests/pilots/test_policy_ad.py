@@ -37,6 +37,8 @@ def test_the_guide_has_each_term_with_its_default_and_reason(name: str) -> None:
         ('[ Minimum = real("NaN") ]', "a number of at least 0 was expected"),
         ("[ Active = 5 ]", "true or false was expected"),
         ('[ Step = "many" ]', "Step"),
+        ('[ Lend = TARGET.Cpus > "9" ]', "Lend: "),
+        ('[ Lend = "batch" ]', "a condition on a job was expected"),
     ],
 )
 def test_mistakes_in_a_policy_are_found(text: str, found: str) -> None:
@@ -45,6 +47,11 @@ def test_mistakes_in_a_policy_are_found(text: str, found: str) -> None:
 
 def test_an_attribute_that_terms_use_is_no_problem() -> None:
     assert Policy("[ Each = 2; Standby = MY.Each * TARGET.Arrivals ]").problems() == []
+
+
+def test_what_may_be_lent_is_a_condition_on_jobs_that_are_not_known() -> None:
+    assert Policy("[ Lend = TARGET.Batch && TARGET.Cpus <= 2 ]").problems() == []
+    assert Policy("[ Lend = false ]").problems() == []
 
 
 def test_a_policy_that_is_no_ad_is_refused() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from matchmaker.pilots import swf
 from matchmaker.pilots.workload import Job, survey
@@ -112,3 +115,45 @@ def test_a_trace_without_jobs_has_no_sites(path: Path) -> None:
     path.write_text("; nothing\n", encoding="utf-8")
     with pytest.raises(ValueError, match="the workload has no job"):
         survey(swf.Trace(path))
+
+
+FIELD = st.sampled_from(["-1", "0", "7", "1e300", "nan", "-inf", "0x1", "\0", "\u0661", "x" * 30])
+NEAR = st.builds(line, st.integers(-2, 40), st.integers(-2, 40), st.integers(-2, 40))
+TEXT = st.lists(
+    NEAR | st.lists(FIELD, min_size=17, max_size=19).map(lambda row: " ".join(row) + "\n"),
+    max_size=8,
+).map("".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    TEXT.map(str.encode) | TEXT.map(lambda text: gzip.compress(text.encode())) | st.binary(),
+    st.integers(0, 400),
+    st.integers(1, 3),
+)
+def test_any_bytes_give_sound_jobs_in_order_or_are_refused(
+    data: bytes, cut: int, window: int
+) -> None:
+    problems: list[swf.Problem] = []
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(swf, "WINDOW", window)
+        file = Path(folder, "t.swf")
+        file.write_bytes(data[:cut] if cut else data)
+        try:
+            found = list(swf.read(file, problems.append))
+        except swf.TraceError as refused:
+            assert str(file) in str(refused)  # noqa: PT017 - either answer is right
+            return
+    assert [job.submit for job in found] == sorted(job.submit for job in found)
+    for job in found:
+        assert 0 <= job.submit <= swf.MAX_SECONDS
+        assert 0 <= job.run <= job.wall <= swf.MAX_SECONDS
+        assert f"{job.group}{job.site}".isascii()
+    lines = [text for text in file_lines(data[:cut] if cut else data) if text[:1] != b";"]
+    assert len(found) + len(problems) == len(lines)
+
+
+def file_lines(data: bytes) -> list[bytes]:
+    """The lines that are not empty, unpacked."""
+    plain = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    return [text.strip() for text in plain.split(b"\n") if text.strip()]

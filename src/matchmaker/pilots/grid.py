@@ -10,7 +10,6 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -119,7 +118,7 @@ class Grid:
     views: dict[int, Pilot] = attrs.field(factory=dict)
     changed: dict[int, Simulated] = attrs.field(factory=dict)
     counts: dict[PilotState, int] = attrs.field(factory=lambda: dict.fromkeys(PilotState, 0))
-    memory: Mapping[str, object] = MappingProxyType({})
+    memory: Mapping[str, object] = attrs.field(factory=dict)
 
     def at(self, time: float, what: int, about: Any) -> None:
         """Notes that something happens at a time, to a pilot, a place or with a job."""

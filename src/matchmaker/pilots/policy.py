@@ -2,7 +2,8 @@
 
 ``decide`` is a pure function of a snapshot, a policy and a seed; what it has to know of the past
 goes out as the decision's memory and comes back with the next snapshot. The columns of a snapshot
-are in :mod:`~matchmaker.pilots.scene`, who takes whom in :mod:`~matchmaker.pilots.supply`, the
+are in :mod:`~matchmaker.pilots.scene`, what the policy says of them in
+:mod:`~matchmaker.pilots.cycle`, who takes whom in :mod:`~matchmaker.pilots.supply`, the
 choice of queues in :mod:`~matchmaker.pilots.placing`, what people are told in
 :mod:`~matchmaker.pilots.reasons`.
 
@@ -29,14 +30,15 @@ import numpy as np
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots import reasons
+from matchmaker.pilots.cycle import Cycle
 from matchmaker.pilots.pairs import Pairs
-from matchmaker.pilots.placing import Places, limited
+from matchmaker.pilots.placing import Places
 from matchmaker.pilots.policy_ad import Policy
-from matchmaker.pilots.rates import Clock, Rate, clock, kept, number, remembered, updated
-from matchmaker.pilots.scene import BUSY, IDLE, QUEUED, STARTING, Scene, scene
+from matchmaker.pilots.rates import Clock, clock, kept, number, remembered, updated
+from matchmaker.pilots.scene import BUSY, IDLE, QUEUED, STARTING, scene
 from matchmaker.pilots.snapshot import Decision, End, Held, Lend, Snapshot
 from matchmaker.pilots.supply import Supply, grouped
-from matchmaker.pilots.terms import Facts, Values, kind_facts, pool_facts, queue_facts
+from matchmaker.pilots.terms import Values, kind_facts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -94,7 +96,7 @@ def decide(
     half = values.pool("Memory", ClassAd())
     rates = updated(remembered(memory.get("rates")), snapshot.demand, ticks.elapsed, half)
     unknown = values.pool("UnknownResponse", ClassAd())
-    cycle = _Cycle.of(scene(snapshot, pairs or Pairs(), unknown), values, rates, memory)
+    cycle = Cycle.of(scene(snapshot, pairs or Pairs(), unknown), values, rates, memory)
     taken = _take(cycle)
     places, unplaced = _place(cycle, taken, snapshot.now, seed)
     ends, lends = _ends(cycle, taken, ticks)
@@ -121,113 +123,6 @@ def decide(
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class _Cycle:
-    """What one decision rests on.
-
-    Attributes:
-        scene: the snapshot's columns.
-        values: the policy.
-        rates: arrivals and ends by kind.
-        facts: the pool's facts.
-        active: the mode.
-        minimum: how many free pilots there shall be in either mode.
-        left_out: the queues that nothing may be submitted to, by number, with the reason.
-        failing: which queues lose pilots.
-        probe_after: how many seconds after a probe each of these may be probed again.
-        weight: the chance of each queue under regular selection.
-        probes: by queue, when it was last probed.
-        queue_facts: the facts of each queue.
-        room: how many more pilots each queue takes in this cycle.
-        usable: whether each queue (a column) may be used for each class (a row).
-        response: for each class that of the quickest queue, in seconds.
-        youngest: for each class, how long a queued pilot may wait and count as supply, in seconds.
-        known: for each class whether a queue that it may use has started a pilot.
-    """
-
-    scene: Scene
-    values: Values
-    rates: Mapping[str, Rate]
-    facts: dict[str, Any]
-    active: bool
-    minimum: float
-    left_out: dict[int, str]
-    failing: Bools
-    probe_after: Reals
-    weight: Reals
-    probes: dict[str, float]
-    queue_facts: Facts
-    room: Ints
-    usable: Bools
-    response: Reals
-    youngest: Reals
-    known: Bools
-
-    @classmethod
-    def of(
-        cls, scene: Scene, values: Values, rates: Mapping[str, Rate], memory: Mapping[str, object]
-    ) -> _Cycle:
-        """Evaluates what the policy says of the pool and of each queue."""
-        facts = pool_facts(scene, rates)
-        pool = ClassAd(facts)
-        minimum = facts["Minimum"] = values.pool("Minimum", pool)
-        pool = ClassAd(facts)
-        queues, size = scene.queues, len(scene.queues.given)
-        left_out = {n: queue.closed for n, queue in enumerate(queues.given) if queue.closed}
-        own = limited(_own_limits(scene), queues.counts.sum(axis=0))
-        on = queue_facts(values.policy, scene, own.astype(np.float64), pool)
-
-        def each(name: str) -> Reals:
-            rows = [row for row in range(size) if row not in left_out]
-            return values.each(name, on, size, rows, left_out.setdefault)
-
-        for row in np.flatnonzero(each("Use") == 0).tolist():
-            left_out.setdefault(row, "the policy's Use is false there")
-        failing, probe_after, weight = each("Failing") > 0, each("ProbeAfter"), each("Weight")
-        here, total = queues.counts[QUEUED], queues.counts.sum(axis=0)
-        room = np.minimum(own, limited([each("MaxQueued")], here))
-        room = np.minimum(room, limited([each("MaxPilots")], total))
-        room = np.minimum(room, limited([each("QueueStep")], np.zeros(size, np.intp)))
-        usable = scene.able & np.array([row not in left_out for row in range(size)], np.bool_)
-        quick = usable & ~queues.slow
-        some = quick.any(axis=1, keepdims=True)
-        best = _least(np.where(some, quick, usable), queues.response)
-        # Hedging must not hang on the median: the pilots that it adds hide that for a while.
-        found = [queue.estimate for queue in queues.given]
-        known = np.array([one.median is not None or one.started > 0 for one in found], np.bool_)
-        known |= queues.counts.sum(axis=0) > queues.counts[QUEUED]
-        probed = memory.get("probes")
-        probes = {
-            str(key): at
-            for key, held in (probed.items() if isinstance(probed, Mapping) else ())
-            if (at := number(held)) is not None
-        }
-        return cls(
-            scene=scene, values=values, rates=rates, facts=facts,
-            active=values.pool("Active", pool) > 0, minimum=minimum, left_out=left_out,
-            failing=failing, probe_after=probe_after, weight=weight, probes=probes,
-            queue_facts=on, room=room, usable=usable,
-            response=np.where(np.isfinite(best), best, scene.guess),
-            youngest=_least(quick, queues.late),
-            known=np.asarray((usable & known).any(axis=1)),
-        )  # fmt: skip
-
-
-def _own_limits(scene: Scene) -> list[Reals]:
-    """What queues take by their own limits, on pilots in all."""
-    counts = scene.queues.counts
-    waiting = counts.sum(axis=0) - counts[QUEUED]
-    most = [np.inf if q.max_pilots is None else q.max_pilots for q in scene.queues.given]
-    queued = [np.inf if q.max_queued is None else q.max_queued for q in scene.queues.given]
-    return [np.array(most, np.float64), np.array(queued, np.float64) + waiting]
-
-
-def _least(which: Bools, what: Reals) -> Reals:
-    """For each row the least value of the columns that are marked; infinite for none."""
-    found = np.where(which, what[None, :], np.inf)
-    return np.asarray(found.min(axis=1, initial=np.inf))
-
-
-@attrs.frozen(eq=False, kw_only=True)
 class _Taken:
     """Who took whom.
 
@@ -250,7 +145,7 @@ class _Taken:
     share: Reals
 
 
-def _take(cycle: _Cycle) -> _Taken:
+def _take(cycle: Cycle) -> _Taken:
     """Gives the pilots to the classes, and says what they still want."""
     scene, values = cycle.scene, cycle.values
     classes, demand = scene.classes, scene.demand
@@ -298,7 +193,7 @@ def _take(cycle: _Cycle) -> _Taken:
 
 
 def _supply(
-    cycle: _Cycle, expected: Reals, horizon: Reals
+    cycle: Cycle, expected: Reals, horizon: Reals
 ) -> tuple[Supply, Ints, tuple[int, int, int]]:
     """The supply, for each pilot its row, and where idle, queued and busy rows end.
 
@@ -323,7 +218,7 @@ def _supply(
     return supply, rows, tuple(bounds)
 
 
-def _place(cycle: _Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places, Ints]:
+def _place(cycle: Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places, Ints]:
     """Places the pilots that are wanted, and says how many of each class found no place."""
     scene, values, facts = cycle.scene, cycle.values, cycle.facts
     size, queues = len(scene.classes), scene.queues
@@ -375,7 +270,7 @@ def _place(cycle: _Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places,
     return places, unplaced
 
 
-def _ends(cycle: _Cycle, taken: _Taken, ticks: Clock) -> tuple[tuple[End, ...], tuple[Lend, ...]]:
+def _ends(cycle: Cycle, taken: _Taken, ticks: Clock) -> tuple[tuple[End, ...], tuple[Lend, ...]]:
     """The pilots to end or to lend: queued ones first, then idle ones, the oldest first."""
     pilots, values = cycle.scene.pilots, cycle.values
     extra = np.floor(taken.left + 1e-6).astype(np.intp)

@@ -8,7 +8,7 @@ table ``TERMS``; docs/pilots.md says the same for people. How a decision uses th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
@@ -257,6 +257,16 @@ class Policy:
         found = []
         for name in self.ad:
             folded = ascii_fold(name)
+            if folded == ascii_fold(LEND):
+                # Other work is not known here: its attributes are not checked.
+                found += self._mistakes(name)
+                held = self.ad.eval(name)
+                if isinstance(held, str | int | float) and not isinstance(held, bool):
+                    found.append(
+                        f"{LEND} is {printable(value_text(held))}; true, false or a condition on"
+                        " a job was expected"
+                    )
+                continue
             term = TERMS.get(folded)
             if term is not None:
                 found += self._mistakes(name, [FACTS[term.of]])
@@ -266,7 +276,7 @@ class Policy:
                     # What the ads of jobs and pilots say is not known here.
                     if not self.uses & {"job", "pilot"}:
                         found.append(str(problem))
-            elif folded not in used and folded != ascii_fold(LEND):
+            elif folded not in used:
                 near = closest(name, {key: one.name for key, one in TERMS.items()})
                 meant = f"; perhaps {near} is meant" if near else ""
                 found.append(
@@ -274,10 +284,13 @@ class Policy:
                 )
         return found
 
-    def _mistakes(self, name: str, facts: list[ClassAd]) -> list[str]:
-        """What the linter finds in one term, with the names of the facts and the policy known."""
+    def _mistakes(self, name: str, facts: Sequence[ClassAd] = ()) -> list[str]:
+        """What the linter finds in one term, with the names of the facts and the policy known.
+
+        Without facts any name may be meant.
+        """
         text = dumps(ClassAd({name: self.whole[name]}))
         return [
             f"{printable(name)}: {finding.message}"
-            for finding in lint(text, targets=facts, schema=list(self.whole))
+            for finding in lint(text, targets=facts, schema=list(self.whole) if facts else None)
         ]

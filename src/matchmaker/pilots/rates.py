@@ -118,7 +118,12 @@ def updated(
             )
             for one in demand
         }
-        return {**{kind: rate for kind, rate in before.items() if kind not in rates}, **rates}
+        gone = {
+            kind: rate
+            for kind, rate in before.items()
+            if kind not in rates and rate.arrivals > FORGOTTEN
+        }
+        return {**gone, **rates}
     weight = 0.5 ** (elapsed / half) if half > 0 else 0.0
     rates = {}
     for one in demand:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 import attrs
 
@@ -121,7 +120,7 @@ class Snapshot:
     demand: tuple[Demand, ...] | None
     queues: tuple[Queue, ...]
     pilots: tuple[Pilot, ...] = ()
-    memory: Mapping[str, object] = MappingProxyType({})
+    memory: Mapping[str, object] = attrs.field(factory=dict)
 
 
 @attrs.frozen(slots=True)
@@ -192,6 +191,6 @@ class Decision:
     waits: tuple[Wait, ...] = ()
     held: tuple[Held, ...] = ()
     notes: tuple[str, ...] = ()
-    memory: Mapping[str, object] = MappingProxyType({})
+    memory: Mapping[str, object] = attrs.field(factory=dict)
     mode: str = "active"
     target: int = 0
