@@ -87,9 +87,9 @@ class _Plan:
     dropped: frozenset[int]
 
     @property
-    def order(self) -> tuple[int, int]:
-        """The cheapest first, then those that promise most."""
-        return self.price, -self.slots
+    def order(self) -> tuple[int, int, int]:
+        """The cheapest first, then those that promise most, then those that drop least."""
+        return self.price, -self.slots, -len(self.options)
 
 
 class _Search:
