@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -120,13 +119,11 @@ def _names(given: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(given.get(name, name) for name in NAMES)
 
 
-@lru_cache(64)
 def _rules(names: tuple[str, ...]) -> tuple[tuple[State, Expr], ...]:
     written = {name: f"MY.{unparse_name(own)}" for name, own in zip(NAMES, names, strict=True)}
     return tuple((state, parse_expr(text.format(**written))) for state, text in _RULES)
 
 
-@lru_cache(64)
 def _start(names: tuple[str, ...]) -> Expr:
     return parse_expr(f"MY.{unparse_name(names[-1])}")
 
