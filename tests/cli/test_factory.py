@@ -30,7 +30,7 @@ words = ["--partition=main"]
 """
 
 
-TOKEN = "of one process"
+TOKEN = "of one process"  # noqa: S105 - no secret
 
 
 @pytest.fixture
