@@ -190,6 +190,16 @@ def test_a_stream_is_what_the_slow_way_reads(often: int, monkeypatch: pytest.Mon
     alike()
 
 
+def test_no_pattern_is_made_of_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assignments, "_OFTEN", 1)
+    monkeypatch.setattr(assignments, "_unmade", count())
+    for length, made in ((10, True), (10**5, False)):
+        name = f"made{'x' * length}"
+        text = f"{name} = 1\n\n"
+        assert [dict(ad) for ad in read(iter([text * 3]))] == [{name: parse_expr("1")}] * 3
+        assert (assignments._patterns[f"{name} "] is not None) == made
+
+
 def test_an_ad_of_another_kind_is_forgotten() -> None:
     good = "".join(f"Forgotten{at} = {at}\n" for at in range(100))
     bad = "".join(f"Forgotten{at} = a + {at}\n" for at in range(100))

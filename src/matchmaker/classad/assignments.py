@@ -69,11 +69,14 @@ def note(lines: Sequence[str]) -> None:
     """Notes that there are such lines of an ad: for some of them a pattern is made."""
     if next(_met) % _OFTEN == 0 and len(lines) < _LONG:
         known = _lines_of(lines)
-        if known is not None and next(_unmade, None) is not None:
+        # Making a pattern takes a microsecond for each character.
+        short = known is not None and known.length < 20 * _LONG
+        if known is not None and short and next(_unmade, None) is not None:
             heads = "(.*+)\n".join(map(re.escape, known.heads))
             pattern = re.compile(rf"{heads}(.*+)(?:\n\n++|\n?\Z)")
             key = (len(lines), lines[len(lines) // 2].partition("=")[0])
-            _patterns.put(lines[0].partition("=")[0], (pattern, known.heads, key), 400 * len(lines))
+            size = 400 * len(lines) + 8 * known.length
+            _patterns.put(lines[0].partition("=")[0], (pattern, known.heads, key), size)
 
 
 def ad_at(text: str, start: int, convert: Callable[[str], Any]) -> tuple[ClassAd, int] | None:
