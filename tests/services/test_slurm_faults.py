@@ -262,21 +262,29 @@ def test_11_the_controller_is_killed_during_a_run(room: SlurmRoom) -> None:
     room.all_once(d)
 
 
-def test_11_without_a_spool_a_job_seen_running_is_not_released_again(room: SlurmRoom) -> None:
+def test_11_without_a_spool_a_job_seen_running_is_not_released_again(tmp_path: Path) -> None:
     """The controller shows it held, if it saved nothing since; and nobody knows how it ended."""
-    system = Commands(load_control("slurm"), fenced=False, environment=room.site)
-    d = Delegator(Ledger(room.folder / "jobs.db"), system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
-    room.submit(d, "k", "sleep 3")
-    room.slurm.saved()
-    # Just after a save, five seconds pass before the next.
-    room.slurm.just_saved()
-    room.follow(d, "k", to=(State.RUNNING, State.DONE))
-    until(lambda: room.starts("k") == 1, "a start")
-    room.slurm.kill()
-    room.slurm.start()
-    (record,) = room.follow(d, "k")
-    assert record.state in {State.FAILED, State.DONE}
-    assert room.starts("k") == 1
+    try:
+        # A node that has run a job of the id, before a crash made the id free, may refuse this one.
+        with breakable() as slurm:
+            room = room_on(slurm, tmp_path)
+            system = Commands(load_control("slurm"), fenced=False, environment=room.site)
+            ledger = Ledger(tmp_path / "jobs.db")
+            d = Delegator(ledger, system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
+            room.submit(d, "k", "sleep 3")
+            slurm.saved()
+            # Just after a save, five seconds pass before the next.
+            slurm.just_saved()
+            room.follow(d, "k", to=(State.RUNNING, State.DONE))
+            until(lambda: room.starts("k") == 1, "a start")
+            slurm.kill()
+            slurm.start()
+            (record,) = room.follow(d, "k")
+            assert record.state in {State.FAILED, State.DONE}
+            assert room.starts("k") == 1
+            room.add_up()
+    except ServiceUnavailable as error:
+        pytest.skip(f"no Slurm here: {error}")
 
 
 def test_12_the_controller_forgets_everything(room: SlurmRoom) -> None:
