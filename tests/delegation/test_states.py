@@ -318,6 +318,17 @@ def test_what_ended_after_its_lease_is_not_lost() -> None:
     assert (ended.state, ended.exit) == (State.CANCELLED, 3)
 
 
+@pytest.mark.parametrize("state", [State.RUNNING, State.COMMITTED])
+def test_what_may_have_ended_is_not_lost_where_its_records_are_silent(state: State) -> None:
+    """Its lease is over and it is gone: the record of its end may be there."""
+    made = record(state, lease_until=NOW - 1, absent_since=NOW - 100)
+    silent = Observation(queue=(), accounting=(), marks=Silence("the storage does not answer"))
+    ending = states.step(made, silent, NOW).record
+    assert ending.state is State.CANCELLING
+    answer = attrs.evolve(silent, marks=Marks(committed=True, started=True, exit=0))
+    assert states.step(ending, answer, NOW + 1).record.state is State.DONE
+
+
 def test_what_runs_on_a_lost_node_is_not_cancelled_before_its_lease_is_ended() -> None:
     """The batch system calls it ended; the payload goes on there while it has a lease."""
     made = record(State.CANCELLING, absent_since=NOW - 100, remote_submitted=50.0)

@@ -186,7 +186,8 @@ def _how_it_broke(s: Situation) -> _Changes:
 
 def _vanished(s: Situation) -> bool:
     """Whether it is proven absent, and its lease is over, which stops a payload we cannot see."""
-    may_run = not s.fenced or s.marks.started
+    # Where the records give no answer, they may have its end.
+    may_run = s.unfenced or s.marks.started
     told = s.marks.forbidden or s.marks.exit is not None or s.ended is not None
     return s.gone and s.lease_over and may_run and not told
 
