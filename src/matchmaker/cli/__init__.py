@@ -29,7 +29,7 @@ def _status() -> int:
     # Loaded on call: the package itself stays light.
     import click
 
-    from matchmaker.cli.group import classad
+    from matchmaker.cli.group import ReaderGoneError, classad
 
     if sys.stdout is None:
         return _fail("standard output is closed", 2)
@@ -38,14 +38,16 @@ def _status() -> int:
             return _fail(f"an argument holds a null byte; leave it out: {word[:60]}", 2)
     try:
         status = classad.main(standalone_mode=False, prog_name="classad")
+        sys.stdout.flush()
     except click.exceptions.Abort:
         return _fail("interrupted", 130)
     except click.ClickException as error:
         return _fail(error.format_message(), 2)
-    except BrokenPipeError:
-        # The reader of the output has gone; Python would complain again when it flushes.
+    except (BrokenPipeError, ReaderGoneError):
+        # Who reads the first lines and goes, as `head` does, has what was asked for. Python would
+        # complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 0
     except OSError as error:
         if _out_of_memory(error):
             raise

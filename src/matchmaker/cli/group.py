@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
 from matchmaker import __version__
+from matchmaker.classad.likeness import closest
 
 SUBCOMMANDS = {
     "acknowledge": "take the results of jobs that have ended",
@@ -34,13 +38,64 @@ SUBCOMMANDS = {
 }
 
 
+GUIDE = """\
+Which resource may run this job, which is best, how is the batch system asked?
+
+  who matches, best first         classad match JOB POOL
+  why so few, and what to change  classad explain JOB POOL
+  many jobs to free slots         classad assign JOBS --pool POOL
+  the value of an expression      classad eval 'Cpus * 2' --my '[ Cpus = 4 ]'
+  mistakes in an ad               classad lint FILE
+  another format                  classad convert FILE --to json
+
+  queues of a site or a grid      classad ces SITE.ldif
+  worker nodes of a site          classad nodes --lrms slurm
+  a queue, its nodes, the flags   classad broker JOB --ces SITE.ldif
+  the flags alone                 classad flags JOB --ce SITE.ldif --lrms slurm
+
+  hand a job over, exactly once   classad submit JOB --script FILE
+  what became of the jobs         classad jobs
+  how many pilots, and where      classad pilots simulate TRACE
+  keep pilots where jobs wait     classad factory run FILE.toml
+
+Files are ads in any format; - is standard input.
+Exit status: 0 yes, 1 no match, 2 bad input.
+All subcommands: classad --help    One of them: classad SUBCOMMAND --help"""
+"""What ``classad`` alone prints: the most common tasks, on one screen of 24 lines."""
+
+
+class ReaderGoneError(Exception):
+    """Nobody reads standard output any more."""
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Says that a reader has gone before click and rich make it an exit with status 1."""
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+            raise ReaderGoneError from error
+        raise
+
+
 class _Lazy(click.Group):
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        with _written():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _written():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in SUBCOMMANDS:
-            ctx.fail(f"no subcommand {cmd_name!r}; classad --help lists them")
+            meant = closest(cmd_name, {name: name for name in SUBCOMMANDS}, 0.6)
+            hint = f"did you mean {meant}? " if meant else ""
+            ctx.fail(f"no subcommand {cmd_name!r}; {hint}classad --help lists them")
         command: click.Command = import_module(
             f"matchmaker.cli.{cmd_name.replace('-', '_')}_"
         ).command
@@ -64,4 +119,4 @@ def classad(ctx: click.Context) -> None:
     Files are ads in any format; - is standard input. Exit status: 0 yes, 1 no match, 2 bad input.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        click.echo(GUIDE)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import attrs
@@ -13,7 +14,7 @@ from rich.cells import cell_len
 
 from matchmaker import ClassAd, ParseError, __version__
 from matchmaker.cli import sources
-from matchmaker.cli.output import count, print_json, printable
+from matchmaker.cli.output import count, in_colour, print_json, printable
 from matchmaker.glue.schema import attributes
 from matchmaker.linting import FORMATS, RULES, Finding, lint
 
@@ -61,8 +62,9 @@ def command(
     elif as_sarif:
         print_json(sarif(findings))
     else:
+        paint = click.style if sys.stdout.isatty() and in_colour() else _plain
         for finding, text in found:
-            print("\n".join(_lines(finding, text)))
+            print("\n".join(_lines(finding, text, paint)))
         print(_summary(findings))
     return 1 if any(finding.severity != "note" for finding in findings) else 0
 
@@ -84,10 +86,19 @@ def _text(path: str) -> str:
 _WIDTH = 100
 
 
-def _lines(finding: Finding, text: str) -> Iterable[str]:
+_COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+def _plain(text: str, **_: Any) -> str:
+    return text
+
+
+def _lines(finding: Finding, text: str, paint: Callable[..., str]) -> Iterable[str]:
     """A finding with its line of the text and a mark below the part that it is about."""
-    place = f"{finding.source}:{finding.line}:{finding.column}"
-    yield printable(f"{place}: {finding.severity} {finding.code}: {finding.message}")
+    place = printable(f"{finding.source}:{finding.line}:{finding.column}")
+    colour = _COLOURS[finding.severity]
+    kind = paint(f"{finding.severity} {finding.code}", fg=colour, bold=True)
+    yield f"{paint(place, bold=True)}: {kind}: {printable(finding.message)}"
     line = text.split("\n")[finding.line - 1].replace("\t", " ").rstrip("\r")
     # A window of the line, so that the mark is seen however long the line is.
     start = max(0, finding.column - 1 - _WIDTH // 2) if len(line) > _WIDTH else 0
@@ -97,10 +108,11 @@ def _lines(finding: Finding, text: str) -> Iterable[str]:
         marked = printable(line[finding.column - 1 : min(end, start + _WIDTH)])
         before = cell_len(shown[: finding.column - 1 - start])
         yield f"    {shown}"
-        yield f"    {' ' * before}^{'~' * (cell_len(marked) - 1)}"
+        yield f"    {' ' * before}{paint('^' + '~' * (cell_len(marked) - 1), fg=colour)}"
     if finding.fix:
         fix = printable(" ".join(finding.fix.split()))
-        yield f"    fix: {fix if len(fix) <= _WIDTH else fix[: _WIDTH - 1] + '…'}"
+        fix = fix if len(fix) <= _WIDTH else fix[: _WIDTH - 1] + "…"
+        yield f"    {paint('fix', fg='green')}: {fix}"
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -6,6 +6,7 @@ Text from ads is printed as it is, never as markup, and without what a terminal 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,10 +25,23 @@ if TYPE_CHECKING:
     from matchmaker import Trace
 
 
+def in_colour() -> bool:
+    """Whether escape sequences may be written: not with NO_COLOR (no-color.org), bold neither."""
+    return not os.environ.get("NO_COLOR")
+
+
+def beside() -> Console:
+    """Standard error, for progress."""
+    return Console(stderr=True, color_system="auto" if in_colour() else None)
+
+
 def console() -> Console:
     """Standard output. In a file lines have no limit, so that each row is one line."""
     wide = None if sys.stdout.isatty() else 100_000
-    return Console(markup=False, highlight=False, emoji=False, width=wide)
+    return Console(
+        markup=False, highlight=False, emoji=False, width=wide,
+        color_system="auto" if in_colour() else None,
+    )  # fmt: skip
 
 
 def show(part: RenderableType) -> None:
@@ -153,7 +167,7 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda words: None
         return
-    with Console(stderr=True).status(Text(what)) as status:
+    with beside().status(Text(what)) as status:
         yield lambda words: status.update(Text(words))
 
 

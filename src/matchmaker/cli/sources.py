@@ -18,7 +18,7 @@ import click
 from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new
-from matchmaker.cli.output import warn
+from matchmaker.cli.output import beside, warn
 
 EXPRESSIONS: Final = "expressions"
 """The key in a context for the columns of Parquet files that hold expressions."""
@@ -40,11 +40,10 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         once["stdin"] = True
         yield sys.stdin.buffer
     elif sys.stderr is not None and sys.stderr.isatty() and Path(path).stat().st_size >= LARGE:
-        from rich.console import Console
         from rich.progress import open as open_with_progress
 
         with open_with_progress(
-            path, "rb", description=Path(path).name, console=Console(stderr=True),
+            path, "rb", description=Path(path).name, console=beside(),
             transient=True,
         ) as file:  # fmt: skip
             yield file
