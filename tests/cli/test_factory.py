@@ -130,7 +130,9 @@ def test_a_service_serves_a_queue_or_a_site(classad: Run, file: Path) -> None:
     file.write_text(GOOD + more)
     done = classad("factory", "run", str(file), "--cycles", "1", "--site", "there", "--json")
     held = {queue["queue"]: queue["held"] for queue in json.loads(done.out)["queues"]}
-    assert held == {"main": "this service does not submit there", "other": ""}
+    assert held["main"] == "this service does not submit there"
+    # Where no Slurm answers it is held back too, for that reason.
+    assert not held["other"].startswith("this service")
 
 
 def test_the_numbers_are_open_metrics_on_loopback() -> None:

@@ -150,7 +150,7 @@ class Site:
             for _ in range(60):
                 known = factory.cycle(means, known)
                 self.world.pass_time(20.0)
-                if not means.services.live() and not self.alive():
+                if not (means.services.live() or self.alive() or known.over):
                     break
         assert self.alive() == set()
         rows = self.rows()

@@ -59,6 +59,12 @@ def test_pilots_come_where_jobs_wait_and_go_when_none_do(
 def left_nothing(made: Factory, cluster: BreakableSlurm) -> None:
     """Ends a factory's pilots with it; then nothing runs, and every record says how it ended."""
     until(lambda: cluster.jobs() == [], "that every pilot has ended")
+
+    def taken() -> bool:
+        with contextlib.closing(Ledger(made.home / "jobs.db")) as ledger:
+            return all(str(record.state) == "acknowledged" for record in ledger.recent())
+
+    until(taken, "that every result is taken")
     assert made.tell("stop", "--wait", "60").returncode == 0, made.log()
     made.each_once()
     assert made.none_running()

@@ -65,14 +65,15 @@ class Known:
         service: the service's row.
         places: the queues by source, and when each source last answered.
         first_seen: when each job was first seen; None before the first answer.
-        tidied: whether what an earlier process left was tidied up.
+        over: the pilots that ended and whose results were not taken yet; None before the first
+            look, which finds those that an earlier process left.
         ads: the ads of the last snapshot by their text: equal ones are matched once.
     """
 
     service: Service
     places: Mapping[int, tuple[float, tuple[Place, ...]]] = attrs.Factory(dict)
     first_seen: Mapping[str, float] | None = None
-    tidied: bool = False
+    over: tuple[Row, ...] | None = None
     ads: Mapping[str, ClassAd] = attrs.Factory(dict)
 
 
@@ -82,9 +83,9 @@ class Known:
 def cycle(means: Means, known: Known) -> Known:
     """One cycle. Raises LedgerError and TakenOverError; every other trouble is on record."""
     now = means.clock()
-    silence = _looked(means)
+    silence = _looked(means, known)
     reports = sources.reports(means.settings.pilot.reports)
-    rows, records = _settled(means, known, reports)
+    known, rows, records = _settled(means, known, reports)
     known, places, silent = _places(means, known, now)
     rows = _handed_again(means, known.service, rows, records, places)
     known, demand, quiet = _demand(means, known, rows, places, now)
@@ -115,10 +116,16 @@ def _beat(means: Means, known: Known, **changes: Any) -> Known:
     return attrs.evolve(known, service=attrs.evolve(service, wish=means.services.save(service)))
 
 
-def _looked(means: Means) -> dict[str, str]:
-    """Reconciles every batch system with live pilots; why one gave no answer, by its name."""
+def _looked(means: Means, known: Known) -> dict[str, str]:
+    """Reconciles every batch system; why one gave no answer, by its name.
+
+    One without pilots too: what its queue has left of pilots that ended is removed.
+    """
+    rows = (*means.services.live(), *(known.over or ()))
+    places = [sources.written(means.settings, queue) for queue in means.settings.queue]
+    places += [place for _, found in known.places.values() for place in found if not place.closed]
     silence = {}
-    for cluster in sorted({row.cluster for row in means.services.live()}):
+    for cluster in sorted({row.cluster for row in rows} | {place.system for place in places}):
         try:
             silence[cluster] = means.delegator(cluster).reconcile().silence
         except LedgerError:
@@ -130,7 +137,7 @@ def _looked(means: Means) -> dict[str, str]:
 
 def _settled(
     means: Means, known: Known, reports: stock.Reports
-) -> tuple[list[Row], dict[str, Record]]:
+) -> tuple[Known, list[Row], dict[str, Record]]:
     """Writes down what became of the pilots; gives those that live, and their records."""
     live = means.services.live()
     records = {record.key: record for record in means.ledger.records([row.key for row in live])}
@@ -143,16 +150,36 @@ def _settled(
         for row in live
     ]  # fmt: skip
     means.services.update([new for old, new in zip(live, after, strict=True) if new != old])
-    over = [row.key for row in after if not row.live]
-    if not known.tidied:
+    over = [row for row in after if not row.live]
+    if known.over is None:
         # An earlier process may have been killed before it took the results.
-        past = means.services.history(means.clock() - _HISTORY)
-        over += [row.key for row in past if not row.live]
-    for record in means.ledger.records(over):
-        if record.state is not State.ACKNOWLEDGED and not record.state.live:
-            means.delegator(record.cluster).acknowledge(record.key)
-            sources.forget(settings.reports, record.key)
-    return [row for row in after if row.live], records
+        since = means.clock() - _HISTORY
+        over = [row for row in means.services.history(since) if not row.live]
+    left = _taken(means, (*(known.over or ()), *over))
+    return (
+        attrs.evolve(known, over=left), [row for row in after if row.live], records
+    )  # fmt: skip
+
+
+def _taken(means: Means, over: Sequence[Row]) -> tuple[Row, ...]:
+    """Takes the results of pilots that ended a while ago; gives the others.
+
+    The record of an end is written before the batch system ends the job, whose directory must
+    outlive it.
+    """
+    records = {record.key: record for record in means.ledger.records([row.key for row in over])}
+    before = means.clock() - 2 * means.settings.deadlines.absent
+    left = []
+    for row in over:
+        record = records.get(row.key)
+        if record is None or record.state is State.ACKNOWLEDGED or record.state.live:
+            continue
+        if row.ended is not None and row.ended > before:
+            left.append(row)
+            continue
+        means.delegator(record.cluster).acknowledge(record.key)
+        sources.forget(means.settings.pilot.reports, record.key)
+    return tuple(left)
 
 
 def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Place], list[str]]:
@@ -172,7 +199,7 @@ def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Pl
                 why = f"its source has been silent for {now - at:.0f} s"
                 place = attrs.evolve(place, closed=place.closed or why)  # noqa: PLW2901
             found.setdefault(place.name, place)
-    return attrs.evolve(known, places=kept, tidied=True), found, silent
+    return attrs.evolve(known, places=kept), found, silent
 
 
 def _demand(
@@ -206,10 +233,10 @@ def _queues(
     made = []
     for place in places.values():
         closed = place.closed
-        if not closed and place.system in silence:
-            closed = f"its batch system does not answer: {silence[place.system]}"
         if not closed and not means.serves(place):
             closed = "this service does not submit there"
+        if not closed and place.system in silence:
+            closed = f"its batch system does not answer: {silence[place.system]}"
         known = estimate(history[place.name], now) if place.name in history else Estimate()
         made.append(
             Queue(
