@@ -16,6 +16,8 @@ from pathlib import Path
 
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
+from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.spool import SharedSpool
 from matchmaker.pilots.factory import Means
 from matchmaker.pilots.policy import rule
 from matchmaker.pilots.policy_ad import Policy
@@ -123,6 +125,10 @@ def opened(
     try:
         if settings.pilot.reports is not None:
             Path(settings.pilot.reports).mkdir(parents=True, exist_ok=True)
+        # A look at a batch system without pilots needs the spool too.
+        ready = SharedSpool(settings.spool or f"{settings.ledger}.spool").ready()
+        if isinstance(ready, Silence):
+            raise SettingsError(f"the spool cannot be used: {ready.reason}")
         now = clock()
         service = services.begin(
             Service(
