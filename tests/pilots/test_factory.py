@@ -26,6 +26,7 @@ from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Record, State
 from matchmaker.pilots import factory, running
+from matchmaker.pilots.means import Known, Means
 from matchmaker.pilots.policy import rule
 from matchmaker.pilots.services import (
     Row,
@@ -80,14 +81,14 @@ class Site:
         (self.folder / "jobs.ads").unlink()
 
     @contextlib.contextmanager
-    def process(self) -> Iterator[tuple[factory.Means, factory.Known]]:
+    def process(self) -> Iterator[tuple[Means, Known]]:
         """A process of the factory, which takes the service over at once."""
         made = settings_of(FILE, self.folder, name="grid")
         ledger, services = Ledger(made.ledger), Services(made.ledger)
         for engine in (ledger._engine, services._engine):
             sql.event.listen(engine, "commit", lambda _: self.world.boundary("sql"))
         delegator = Delegator(ledger, self.world, self.world, clock=lambda: self.world.now)
-        means = factory.Means(
+        means = Means(
             settings=made, rule=rule(running.policy(made)), ledger=ledger, services=services,
             delegator=lambda _: delegator, clock=lambda: self.world.now,
             new_key=lambda: f"p{next(self.keys)}",
@@ -96,12 +97,12 @@ class Site:
             name="grid", token=str(next(self.tokens)), started=self.world.now, beat=self.world.now
         )
         try:
-            yield means, factory.Known(service=services.begin(new, lambda _: True))
+            yield means, Known(service=services.begin(new, lambda _: True))
         finally:
             services.close()
             ledger.close()
 
-    def cycles(self, number: int = 1, seconds: float = 20.0) -> factory.Known:
+    def cycles(self, number: int = 1, seconds: float = 20.0) -> Known:
         """Some cycles of a new process."""
         with self.process() as (means, begun):
             known = begun

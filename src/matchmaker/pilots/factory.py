@@ -14,67 +14,21 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd, dumps
-from matchmaker.delegation import states
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.delegation.record import LIVE, Record, State
+from matchmaker.delegation.record import Record, State
 from matchmaker.pilots import demand as demands
 from matchmaker.pilots import sources, stock
+from matchmaker.pilots.effects import end, end_decided, handed_again, renewed, submit
 from matchmaker.pilots.estimates import RECENT, Estimate, estimate
-from matchmaker.pilots.services import Row, Service, Services, TakenOverError, Wanted
-from matchmaker.pilots.snapshot import Decision, Demand, Pilot, PilotState, Queue, Snapshot
+from matchmaker.pilots.means import Known, Means, beat
+from matchmaker.pilots.services import Row, Service, TakenOverError
+from matchmaker.pilots.snapshot import Decision, Demand, PilotState, Queue, Snapshot
 from matchmaker.pilots.sources import Place, SilentError
 
 if TYPE_CHECKING:
-    from matchmaker.delegation.delegate import Delegator
-    from matchmaker.delegation.ledger import Ledger
-    from matchmaker.pilots.settings import Settings
+    pass
 
 _HISTORY: Final = 14 * 86_400.0
-
-
-@attrs.frozen(slots=True, kw_only=True)
-class Means:
-    """What a factory works with.
-
-    Attributes:
-        settings: its file.
-        rule: the decision, from a snapshot and a seed.
-        ledger: the records of pilots as jobs.
-        services: the factory's own tables.
-        delegator: who hands pilots over to a batch system, by its name in the ledger.
-        clock: gives the time in seconds since 1970, and does not jump while the process lives.
-        new_key: makes the keys of pilots.
-        serves: whether pilots are submitted to a queue by this service.
-    """
-
-    settings: Settings
-    rule: Callable[[Snapshot, int], Decision]
-    ledger: Ledger
-    services: Services
-    delegator: Callable[[str], Delegator]
-    clock: Callable[[], float]
-    new_key: Callable[[], str]
-    serves: Callable[[Place], bool] = lambda _: True
-
-
-@attrs.frozen(slots=True, kw_only=True)
-class Known:
-    """What a cycle leaves to the next in the same process; a restart begins with the first.
-
-    Attributes:
-        service: the service's row.
-        places: the queues by source, and when each source last answered.
-        first_seen: when each job was first seen; None before the first answer.
-        over: the pilots that ended and whose results were not taken yet; None before the first
-            look, which finds those that an earlier process left.
-        ads: the ads of the last snapshot by their text: equal ones are matched once.
-    """
-
-    service: Service
-    places: Mapping[int, tuple[float, tuple[Place, ...]]] = attrs.Factory(dict)
-    first_seen: Mapping[str, float] | None = None
-    over: tuple[Row, ...] | None = None
-    ads: Mapping[str, ClassAd] = attrs.Factory(dict)
 
 
 # --- one cycle ------------------------------------------------------------------------------------
@@ -87,7 +41,7 @@ def cycle(means: Means, known: Known) -> Known:
     reports = sources.reports(means.settings.pilot.reports)
     known, rows, records = _settled(means, known, reports)
     known, places, silent = _places(means, known, now)
-    rows = _handed_again(means, known.service, rows, records, places)
+    rows = handed_again(means, known.service, rows, records, places)
     known, demand, quiet = _demand(means, known, rows, places, now)
     silent += quiet
     queues = _queues(means, places, silence, now)
@@ -99,21 +53,16 @@ def cycle(means: Means, known: Known) -> Known:
     )
     known, snapshot = _same_ads(known, snapshot)
     decision = means.rule(snapshot, known.service.cycles)
-    known = _beat(means, known, memory=dict(decision.memory), cycles=known.service.cycles + 1)
-    ended, troubles = _end(means, known.service, decision, rows, pilots)
-    known, made, refused = _submit(means, known, decision, places)
+    known = beat(means, known, memory=dict(decision.memory), cycles=known.service.cycles + 1)
+    ended, troubles = end_decided(means, known.service, decision, rows, pilots)
+    known, made, refused = submit(means, known, decision, places)
     troubles += refused
-    troubles += _renewed(means, rows, records)
+    troubles += renewed(means, rows, records)
     facts = {
         **_facts(snapshot, decision, places), "silent": silent, "troubles": troubles[:_MOST_SAID],
         "submitted": len(made), "ended": ended,
     }  # fmt: skip
-    return _beat(means, known, facts=facts, submitted=known.service.submitted + len(made))
-
-
-def _beat(means: Means, known: Known, **changes: Any) -> Known:
-    service = attrs.evolve(known.service, beat=means.clock(), **changes)
-    return attrs.evolve(known, service=attrs.evolve(service, wish=means.services.save(service)))
+    return beat(means, known, facts=facts, submitted=known.service.submitted + len(made))
 
 
 def _looked(means: Means, known: Known) -> dict[str, str]:
@@ -273,137 +222,6 @@ def _wall(places: Mapping[str, Place], row: Row) -> float:
     return places[row.queue].wall if row.queue in places else 0.0
 
 
-# --- effects --------------------------------------------------------------------------------------
-
-
-def _handed_again(
-    means: Means, service: Service, rows: list[Row], records: Mapping[str, Record],
-    places: Mapping[str, Place],
-) -> list[Row]:  # fmt: skip
-    """Hands over what was reserved before a crash, under the same key; gives the live pilots.
-
-    What is reserved counts: it is neither forgotten nor reserved again.
-    """
-    left = [row for row in rows if row.service == service.name and row.key not in records]
-    gone = set()
-    for row in left:
-        place = places.get(row.queue)
-        why = _handed(means, place, row) if place is not None else "no source has the queue now"
-        if why:
-            means.services.update([_refused(means, row, why, failed=place is not None)])
-            gone.add(row.key)
-    return [row for row in rows if row.key not in gone]
-
-
-def _refused(means: Means, row: Row, why: str, *, failed: bool) -> Row:
-    return attrs.evolve(row, ended=means.clock(), live=False, failed=failed, reason=why[:300])
-
-
-def _handed(means: Means, place: Place, row: Row) -> str:
-    """Hands a reserved pilot over; why it could not be, or nothing."""
-    ad = ClassAd({"Pilot": row.key, "Queue": place.name, "Service": row.service})
-    try:
-        means.delegator(place.system).submit(
-            ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease
-        )
-    except LedgerError:
-        raise
-    except (ValueError, OSError) as error:
-        return " ".join(str(error).split()) or type(error).__name__
-    return ""
-
-
-def _submit(
-    means: Means, known: Known, decision: Decision, places: Mapping[str, Place]
-) -> tuple[Known, list[Row], list[str]]:
-    """Reserves what was decided, within the caps, and hands it over."""
-    wanted = [
-        Wanted(one.queue, place.system, one.count, place.most, place.most_queued)
-        for one in decision.submissions
-        if (place := places.get(one.queue)) is not None
-    ]
-    if not wanted:
-        return known, [], []
-    caps = means.settings.caps
-    reserved = means.services.reserve(
-        known.service, wanted, means.clock(), means.new_key,
-        most=caps.pilots, most_queued=caps.queued,
-    )  # fmt: skip
-    made, closed = [], dict[str, str]()
-    for row in reserved:
-        why = closed.get(row.queue)
-        if why is None and (why := _handed(means, places[row.queue], row)):
-            # The others of this queue would be refused alike: one counts as lost.
-            means.services.update([_refused(means, row, why, failed=True)])
-            closed[row.queue] = why
-        elif why:
-            means.services.update([_refused(means, row, why, failed=False)])
-        else:
-            made.append(row)
-        if means.clock() - known.service.beat > means.settings.beat:
-            known = _beat(means, known)
-    return known, made, [f"{queue}: {why}" for queue, why in closed.items()]
-
-
-def _end(
-    means: Means, service: Service, decision: Decision, rows: Iterable[Row],
-    pilots: Iterable[Pilot],
-) -> tuple[int, list[str]]:  # fmt: skip
-    """Ends this service's pilots that the decision names; how many, and what went wrong."""
-    wanted = {one.pilot for one in decision.ends}
-    mine = {row.key: row for row in rows if row.service == service.name and row.key in wanted}
-    return end(means, [mine[pilot.key] for pilot in pilots if pilot.key in mine])
-
-
-def end(means: Means, rows: Sequence[Row]) -> tuple[int, list[str]]:
-    """Asks pilots to end before their next job, and cancels those that have not started.
-
-    A pilot that reports first and then asks whether it shall end is never cancelled at work: the
-    wish is written before its report is read again.
-    """
-    folder = means.settings.pilot.reports
-    troubles = []
-    asked = list(rows)
-    if folder is not None:
-        for row in rows:
-            try:
-                sources.ask_to_end(folder, row.key)
-            except OSError as error:
-                troubles.append(f"{row.key} cannot be asked to end: {error.strerror or error}")
-                asked.remove(row)
-        there = sources.reports(folder)
-        if not there.kept:
-            return 0, [*troubles, f"{folder} cannot be read: no pilot is cancelled"]
-        waiting = [row for row in asked if row.key not in there.words]
-    else:
-        waiting = asked
-    for cluster in sorted({row.cluster for row in waiting}):
-        keys = [row.key for row in waiting if row.cluster == cluster]
-        records = [r for r in means.ledger.records(keys) if r.state in LIVE]
-        means.ledger.save([(r, states.wish_end(r)) for r in records if not r.cancel_wanted])
-        report = means.delegator(cluster).reconcile(keys)
-        troubles += [f"{key}: {why}" for key, why in report.troubles]
-    return len(asked), troubles
-
-
-def _renewed(means: Means, rows: Iterable[Row], records: Mapping[str, Record]) -> list[str]:
-    """Begins the leases anew that have run for a third of their length."""
-    troubles = []
-    now = means.clock()
-    for row in rows:
-        record = records.get(row.key)
-        if record is None or record.cancel_wanted or record.state is State.CANCELLING:
-            continue
-        if record.lease_until - now < record.lease * 2 / 3:
-            try:
-                means.delegator(row.cluster).renew(row.key)
-            except LedgerError:
-                raise
-            except ValueError as error:
-                troubles.append(str(error))
-    return troubles
-
-
 # --- what is said of a cycle ----------------------------------------------------------------------
 
 _MOST_SAID: Final = 1000
@@ -488,7 +306,7 @@ def run(
                 if reason := wait(min(rest, means.settings.beat, _LOOK)):
                     return _closed(means, known, "stopped", reason)
                 try:
-                    known = _beat(means, known)
+                    known = beat(means, known)
                 except LedgerError:
                     continue
                 if known.service.wish:

@@ -18,7 +18,7 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.spool import SharedSpool
-from matchmaker.pilots.factory import Means
+from matchmaker.pilots.means import Means
 from matchmaker.pilots.policy import rule
 from matchmaker.pilots.policy_ad import Policy
 from matchmaker.pilots.services import Service, ServiceError, Services
