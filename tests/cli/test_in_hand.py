@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ def test_a_reader_that_goes_away_is_no_failure(
             process.stdout.close()
             said = process.stderr.read()
         assert (process.returncode, said) == (0, b"")
+
+
+def test_another_connection_that_breaks_off_is_no_reader_that_went_away() -> None:
+    program = """
+import matchmaker.cli, matchmaker.cli.eval_ as module, click, sys
+@click.command
+def command(): raise BrokenPipeError(32, "Broken pipe")
+module.command = command
+sys.argv = ["classad", "eval"]
+matchmaker.cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "classad: a connection broke off; try again\n"
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,11 @@ def _status() -> int:
             return _fail(f"an argument holds a null byte; leave it out: {word[:60]}", 2)
     try:
         status = classad.main(standalone_mode=False, prog_name="classad")
-        sys.stdout.flush()
     except click.exceptions.Abort:
         return _fail("interrupted", 130)
     except click.ClickException as error:
         return _fail(error.format_message(), 2)
-    except (BrokenPipeError, ReaderGoneError):
+    except ReaderGoneError:
         # Who reads the first lines and goes, as `head` does, has what was asked for. Python would
         # complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -70,13 +72,27 @@ class ReaderGoneError(Exception):
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Says that a reader has gone before click and rich make it an exit with status 1."""
+    """Says that a reader has gone before click and rich make it an exit with status 1.
+
+    Where another connection broke off, such as a server's, that is no way to end in silence.
+    """
     try:
         yield
     except (BrokenPipeError, SystemExit) as error:
-        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+        if not isinstance(error, BrokenPipeError) and not isinstance(
+            error.__context__, BrokenPipeError
+        ):
+            raise
+        if _reader_gone():
             raise ReaderGoneError from error
-        raise
+        raise click.ClickException("a connection broke off; try again") from error
+
+
+def _reader_gone() -> bool:
+    """Whether nobody reads standard output any more."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(0))
 
 
 class _Lazy(click.Group):
@@ -86,7 +102,9 @@ class _Lazy(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _written():
-            return super().invoke(ctx)
+            status = super().invoke(ctx)
+            sys.stdout.flush()
+            return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUBCOMMANDS)
