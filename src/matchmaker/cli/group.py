@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ SUBCOMMANDS = {
     "broker": "choose a queue for a job, its worker nodes, and the submit flags",
     "cancel": "end jobs that were handed over",
     "ces": "describe computing elements: queues from LDIF, LDAP or ads",
+    "completion": "what makes a shell complete the command's words",
     "convert": "turn ads of one format into another",
     "eval": "the value of expressions",
     "explain": "why a job matches as few ads as it does",
@@ -117,6 +119,10 @@ class _Lazy(click.Group):
         command: click.Command = import_module(
             f"matchmaker.cli.{cmd_name.replace('-', '_')}_"
         ).command
+        if "_CLASSAD_COMPLETE" in os.environ:
+            from matchmaker.cli.completion import teach
+
+            teach(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
