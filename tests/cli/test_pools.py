@@ -171,6 +171,10 @@ def test_text_of_a_parquet_file_that_is_expressions(classad: Run, tmp_path: Path
     said = f"classad: {path}: START: row 1: line 1, column 4: the text ends too early"
     assert (done.status, done.err[: len(said)]) == (2, said)
     assert "other.Cpus > 1;" in classad("convert", path, *words).out
+    pyarrow.parquet.write_table(pa.table({"Name": ["a"], "Requirements": ["other.Cpus > 1"]}), path)
+    done = classad("match", "-", path, stdin="[ Cpus = 2 ]")
+    assert done.err.startswith(f"classad: {path}: Requirements is text in this table")
+    assert classad("match", "-", path, *words, stdin="[ Cpus = 2 ]").err == ""
 
 
 @pytest.mark.parametrize("to", [*POOLS, "new"])

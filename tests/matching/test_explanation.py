@@ -96,8 +96,9 @@ def test_what_excludes_everything_is_the_smallest_sets() -> None:
 
 def test_text_tells_it_all() -> None:
     found = explained(job_text(want=10), MACHINES)
-    changes = "change TARGET.Cpus >= 4 -> 2 in clause 1; drop clause 2, "
-    changes += "TARGET.Memory >= MY.RequestMemory"
+    changes = "change RequestMemory 8192 -> 6144; change Want 10 -> 8"
+    mended = job_text(want=8, memory=6144)
+    assert "1 of 4 match" in str(explained(mended, MACHINES))
     assert str(found).splitlines() == [
         "   alone  so far  near misses  clause",
         "1      3       3            0  TARGET.Cpus >= 4",

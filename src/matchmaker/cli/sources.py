@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +20,9 @@ from matchmaker import ClassAd, read_ads
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new
 from matchmaker.cli.output import beside, warn
+
+if TYPE_CHECKING:
+    from matchmaker import Pool
 
 EXPRESSIONS: Final = "expressions"
 """The key in a context for the columns of Parquet files that hold expressions."""
@@ -58,6 +62,18 @@ def ads(path: str, key: str | None = None) -> list[ClassAd]:
         return list(held(path, file, key))
 
 
+def _parquet(path: str, file: IO[bytes], key: str | None, expressions: Sequence[str]) -> Pool:
+    """The pool of a Parquet file; what reading it warns of is one line each."""
+    from matchmaker import Pool
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        pool = Pool.read_parquet(BytesIO(file.read()), key, expressions)
+    for each in caught:
+        warn(f"{path}: {each.message}")
+    return pool
+
+
 def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
     """The ads of a file, or its pool, as the first bytes say; `key` is the key for Parquet."""
     beginning = _beginning(file)
@@ -69,7 +85,7 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
                 return Pool.load(file)
             context = click.get_current_context().meta
             context[_PARQUET_WAS_READ] = True
-            return Pool.read_parquet(BytesIO(file.read()), key, context.get(EXPRESSIONS, ()))
+            return _parquet(path, file, key, context.get(EXPRESSIONS, ()))
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:

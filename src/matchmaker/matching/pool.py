@@ -174,9 +174,9 @@ class Pool:
         from matchmaker.matching.columns import arrow
 
         said = frame.attrs.get(_ATTRS, {})
-        key = key or said.get("key")
         present = [name for name in said.get("expressions", ()) if name in frame.columns]
-        return cls.from_arrow(arrow.frame_table(frame), key, [*expressions, *present])
+        table = arrow.frame_table(frame, said.get("key"))
+        return cls.from_arrow(table, key, [*expressions, *present])
 
     def to_pandas(self) -> Any:
         """The ads as a pandas ``DataFrame``, from which ``from_pandas`` makes them.

@@ -24,6 +24,7 @@ from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.arrow_types import (
     CELLS,
+    KEY,
     MARK,
     Array,
     ArrowTable,
@@ -57,9 +58,11 @@ def table_from(given: object) -> ArrowTable:
     raise TypeError(f"a pyarrow.Table or RecordBatch was expected, not {type(given).__name__}")
 
 
-def frame_table(frame: Any) -> ArrowTable:
-    """The table of a pandas ``DataFrame``, without its index."""
-    return pyarrow().Table.from_pandas(frame, preserve_index=False)
+def frame_table(frame: Any, key: str | None) -> ArrowTable:
+    """The table of a pandas ``DataFrame``, without its index, with the key that it notes."""
+    table = pyarrow().Table.from_pandas(frame, preserve_index=False)
+    noted = {KEY: key.encode()} if key is not None else None
+    return table.replace_schema_metadata(noted)
 
 
 def marked(table: ArrowTable) -> list[str]:
@@ -68,7 +71,12 @@ def marked(table: ArrowTable) -> list[str]:
 
 
 def unmarked(table: ArrowTable, expressions: Collection[str]) -> list[str]:
-    """The columns of text that are mostly expressions in ads, and of which nothing says so."""
+    """The columns of text that are mostly expressions in ads, and of which nothing says so.
+
+    In a table of ``to_arrow`` a column without a mark has strings.
+    """
+    if KEY in (table.schema.metadata or {}):
+        return []
     known = {*map(ascii_fold, expressions), *map(ascii_fold, marked(table))}
     return [
         field.name
