@@ -9,6 +9,7 @@ import pytest
 import matchmaker as mm
 from matchmaker import batch
 from matchmaker.matching.selection import select
+from matchmaker.matching.snapshot import Snapshot
 
 SLOTS = """
 [ Name = "a<1>"; Cpus = 2; State = "Unclaimed" ]
@@ -100,6 +101,25 @@ def test_ads_expire_by_what_they_say() -> None:
     assert pool.expire(1001) == ["old"]
     assert pool.keys() == ["new", "silent", "odd"]
     assert pool.expire(5, "MY.LastHeardFrom - 896") == ["new"]
+
+
+def test_an_ad_that_was_renewed_meanwhile_does_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = mm.Pool(
+        mm.parse_ads("""
+      [ Name = "renewed"; Until = 1 ] [ Name = "removed"; Until = 1 ] [ Name = "old"; Until = 1 ]
+      """)
+    )
+    values = Snapshot.own_values
+
+    def meanwhile(self: Snapshot, expression: mm.Expr) -> list[mm.Value]:
+        found = values(self, expression)
+        pool.set("renewed", Until=9)
+        pool.remove("removed")
+        return found
+
+    monkeypatch.setattr(Snapshot, "own_values", meanwhile)
+    assert pool.expire(5, "MY.Until") == ["old"]
+    assert pool.keys() == ["renewed"]
 
 
 def test_an_assignment_is_entered_in_the_pool(pool: mm.Pool) -> None:

@@ -24,9 +24,10 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
+from matchmaker.matching.given import an_expression
 from matchmaker.matching.pair import shorten, value_text
 from matchmaker.matching.ranking import rank_number
-from matchmaker.matching.snapshot import Matches, Plan, Snapshot
+from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
 from matchmaker.matching.tables import data_frame
 from matchmaker.matching.terms import Policy
 
@@ -236,7 +237,7 @@ class Pool:
         return Pool.of_named, (self.snapshot().named(), self.key)
 
     def __repr__(self) -> str:
-        return f"<Pool of {self.snapshot().said(f' by {self.key}')}>"
+        return f"<Pool of {ads_in(self._store.view(), f' by {self.key}')}>"
 
     def __len__(self) -> int:
         return len(self._store)
@@ -295,14 +296,17 @@ class Pool:
         >>> pool.expire(1000), pool.expire(1001), pool.keys()
         ([], ['1'], ['2'])
         """
+        expression = an_expression(expires)
+
+        def over(value: Value) -> bool:
+            last = rank_number(value)
+            return last is not None and last < now
+
         then = self.snapshot()
-        values = then.own_values(expires)
         keys = then.view.keys.of(then.view.rows().tolist())
-        last = [rank_number(value) for value in values]
-        old = [k for k, until in zip(keys, last, strict=True) if until is not None and until < now]
-        for key in old:
-            self._store.remove(key)
-        return old
+        old = [k for k, v in zip(keys, then.own_values(expression), strict=True) if over(v)]
+        # Another thread may have entered a newer ad meanwhile, or have removed this one.
+        return [key for key in old if self._store.drop(key, lambda ad: over(ad.eval(expression)))]
 
     def remove(self, name: str) -> None:
         """Removes the ad with a key. Raises KeyError if no ad has it."""

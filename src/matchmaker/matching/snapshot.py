@@ -153,6 +153,16 @@ class Plan:
 _Found = TypeVar("_Found")
 
 
+def ads_in(view: View, of: str = "") -> str:
+    """How many ads a view has, and the first keys, as a ``repr`` shows them."""
+    rows = view.rows()
+    first = [printable(shorten(repr(key), 60)) for key in view.keys.of(rows[:5].tolist())]
+    if len(rows) > len(first):
+        first.append("...")
+    number = "1 ad" if len(rows) == 1 else f"{len(rows)} ads"
+    return f"{number}{of}: {', '.join(first)}" if first else f"{number}{of}"
+
+
 def _each_once(
     jobs: Iterable[ClassAd],
     cluster: Callable[[ClassAd], Hashable],
@@ -189,18 +199,7 @@ class Snapshot:
         self._cache = cache
 
     def __repr__(self) -> str:
-        return f"<Snapshot of {self.said()}>"
-
-    def said(self, of: str = "") -> str:
-        """How many ads there are, and the first keys: for a ``repr``."""
-        first = [printable(shorten(repr(key), 60)) for key in self.view.keys.of(self._first())]
-        more = ["..."] if len(self) > len(first) else []
-        number = "1 ad" if len(self) == 1 else f"{len(self)} ads"
-        return f"{number}{of}{': ' if first else ''}{', '.join(first + more)}"
-
-    def _first(self) -> list[int]:
-        rows: list[int] = self.view.rows()[:5].tolist()
-        return rows
+        return f"<Snapshot of {ads_in(self.view)}>"
 
     def __len__(self) -> int:
         return len(self.view)

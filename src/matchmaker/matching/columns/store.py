@@ -6,7 +6,7 @@ before it is changed, so that whoever matches against a view is not disturbed an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 from weakref import WeakSet
@@ -164,9 +164,7 @@ class Store:
     def ad(self, key: str) -> ClassAd:
         """The ad under a key. Raises KeyError if no ad has it."""
         with self._lock:
-            row = self._row(key)
-            layout: Layout = self._layouts[self._layout[row]]
-            return layout.ad(self._columns, row)
+            return self._ad(self._row(key))
 
     def put(self, key: str, ad: ClassAd) -> None:
         """Enters an ad, replacing the one with its key."""
@@ -176,9 +174,7 @@ class Store:
     def change(self, key: str, attributes: Mapping[str, Any]) -> None:
         """Sets attributes of the ad under a key. Raises KeyError if no ad has it."""
         with self._lock:
-            row = self._row(key)
-            layout: Layout = self._layouts[self._layout[row]]
-            ad = layout.ad(self._columns, row)
+            ad = self._ad(self._row(key))
             for name, value in attributes.items():
                 ad[name] = value
             self._put(key, ad)
@@ -199,16 +195,16 @@ class Store:
     def remove(self, key: str) -> None:
         """Removes an ad. Raises KeyError if no ad has the key."""
         with self._lock:
-            row = self._row(key)
-            for folded in self._layouts[self._layout[row]].folded:
-                self._writable(folded).put(row, MISSING)
-            self._alive[row] = False
-            self._dead += 1
-            self._index.remove(key)
-            self._say(row, None)
-            self._changed(1)
-            if self._dead > 1024 and 2 * self._dead > self._size:
-                self._compact()
+            self._remove(key, self._row(key))
+
+    def drop(self, key: str, when: Callable[[ClassAd], bool]) -> bool:
+        """Removes the ad under a key if something is true of it; whether it did."""
+        with self._lock:
+            row = self._index.get(key, self._key_of)
+            if row is None or not when(self._ad(row)):
+                return False
+            self._remove(key, row)
+            return True
 
     def view(self) -> View:
         """The rows as they are now."""
@@ -237,6 +233,21 @@ class Store:
         if row is None:
             raise KeyError(key)
         return row
+
+    def _ad(self, row: int) -> ClassAd:
+        layout: Layout = self._layouts[self._layout[row]]
+        return layout.ad(self._columns, row)
+
+    def _remove(self, key: str, row: int) -> None:
+        for folded in self._layouts[self._layout[row]].folded:
+            self._writable(folded).put(row, MISSING)
+        self._alive[row] = False
+        self._dead += 1
+        self._index.remove(key)
+        self._say(row, None)
+        self._changed(1)
+        if self._dead > 1024 and 2 * self._dead > self._size:
+            self._compact()
 
     def _put(self, key: str, ad: ClassAd) -> None:
         row = self._index.get(key, self._key_of)
