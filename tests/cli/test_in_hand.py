@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,4 +113,3 @@ def test_no_colour_is_no_escape_sequence_at_all(
     if command == "lint":
         *_, shown = with_terminal(words, stdout=True)
         assert "\x1b[" in shown
-    assert os.environ.get("NO_COLOR") is None

@@ -27,14 +27,10 @@ def teach(command: click.Command) -> None:
     """Makes the parameters of a command, and of its subcommands, offer what may stand for them."""
     for each in command.commands.values() if isinstance(command, click.Group) else [command]:
         for parameter in each.params:
-            parameter.shell_complete = partial(_of, parameter)  # type: ignore[method-assign]
+            parameter.shell_complete = partial(offered, parameter)  # type: ignore[method-assign]
 
 
-def _of(parameter: click.Parameter, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    return offered(ctx, parameter, incomplete)
-
-
-def offered(ctx: click.Context, parameter: click.Parameter, word: str) -> list[CompletionItem]:
+def offered(parameter: click.Parameter, ctx: click.Context, word: str) -> list[CompletionItem]:
     """What may stand for a word that was begun, as the value of a parameter."""
     if not isinstance(parameter.type, click.types.StringParamType):
         return parameter.type.shell_complete(ctx, parameter, word)

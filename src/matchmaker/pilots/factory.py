@@ -9,7 +9,7 @@ here or in another process, goes on from the record. Clocks come from outside.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -24,9 +24,6 @@ from matchmaker.pilots.means import Known, Means, beat
 from matchmaker.pilots.services import Row, Service, TakenOverError
 from matchmaker.pilots.snapshot import Decision, Demand, PilotState, Queue, Snapshot
 from matchmaker.pilots.sources import Place, SilentError
-
-if TYPE_CHECKING:
-    pass
 
 _HISTORY: Final = 14 * 86_400.0
 

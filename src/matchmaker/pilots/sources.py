@@ -107,7 +107,6 @@ def described(settings: Settings, source: QueueSource) -> list[Place]:
 
 
 def _ads_of(source: QueueSource) -> list[tuple[str, ClassAd]]:
-
     if source.describe is not None:
         found = describe(source.describe)
         return [(local_name(ad) or first_text(ad, ("Name",)) or "", ad) for ad in found.queues]
