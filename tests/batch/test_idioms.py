@@ -25,6 +25,20 @@ class Idiom:
     mapping: str
     cases: tuple[tuple[str, tuple[str, ...]], ...]
 
+    def printed(self, system: str, given: str, folder: Path) -> list[str]:
+        """The lines that the mapping prints for some variables."""
+        site = folder / "site.toml"
+        site.write_text(self.mapping)
+        declared = subprocess.run(
+            ["bash", "-c", f"{given}\ndeclare -p"], check=True, capture_output=True, text=True
+        )
+        made = run_here(
+            "blah-local-submit-attributes", "--lrms", system, "--mapping", site, "--strict",
+            given=declared.stdout,
+        )  # fmt: skip
+        assert (made.returncode, made.stderr) == (0, "")
+        return made.stdout.splitlines()
+
 
 def idioms() -> Iterator[Idiom]:
     text = PAGE.read_text(encoding="utf-8")
@@ -49,19 +63,9 @@ def test_there_are_thirteen() -> None:
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.name)
 def test_a_script_and_its_mapping_print_the_same(tmp_path: Path, idiom: Idiom) -> None:
     system = next(lrms for prefix, lrms in LRMS.items() if prefix in idiom.script)
-    site = tmp_path / "site.toml"
-    site.write_text(idiom.mapping)
     for given, lines in idiom.cases:
         printed = subprocess.run(
             ["bash", "-c", f"{given}\n{idiom.script}"], check=True, capture_output=True, text=True
         )
         assert sorted(printed.stdout.splitlines()) == sorted(lines)
-        declared = subprocess.run(
-            ["bash", "-c", f"{given}\ndeclare -p"], check=True, capture_output=True, text=True
-        )
-        ours = run_here(
-            "blah-local-submit-attributes", "--lrms", system, "--mapping", site, "--strict",
-            given=declared.stdout,
-        )  # fmt: skip
-        assert (ours.returncode, ours.stderr) == (0, "")
-        assert sorted(ours.stdout.splitlines()) == sorted(lines)
+        assert sorted(idiom.printed(system, given, tmp_path)) == sorted(lines)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import attrs
+import pytest
 
 from tests.services.daemons import ServiceUnavailable, daemon, free_port, program, wait
 from tests.services.slurm import SlurmNode, SlurmOracle, _configured, _munge, _running
@@ -200,3 +201,12 @@ def breakable_with(
                     yield made, more
                 finally:
                     made.close()
+
+
+def two_nodes() -> Iterator[BreakableSlurm]:
+    """A Slurm of two nodes, for a fixture; the tests are skipped where there is none."""
+    try:
+        with breakable(("n1", "n2")) as made:
+            yield made
+    except ServiceUnavailable as error:
+        pytest.skip(f"no Slurm here: {error}")

@@ -6,14 +6,12 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from matchmaker.delegation.ledger import Ledger
-from tests.services.breakable import BreakableSlurm, breakable, until
-from tests.services.daemons import ServiceUnavailable
+from tests.services.breakable import BreakableSlurm, two_nodes, until
 from tests.services.manufacturing import Factory, factory
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -31,13 +29,7 @@ words = ["--output=/dev/null"]
 """
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[BreakableSlurm]:
-    try:
-        with breakable(("n1", "n2")) as made:
-            yield made
-    except ServiceUnavailable as error:
-        pytest.skip(f"no Slurm here: {error}")
+cluster = pytest.fixture(scope="module")(two_nodes)
 
 
 def test_pilots_come_where_jobs_wait_and_go_when_none_do(

@@ -5,14 +5,12 @@ Two of the thirteen are for PBS, of which Debian has no daemon.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.batch.test_idioms import IDIOMS, Idiom
-from tests.cli.conftest import run_here
+from tests.batch.test_idioms import IDIOMS
 from tests.services.daemons import ServiceUnavailable
 from tests.services.gridengine import working
 from tests.services.slurm import Farm, SlurmNode, farm
@@ -41,21 +39,6 @@ ANSWERS: dict[str, list[dict[str, str]]] = {
 """What Slurm says of a job with the directives of each case of an idiom."""
 
 
-def printed(idiom: Idiom, system: str, given: str, folder: Path) -> list[str]:
-    """The lines that the mapping of an idiom prints for some variables."""
-    site = folder / "site.toml"
-    site.write_text(idiom.mapping)
-    declared = subprocess.run(
-        ["bash", "-c", f"{given}\ndeclare -p"], check=True, capture_output=True, text=True
-    )
-    made = run_here(
-        "blah-local-submit-attributes", "--lrms", system, "--mapping", site, "--strict",
-        given=declared.stdout,
-    )  # fmt: skip
-    assert made.returncode == 0
-    return made.stdout.splitlines()
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Farm]:
     try:
@@ -71,7 +54,7 @@ def test_slurm_runs_jobs_with_what_the_mapping_prints(
 ) -> None:
     idiom = next(each for each in IDIOMS if each.name.startswith(f"{number}."))
     for (given, _), answers in zip(idiom.cases, ANSWERS[number], strict=True):
-        lines = printed(idiom, "slurm", given, tmp_path)
+        lines = idiom.printed("slurm", given, tmp_path)
         job = cluster.queued([], lines)
         assert {name: job.get(name, "") for name in answers} == answers
         # The lines that are no directives are for the shell of the job.
@@ -107,7 +90,7 @@ def test_grid_engine_runs_a_job_in_the_parallel_environment(tmp_path: Path) -> N
             engine.run(["qconf", "-Ap", str(engine.folder / "ompi")])
             engine.run(["qconf", "-aattr", "queue", "pe_list", "ompi", "all.q"])
             for (given, _), slots in zip(idiom.cases, ("ompi 16", " 1"), strict=True):
-                lines = printed(idiom, "sge", given, tmp_path)
+                lines = idiom.printed("sge", given, tmp_path)
                 script.write_text("\n".join(["#!/bin/sh", *lines, "echo $PE $NSLOTS", ""]))
                 output = engine.folder / "job.out"
                 engine.run(["qsub", "-sync", "y", "-j", "y", "-o", str(output), str(script)])

@@ -21,7 +21,6 @@ from tests.services.accounting import accounting
 from tests.services.breakable import BreakableSlurm, breakable_with, until
 from tests.services.daemons import ServiceUnavailable
 from tests.services.delegating import QUICK
-from tests.services.test_idioms import printed
 from tests.services.test_slurm_faults import SlurmRoom, room_on
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -98,7 +97,7 @@ def test_a_quality_of_service_that_a_mapping_writes_is_kept(
     idiom = next(each for each in IDIOMS if each.name.startswith("8."))
     for given, lines in idiom.cases:
         script = tmp_path / "job.sh"
-        script.write_text("\n".join(["#!/bin/sh", *printed(idiom, "slurm", given, tmp_path), ""]))
+        script.write_text("\n".join(["#!/bin/sh", *idiom.printed("slurm", given, tmp_path), ""]))
         job = slurm.command("sbatch", "--hold", "--parsable", str(script)).strip()
         said = slurm.command("scontrol", "show", "job", job)
         slurm.command("scancel", job)

@@ -19,7 +19,7 @@ from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Deadlines, State
-from tests.services.breakable import BreakableSlurm, breakable, until
+from tests.services.breakable import BreakableSlurm, breakable, two_nodes, until
 from tests.services.daemons import ServiceUnavailable, program
 from tests.services.delegating import QUICK, Room, tell
 
@@ -41,13 +41,7 @@ def room_on(slurm: BreakableSlurm, folder: Path) -> SlurmRoom:
     return SlurmRoom("slurm", folder, slurm.environment, words, real=real, slurm=slurm)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[BreakableSlurm]:
-    try:
-        with breakable(("n1", "n2")) as made:
-            yield made
-    except ServiceUnavailable as error:
-        pytest.skip(f"no Slurm here: {error}")
+cluster = pytest.fixture(scope="module")(two_nodes)
 
 
 @pytest.fixture
