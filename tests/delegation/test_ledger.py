@@ -231,6 +231,21 @@ def test_what_need_not_be_durable_is_seen_by_others_at_once(tmp_path: Path) -> N
     assert said == {True: 2, False: 1}, "FULL reaches the disk, NORMAL with the next that does"
 
 
+def test_a_new_file_that_another_writes_is_waited_for(tmp_path: Path) -> None:
+    place = tmp_path / "jobs.db"
+    with contextlib.closing(
+        sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE some (thing)")
+        with pytest.raises(LedgerError, match=r"has been writing to it for 0\.1 s"):
+            Ledger(place, wait=0.1)
+        later = threading.Timer(0.2, other.execute, ["COMMIT"])
+        later.start()
+        assert Ledger(place).find("k") is None
+        later.join()
+
+
 def _synchronous(ledger: Ledger, *, durable: bool) -> int:
     with ledger._writing(durable=durable) as write:
         return int(write.exec_driver_sql("PRAGMA synchronous").scalar() or 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -30,7 +31,7 @@ def engine(place: str, wait: float) -> Engine:
             raise LedgerError(f"{place!r} is no file, and the ledger must be kept: name a file")
         url = sql.URL.create("sqlite", database=place)
         made = sql.create_engine(url, connect_args={"timeout": wait})
-        _set_up_sqlite(made)
+        _set_up_sqlite(made, wait)
         return made
     # The driver that the extra installs; a URL may name another one.
     address = place.replace("postgresql://", "postgresql+psycopg://", 1)
@@ -50,12 +51,12 @@ def engine(place: str, wait: float) -> Engine:
         ) from None
 
 
-def _set_up_sqlite(engine: Engine) -> None:
+def _set_up_sqlite(engine: Engine, wait: float) -> None:
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         # Transactions begin below, at once with the right to write, and not at the first write.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(connection, wait)
 
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
@@ -65,6 +66,24 @@ def _set_up_sqlite(engine: Engine) -> None:
             # In the log of SQLite what is not synchronized is so with the next that is.
             raw.execute(f"PRAGMA synchronous = {'FULL' if options.get('durable') else 'NORMAL'}")
         raw.execute("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+
+def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
+    """Sets the mode of the file's log, which stays.
+
+    SQLite's own timeout does not hold here: where another has the file, which is new to both, it
+    refuses at once.
+    """
+    end = time.monotonic() + wait
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 _DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"
