@@ -109,6 +109,8 @@ def main() -> None:
         if len(running) == AT_ONCE or whole:
             child, status = os.wait()
             finished = running.pop(child)
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+                sys.exit(f"the process of step {finished} failed, and was not killed")
             if not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL):
                 whole.add(finished)
     sys.stdout.write(f"{min(whole)}\n")
