@@ -355,6 +355,56 @@ def test_a_queue_in_both_trees_of_which_one_lost_its_id(was: str, becomes: str) 
     assert admitted(found) == 0
 
 
+_KEYED = "ComputingShareMappingQueue: q\n"
+_WITHOUT_SERVICE = SHARES.partition("\n\n")[0] + "\n\n"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (_WITHOUT_SERVICE, ""),
+        ("objectClass: GLUE2ComputingService", "objectClass: x"),
+        (
+            "objectClass: GLUE2ComputingService",
+            "objectClass: GLUE2ComputingService\nGLUE2ServiceID: t",
+        ),
+        (_KEYED, f"{_KEYED}GLUE2ShareServiceForeignKey: t\n"),
+        ("ProductName: slurm", "ProductVersion: 1"),
+        ("objectClass: GLUE2ComputingManager", "objectClass: GLUE2Manager"),
+        ("GLUE2EndpointInterfaceName: i\n", ""),
+        ("https://h.grid:443/x", "nowhere"),
+    ],
+)
+@pytest.mark.parametrize(("first", "second"), [("VO:cms", "VO:zulu"), ("VO:zulu", "VO:cms")])
+def test_what_is_left_of_a_queue_in_both_trees_admits_whom_both_admit(
+    was: str, becomes: str, first: str, second: str
+) -> None:
+    old = f"{CE}{RULES}: {first}\n\n".replace("c:1/cream-slurm-q", "h.grid:443/i-slurm-q")
+    new = SHARES.partition("dn: GLUE2ShareID=b")[0].replace("VO:cms", second)
+    assert was in new
+    assert admitted(ldif(old + new)) == 0
+    assert admitted(ldif(old + new.replace(was, becomes))) == 0
+
+
+@pytest.mark.parametrize(("place", "admits"), [("Here", 0), ("There", 1)])
+def test_a_share_without_id_says_nothing_of_other_sites(place: str, admits: int) -> None:
+    """Only sites that both trees know by one id are known to differ."""
+    sites = "".join(
+        f"dn: GlueSiteUniqueID={name},o=grid\nobjectClass: GlueSite\nGlueSiteUniqueID: {name}\n\n"
+        f"dn: GLUE2DomainID={name},o=glue\nobjectClass: GLUE2AdminDomain\n"
+        f"GLUE2DomainID: {name}\n\n"
+        for name in ("Here", "There")
+    )
+    cluster = "dn: GlueClusterUniqueID=k,o=grid\nobjectClass: GlueCluster\nGlueClusterUniqueID: k\n"
+    cluster += "GlueForeignKey: GlueSiteUniqueID=Here\n\n"
+    old = f"{CE}{RULES}: VO:cms\nGlueForeignKey: GlueClusterUniqueID=k\n\n"
+    new = SHARES.partition("dn: GLUE2ShareID=b")[0].replace("VO:cms", "VO:zulu")
+    new = new.replace("https://h.grid:443/x", "nowhere")
+    key = f"objectClass: GLUE2ComputingService\nGLUE2ServiceAdminDomainForeignKey: {place}"
+    new = new.replace("objectClass: GLUE2ComputingService", key)
+    assert admitted(ldif(sites + cluster + old + new)) == admits
+
+
 def republished(found: glue.Glue, version: Literal["1.3", "2.0", "both"]) -> glue.Glue:
     text = io.StringIO()
     glue.write_ldif(found, text, version=version)
@@ -401,3 +451,19 @@ def test_a_denial_that_a_directory_cannot_hold_denies_everybody() -> None:
     text = io.StringIO()
     glue.write_ldif([queue], text, version="1.3")
     assert admitted(ldif(text.getvalue())) == 0
+
+
+def test_many_shares_without_ids_agree_in_linear_time() -> None:
+    """Denials of many are one, so that what each queue repeats stays small."""
+    place = "GLUE2ServiceID=s,o=glue"
+    text = f"dn: {place}\nobjectClass: GLUE2ComputingService\n\n"
+    for n in range(300):
+        dn = f"GLUE2ShareID=h{n},{place}"
+        text += (
+            f"dn: {dn}\nobjectClass: GLUE2ComputingShare\nGLUE2ComputingShareMappingQueue: q\n\n"
+        )
+        text += f"dn: GLUE2PolicyID=p,{dn}\nobjectClass: GLUE2MappingPolicy\n"
+        text += f"GLUE2PolicyRule: VO:cms\nGLUE2PolicyRule: DENY:VO:v{n}\n\n"
+    found = ldif(f"{CE}{RULES}: VO:cms\n\n{text}")
+    [queue] = [ad for ad in found.computing_elements() if "GLUE2" not in ad]
+    assert queue.eval(RULES) == ["VO:cms", "DENY:ALL"]

@@ -161,7 +161,7 @@ def vo_of(rule: str) -> str:
 
 def denies(rule: str) -> bool:
     """Whether a rule keeps somebody out."""
-    return _folded(rule).startswith("deny:")
+    return folded(rule).startswith("deny:")
 
 
 def denials(rules: Iterable[str]) -> list[str]:
@@ -186,7 +186,7 @@ def everybody(rule: str) -> bool:
     >>> everybody("all"), everybody("VO:all")
     (True, False)
     """
-    return _folded(rule) == _ALL
+    return folded(rule) == _ALL
 
 
 def both(share: Sequence[str] | None, endpoint: Sequence[str] | None) -> list[str]:
@@ -208,8 +208,8 @@ def both(share: Sequence[str] | None, endpoint: Sequence[str] | None) -> list[st
     denied = [rule for rule in (*share, *endpoint) if denies(rule)]
     ours, theirs = _Admitting(share), _Admitting(endpoint)
     kept = [rule for rule in ours.rules if theirs.cover(rule)]
-    known = set(map(_folded, kept))
-    kept += [rule for rule in theirs.rules if ours.cover(rule) and _folded(rule) not in known]
+    known = set(map(folded, kept))
+    kept += [rule for rule in theirs.rules if ours.cover(rule) and folded(rule) not in known]
     return list(dict.fromkeys([*kept, *denied]))
 
 
@@ -219,15 +219,15 @@ def agreed(first: Sequence[str], second: Sequence[str]) -> list[str]:
     >>> agreed(["VO:cms", "VO:atlas"], ["VO:CMS", "DENY:/cms/Role=bad"])
     ['VO:cms', 'DENY:/cms/Role=bad']
     """
-    known = {_folded(rule) for rule in second}
-    kept = [rule for rule in first if denies(rule) or _folded(rule) in known]
-    own = {_folded(rule) for rule in kept}
-    return [*kept, *(rule for rule in second if denies(rule) and _folded(rule) not in own)]
+    known = {folded(rule) for rule in second}
+    kept = [rule for rule in first if denies(rule) or folded(rule) in known]
+    own = {folded(rule) for rule in kept}
+    return [*kept, *(rule for rule in second if denies(rule) and folded(rule) not in own)]
 
 
 def differ(first: Iterable[str], second: Iterable[str]) -> bool:
     """Whether two lists of rules are not of the same rules."""
-    return set(map(_folded, first)) != set(map(_folded, second))
+    return set(map(folded, first)) != set(map(folded, second))
 
 
 def admits(rules: Value, vo: str) -> bool:
@@ -239,7 +239,7 @@ def admits(rules: Value, vo: str) -> bool:
     if rules is UNDEFINED:
         return True
     texts = [rule for rule in rules if isinstance(rule, str)] if isinstance(rules, list) else []
-    denied = {_folded(rule) for rule in texts if denies(rule)}
+    denied = {folded(rule) for rule in texts if denies(rule)}
     if denied & {CLOSED.lower(), f"deny:{vo}".lower(), f"deny:vo:{vo}".lower()}:
         return False
     return any(everybody(rule) or (vo and vo_of(rule).lower() == vo.lower()) for rule in texts)
@@ -250,16 +250,17 @@ class _Admitting:
 
     def __init__(self, rules: Iterable[str]) -> None:
         self.rules = [rule for rule in rules if not denies(rule)]
-        self._known = set(map(_folded, self.rules))
+        self._known = set(map(folded, self.rules))
 
     def cover(self, rule: str) -> bool:
         """Whether whom a rule admits is admitted here."""
-        folded = _folded(rule)
-        if folded in self._known or _ALL in self._known:
+        known = folded(rule)
+        if known in self._known or _ALL in self._known:
             return True
-        vo = vo_of(rule).lower() if folded.startswith("voms:/") else ""
+        vo = vo_of(rule).lower() if known.startswith("voms:/") else ""
         return bool(vo) and f"vo:{vo}" in self._known
 
 
-def _folded(rule: str) -> str:
+def folded(rule: str) -> str:
+    """A rule as it is compared with others: rules differ neither by case nor by blanks around."""
     return rule.strip().lower()

@@ -14,27 +14,26 @@ from typing import Protocol, TypeVar
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import agreed, differ
 from matchmaker.glue.admission import (
     HOLDERS,
     POLICIES,
     agreeing,
-    all_rules,
     closed,
     contradicted,
     damage,
     kind_of_damaged,
-    restricted,
 )
+from matchmaker.glue.agreement import agreeing_queues
 from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.linking import Record, duplicate, finding, normal_name, rdns
-from matchmaker.glue.records import ComputingElement, GlueRecords, split_id
+from matchmaker.glue.records import ComputingElement, GlueRecords
 from matchmaker.glue.schema import ancestry, classes
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.v2.adrift import adrift
 from matchmaker.glue.v2.policies import Policies
 from matchmaker.glue.weighing import fitting
 
@@ -99,7 +98,8 @@ def build(
     ended = broken_off()
     policies = Policies.of(kinds, others, report, broken_off=ended, open_=open_)
     old = glue13.link(kinds, report, broken_off=ended, open_=open_)
-    linked = joined(old, glue20.link(kinds, policies, report, rules), agree=report)
+    new = glue20.link(kinds, policies, report, rules)
+    linked = joined(old, new, agree=report, adrift=[*adrift(kinds, others)])
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
         report(issue("link.no-queue", f"the source describes no queue; it has {counts}"))
@@ -159,6 +159,7 @@ def joined(
     second: GlueRecords,
     report: Report | None = None,
     agree: Report | None = None,
+    adrift: Sequence[ComputingElement] = (),
 ) -> GlueRecords:
     """The records of two snapshots; where both have one of a kind and id, that of the first.
 
@@ -168,6 +169,7 @@ def joined(
         report: called with ``source.duplicate`` for each queue and storage element left out.
         agree: given where both are of one source: a queue then admits whom all its descriptions
             admit, and this is called with ``access.conflict`` where they differ.
+        adrift: shares of that source that lost their service.
 
     >>> from matchmaker.glue.records import StorageElement
     >>> one = GlueRecords((), (), (), (StorageElement("se.S.grid", {}),))
@@ -179,53 +181,13 @@ def joined(
     queues: Sequence[ComputingElement] = first.computing_elements
     others: Sequence[ComputingElement] = second.computing_elements
     if agree is not None:
-        alike = _agreed((*queues, *others), agree)
-        queues, others = alike[: len(queues)], alike[len(queues) :]
+        queues, others = agreeing_queues(first, second, adrift, agree)
     return GlueRecords(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
         _both(queues, others, report),
         _both(first.storage_elements, second.storage_elements, report),
     )
-
-
-def _agreed(queues: Sequence[ComputingElement], report: Report) -> list[ComputingElement]:
-    """Queues, each of which admits only whom all of its id admit."""
-    found: dict[str, list[str]] = {}
-    conflicts: dict[str, str] = {}
-    for ce in queues:
-        key, rules = ce.id.lower(), all_rules(ce)
-        first = found.setdefault(key, rules)
-        if first is not rules and differ(first, rules):
-            conflicts.setdefault(key, ce.id)
-            found[key] = agreed(first, rules)
-    nameless = _nameless(queues)
-    for ce in queues if nameless else ():
-        contact, _, name = split_id(ce.id) or ("", "", "")
-        host = contact.partition(":")[0].lower()
-        for place in ("", host):
-            left = nameless.get((place, name.lower())) if name else None
-            if left is not None and differ(found[ce.id.lower()], left):
-                conflicts.setdefault(ce.id.lower(), ce.id)
-                found[ce.id.lower()] = agreed(found[ce.id.lower()], left)
-    for ident in conflicts.values():
-        said = "it is described twice with different rules of access; what only one admits is"
-        report(issue("access.conflict", f"{said} refused", raw=excerpt(ident)))
-    return [
-        restricted(ce, found[ce.id.lower()]) if ce.id.lower() in conflicts else ce for ce in queues
-    ]
-
-
-def _nameless(queues: Iterable[ComputingElement]) -> dict[tuple[str, str], list[str]]:
-    """What queues of GLUE 2.0 that lost their ids agree on, by host, if known, and queue."""
-    made: dict[tuple[str, str], list[str]] = {}
-    for ce in queues:
-        host, name = (ce.values.get(key) for key in ("GlueCEInfoHostName", "GlueCEName"))
-        if split_id(ce.id) is None and "GLUE2" in ce.values and isinstance(name, str):
-            place = host.lower() if isinstance(host, str) else "", name.lower()
-            rules = all_rules(ce)
-            made[place] = agreed(made[place], rules) if place in made else rules
-    return made
 
 
 class _Named(Protocol):

@@ -233,7 +233,7 @@ def _tag(application: Record) -> str:
     return f"{name}-{version}" if name and version else name
 
 
-def _address(endpoint: Record | None) -> tuple[str, int | None]:
+def address(endpoint: Record | None) -> tuple[str, int | None]:
     """The host and port of an endpoint; none where its URL has none."""
     url = endpoint.text("GLUE2EndpointURL") if endpoint is not None else ""
     try:
@@ -255,18 +255,23 @@ def _lrms(manager: Record | None) -> str:
     return _LRMS.get(name, name)
 
 
+def queue_name(share: Record) -> str:
+    """The queue of a share as its batch system calls it; empty where it is not known."""
+    return share.text("GLUE2ComputingShareMappingQueue") or share.text("GLUE2EntityName")
+
+
 def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str:
     """The id of GLUE 1.3 for a share at an endpoint: ``host:port/interface-lrms-queue``.
 
     A share that says its id (``CEid=`` in OtherInfo, as CREAM publishes) is believed where the host
     is the endpoint's own. Where a part is not known the share goes by its own id.
     """
-    host, port = _address(endpoint)
+    host, port = address(endpoint)
     for said in marks(share, CE_ID):
         named = said.partition("/")[0].partition(":")[0].lower()
         if endpoint is None or not host or named == host.lower():
             return said
-    queue = share.text("GLUE2ComputingShareMappingQueue") or share.text("GLUE2EntityName")
+    queue = queue_name(share)
     lrms = _lrms(manager).replace("-", "_")
     if endpoint is None or not (host and port and lrms and queue and _interface(endpoint)):
         return share.id
@@ -300,7 +305,7 @@ def queue(
     slots = manager.values.get("GLUE2ComputingManagerTotalSlots") if manager is not None else None
     if slots is not None:
         made.setdefault("GlueCEInfoTotalCPUs", slots)
-    host, port = _address(endpoint)
+    host, port = address(endpoint)
     if endpoint is not None and host:
         made["GlueCEInfoHostName"] = host
         made["GlueCEInfoJobManager"] = _interface(endpoint)
