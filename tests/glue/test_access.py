@@ -7,10 +7,14 @@ import io
 import json
 from typing import Literal
 
+import attrs
 import pytest
 
 from matchmaker import broker, glue, parse_ad, parse_ads
+from matchmaker.glue import agreement
 from matchmaker.glue.access import RULES
+from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.v2 import adrift, link, pairs
 
 CE = "dn: GlueCEUniqueID=c:1/cream-slurm-q,o=grid\nobjectClass: GlueCE\n"
 CMS = """[ VirtualOrganisation = "cms"; FQAN = "/cms"; CertificateSubject = "/O=grid/CN=Ada";
@@ -467,3 +471,83 @@ def test_many_shares_without_ids_agree_in_linear_time() -> None:
     found = ldif(f"{CE}{RULES}: VO:cms\n\n{text}")
     [queue] = [ad for ad in found.computing_elements() if "GLUE2" not in ad]
     assert queue.eval(RULES) == ["VO:cms", "DENY:ALL"]
+
+
+def _services(number: int, *, shares: int, endpoints: int = 1, policies: int = 0) -> str:
+    """Services whose shares meet all endpoints, of which the last policy denies."""
+    text = ""
+    for v in range(number):
+        place = f"GLUE2ServiceID=s{v},o=glue"
+        text += f"dn: {place}\nobjectClass: GLUE2ComputingService\n\n"
+        text += f"dn: GLUE2ManagerID=m,{place}\nobjectClass: GLUE2ComputingManager\n"
+        text += "GLUE2ManagerProductName: slurm\n\n"
+        for e in range(endpoints):
+            dn = f"GLUE2EndpointID=e{e:02},{place}"
+            text += f"dn: {dn}\nobjectClass: GLUE2ComputingEndpoint\n"
+            text += (
+                f"GLUE2EndpointURL: https://h{v}{e}.grid:443/x\nGLUE2EndpointInterfaceName: i\n\n"
+            )
+            for k in range(policies):
+                rule = "DENY:VO:cms" if k == policies - 1 else "VO:cms"
+                text += f"dn: GLUE2PolicyID=p{k:04},{dn}\nobjectClass: GLUE2AccessPolicy\n"
+                text += f"GLUE2PolicyRule: {rule}\n\n"
+        for s in range(shares):
+            dn = f"GLUE2ShareID=q{s},{place}"
+            text += f"dn: {dn}\nobjectClass: GLUE2ComputingShare\n"
+            text += f"GLUE2ComputingShareMappingQueue: q{s}\n\n"
+            if not policies:
+                text += f"dn: GLUE2PolicyID=p,{dn}\nobjectClass: GLUE2MappingPolicy\n"
+                text += "GLUE2PolicyRule: VO:zulu\n\n"
+    return text
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds that a small description goes beyond."""
+    few = attrs.evolve(LIMITS, links=20, links_each=0, queues=6, repeated=0)
+    for module in (link, adrift, agreement, pairs):
+        monkeypatch.setattr(module, "LIMITS", few)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_policy_beyond_the_bound_of_links_might_deny() -> None:
+    found = ldif(_services(2, shares=2, policies=9))
+    assert "link.too-many" in rules_of(found)
+    assert admitted(found) == 0
+
+
+VIEW = """dn: GLUE2ShareID=z,GLUE2ServiceID=s0,o=glue
+objectClass: GLUE2ComputingShare
+GLUE2ComputingShareMappingQueue: q0
+GLUE2EntityOtherInfo: VOView=cms
+
+dn: GLUE2PolicyID=p,GLUE2ShareID=z,GLUE2ServiceID=s0,o=glue
+objectClass: GLUE2MappingPolicy
+GLUE2PolicyRule: VO:cms
+GLUE2PolicyRule: DENY:VO:zulu
+
+"""
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_view_beyond_the_bound_of_queues_might_deny() -> None:
+    found = ldif(_services(1, shares=7) + VIEW)
+    assert "link.too-many" in rules_of(found)
+    assert admitted(found, ZULU) == 0
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_share_beyond_the_bound_of_queues_restricts_its_queue_in_the_other_tree() -> None:
+    old = f"{CE}{RULES}: VO:cms\n\n".replace("c:1/cream-slurm-q", "h00.grid:443/i-slurm-q9")
+    found = ldif(old + _services(1, shares=10))
+    assert "link.too-many" in rules_of(found)
+    assert admitted(found) == 0
+
+
+def test_values_that_queues_repeat_beyond_the_bound_might_deny(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(link, "LIMITS", attrs.evolve(LIMITS, taken=20, taken_each=0))
+    found = ldif(_services(1, shares=7) + VIEW)
+    assert "link.too-many" in rules_of(found)
+    assert admitted(found, ZULU) == 0

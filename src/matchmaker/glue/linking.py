@@ -52,13 +52,14 @@ class Allowance:
         most: so many.
         what: of what, in the plural.
         report: called with the `Issue` ``link.too-many``.
+        cut: whether anything was left out.
     """
 
     most: int
     what: str
     report: Report
     _used: int = attrs.field(default=0, init=False)
-    _told: bool = attrs.field(default=False, init=False)
+    cut: bool = attrs.field(default=False, init=False)
 
     def few(self, made: Iterable[_T], record: Record) -> list[_T]:
         """What is made of a record, as far as there is room; no more of it is asked for."""
@@ -66,8 +67,8 @@ class Allowance:
         kept = list(islice(made, left + 1))
         if len(kept) > left:
             kept.pop()
-            if not self._told:
-                self._told = True
+            if not self.cut:
+                self.cut = True
                 said = f"more than {self.most} {self.what}; the others are left out"
                 self.report(finding(record, "link.too-many", said))
         self._used += len(kept)

@@ -98,8 +98,8 @@ def build(
     ended = broken_off()
     policies = Policies.of(kinds, others, report, broken_off=ended, open_=open_)
     old = glue13.link(kinds, report, broken_off=ended, open_=open_)
-    new = glue20.link(kinds, policies, report, rules)
-    linked = joined(old, new, agree=report, adrift=[*adrift(kinds, others)])
+    new, short = glue20.link(kinds, policies, report, rules)
+    linked = joined(old, new, agree=report, adrift=[*adrift(kinds, others, short)])
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
         report(issue("link.no-queue", f"the source describes no queue; it has {counts}"))

@@ -1,11 +1,11 @@
-"""Shares of GLUE 2.0 whose service the source does not have: of which queues their access is lost.
+"""Shares of GLUE 2.0 whose service the source does not have whole, and what they say of queues.
 
 `link` makes no queues of them. `agreement` closes the queues that they may be of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from matchmaker.classad import ClassAd, Value
@@ -18,9 +18,11 @@ from matchmaker.glue.v2.policies import SERVICES
 
 
 def adrift(
-    kinds: Mapping[str, list[Record]], others: Iterable[tuple[str, str]] = ()
+    kinds: Mapping[str, list[Record]],
+    others: Iterable[tuple[str, str]] = (),
+    short: Collection[str] = frozenset(),
 ) -> Iterator[ComputingElement]:
-    """Shares that lost their service, and with it what may restrict them: they admit nobody.
+    """Shares that lost their service, or that a bound left out of it: they admit nobody.
 
     They are no queues, but say of which queue, host and site the access is not known. The hosts are
     those of the endpoints of its service, where all of these are known.
@@ -28,8 +30,9 @@ def adrift(
     Args:
         kinds: the records, as `link` takes them.
         others: shares and endpoints of none of these classes: service and id in lower case.
+        short: the services, in lower case, whose shares are not all linked.
     """
-    known = {service.id.lower() for service in kinds["glue2computingservice"]}
+    known = {service.id.lower() for service in kinds["glue2computingservice"]}.difference(short)
     hosts: dict[str, set[str]] = {}
     placed = ((s, address(e)[0]) for e in kinds["glue2computingendpoint"] for s in _services(e))
     for service, host in (*placed, *((service, "") for service, _ in others)):

@@ -16,8 +16,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Expr, Value
-from matchmaker.glue.access import CLOSED, RULES, agreed, denies, differ
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.glue.access import CLOSED, denies
 from matchmaker.glue.admission import HOLDERS, agreeing
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
@@ -40,11 +40,10 @@ from matchmaker.glue.records import (
     GlueRecords,
     Site,
     SubCluster,
-    texts,
 )
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
-from matchmaker.glue.v2.pairs import Pair, deny_alike, queues_of, takes_jobs
+from matchmaker.glue.v2.pairs import Pair, by_queue, deny_alike, queues_of, takes_jobs
 from matchmaker.glue.v2.policies import SERVICES, Policies
 from matchmaker.glue.v2.storage import Close, storage_elements
 
@@ -78,8 +77,8 @@ def link(
     policies: Policies,
     report: Report,
     rules: frozenset[str] = frozenset(),
-) -> GlueRecords:
-    """Link records; what fails is reported.
+) -> tuple[GlueRecords, frozenset[str]]:
+    """Link records; what fails is reported. Beside them, the services that bounds cut short.
 
     Args:
         kinds: the records of each class of `IDS`.
@@ -88,7 +87,7 @@ def link(
         rules: ids of the cleaning rules that are on; ``clean.benchmark`` is applied here.
     """
     if not any(kinds[kind] for kind in IDS):
-        return GlueRecords((), (), (), ())
+        return GlueRecords((), (), (), ()), frozenset()
 
     def distinct(kind: str) -> list[Record]:
         if kind in HOLDERS:
@@ -97,7 +96,8 @@ def link(
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
     most = LIMITS.links + LIMITS.links_each * sum(map(len, known.values()))
-    return _Linker(known, policies, report, rules, Allowance(most, "links", report)).all()
+    linker = _Linker(known, policies, report, rules, Allowance(most, "links", report))
+    return linker.all(), frozenset(linker.short)
 
 
 def _service(record: Record) -> str:
@@ -119,6 +119,7 @@ class _Linker:
     report: Report
     rules: frozenset[str]
     links: Allowance
+    short: set[str] = attrs.field(factory=set, init=False)
     _nested: dict[int, Expr] = attrs.Factory(dict)
     _sizes: dict[int, int] = attrs.Factory(dict)
 
@@ -165,17 +166,12 @@ class _Linker:
             parts = len(jobs) + len(treated)
             made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
             most = max(LIMITS.queues, LIMITS.repeated * parts)
-            pairs: dict[str, dict[int, Pair]] = {}
             room = Allowance(most, "queues, shares at endpoints", self.report)
-            for pair in deny_alike(room.few(made, service)):
-                group = pairs.setdefault(pair.ce_id.lower(), {})
-                first = group.get(id(pair.share))
-                if first is None or pair.ce_id == pair.share.id:
-                    group[id(pair.share) if first is None else id(pair)] = pair
-                else:
-                    self._agree(first, pair)
-            for group in pairs.values():
-                for element, share in queues_of([*group.values()]):
+            pairs = room.few(made, service)
+            if room.cut:
+                self.short.add(key)
+            for group in by_queue(deny_alike(pairs, cut=key in self.short), self.report):
+                for element, share in queues_of(group):
                     alone = services[share.id.lower()] == 1 or element.id != share.id
                     ident = element.id if alone else f"{service.id}/{share.id}"
                     cluster = None
@@ -211,14 +207,6 @@ class _Linker:
             tuple(queues),
             tuple(elements.values()),
         )
-
-    def _agree(self, first: Pair, second: Pair) -> None:
-        """Restricts a share at an endpoint to what another endpoint of the same address admits."""
-        ours, theirs = texts(first.values.get(RULES)), texts(second.values.get(RULES))
-        if differ(ours, theirs):
-            said = "two endpoints of one address differ in access; what only one admits is refused"
-            self.report(finding(first.share, "access.conflict", said, first.ce_id))
-            first.values[RULES] = list[Value](agreed(ours, theirs))
 
     def _domains(self) -> Iterator[tuple[Record, Facts]]:
         names = ("GLUE2LocationDomainForeignKey",)
@@ -320,6 +308,7 @@ class _Linker:
             if most < 0:
                 said = "its shares at its endpoints repeat too much; the others are left out"
                 self.report(finding(service, "link.too-many", said))
+                self.short.add(service.id.lower())
                 return
             yield pair
 
@@ -362,8 +351,8 @@ class _Linker:
             adrift = tuple(filter(denies, rules)) if lost or ce_id == share.id else ()
             if endpoint is None and wanted:
                 rules = [CLOSED]  # what its endpoint has no say in
-            elif lost:
-                rules.append(CLOSED)  # as the lost one might restrict it
+            elif lost or len(mapped) + len(admitted) < len(mapping) + len(access):
+                rules.append(CLOSED)  # as what is lost or left out might restrict it
             parts = (endpoint, share, manager, *mapped, *admitted)
             size = sum(self._size(part) for part in parts if part is not None)
             values = translate.queue(endpoint, share, manager, rules)

@@ -7,16 +7,17 @@ and links the queues.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import CLOSED, RULES
+from matchmaker.glue.access import CLOSED, RULES, agreed, differ
 from matchmaker.glue.clean.typed import Facts
+from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
-from matchmaker.glue.linking import Record
+from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import ComputingElement, VOView, texts
 from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW, marks
 
@@ -41,11 +42,15 @@ class Pair:
     adrift: tuple[str, ...] = ()
 
 
-def deny_alike(pairs: Sequence[Pair]) -> Sequence[Pair]:
+def deny_alike(pairs: Sequence[Pair], *, cut: bool = False) -> Sequence[Pair]:
     """Adds the denials of shares that are adrift where they may be of the same queue.
 
-    A view denies for its queue, and a queue for its views.
+    A view denies for its queue, and a queue for its views. Of a service of which a bound left out
+    pairs (`cut`), these might deny: the others admit nobody.
     """
+    for pair in pairs if cut else ():
+        if own := texts(pair.values.get(RULES)):
+            pair.values[RULES] = list[Value]([*own, CLOSED])
     denied: dict[tuple[str, bool], dict[str, None]] = {}
     for pair in pairs:
         view = bool(marks(pair.share, VO_VIEW))
@@ -62,6 +67,28 @@ def deny_alike(pairs: Sequence[Pair]) -> Sequence[Pair]:
             kept = more if len(more) <= LIMITS.repeated else [CLOSED]
             pair.values[RULES] = list[Value](dict.fromkeys([*own, *kept]))
     return pairs
+
+
+def by_queue(pairs: Iterable[Pair], report: Report) -> list[Sequence[Pair]]:
+    """The pairs of each queue; of a share at several endpoints of one address there is one."""
+    groups: dict[str, dict[int, Pair]] = {}
+    for pair in pairs:
+        group = groups.setdefault(pair.ce_id.lower(), {})
+        first = group.get(id(pair.share))
+        if first is None or pair.ce_id == pair.share.id:
+            group[id(pair.share) if first is None else id(pair)] = pair
+        else:
+            _agree(first, pair, report)
+    return [[*group.values()] for group in groups.values()]
+
+
+def _agree(first: Pair, second: Pair, report: Report) -> None:
+    """Restricts a share at an endpoint to what another endpoint of the same address admits."""
+    ours, theirs = texts(first.values.get(RULES)), texts(second.values.get(RULES))
+    if differ(ours, theirs):
+        said = "two endpoints of one address differ in access; what only one admits is refused"
+        report(finding(first.share, "access.conflict", said, first.ce_id))
+        first.values[RULES] = list[Value](agreed(ours, theirs))
 
 
 def _queue_names(share: Record) -> list[str]:
