@@ -261,6 +261,8 @@ def test_slurmrestd_says_what_lines_say(
         asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=ALL"])
         asked(oracle, ["scancel", "--me"])
     assert data.issues == ()
+    [partition] = json.loads(dict(texts)["partitions"])["partitions"]
+    assert {partition[name] for name in ("denied_accounts", "allowed_qos", "denied_qos")} == {""}
     for one, other in zip((*lines.nodes, *lines.queues), (*data.nodes, *data.queues), strict=True):
         for name in one:
             if name not in ("Native", "NodeState"):

@@ -29,7 +29,7 @@ from matchmaker.batch.description.records import (
     by_queue,
     cpus,
 )
-from matchmaker.batch.description.slurm_output import JOB, records
+from matchmaker.batch.description.slurm_output import JOB, WHO, records
 from matchmaker.batch.description.texts import Format, Text
 from matchmaker.batch.description.units import (
     first,
@@ -103,8 +103,6 @@ _ACCESS: Final = {
     "AllowQos": "AllowedQos", "qos.allowed": "AllowedQos", "allowed_qos": "AllowedQos",
     "DenyQos": "DeniedQos", "qos.deny": "DeniedQos", "denied_qos": "DeniedQos",
 }  # fmt: skip
-_WHO: Final = re.compile(r"(?:^|\.)(?:allow|deny|denied)", re.IGNORECASE)
-"""What the names of facts on access begin with. One that is not known may keep anybody out."""
 _NOT_WHO: Final = frozenset({"allowed_allocation_nodes", "nodes.allowed_allocation"})
 _WHOLE: Final = frozenset({"AllocNodes", "Hidden", *_NOT_WHO})
 """Facts that Slurm prints beside a list of each kind, groups, accounts and QOS."""
@@ -259,8 +257,8 @@ def _access(facts: Facts, text: Text) -> Access:
     for name, value in facts.items():
         kind = _ACCESS.get(name, "")
         everybody = value == "ALL" and not kind.startswith(DENIED)
-        # In JSON an empty list is none.
-        if not _WHO.search(name) or name in _NOT_WHO or everybody or not (value or _of_line(name)):
+        # In JSON a list that is not set is an empty text.
+        if not WHO.search(name) or name in _NOT_WHO or everybody or not (value or _of_line(name)):
             continue
         spaced = kind == "AllowedGroups"
         names = names_in(value, spaced=spaced) if kind and value != "ALL" else None

@@ -6,8 +6,8 @@ What the facts mean is in ``slurm``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from matchmaker.batch.description.texts import Text, as_object, flat, listed
 
@@ -17,6 +17,9 @@ JOB: Final = "Job=%i Partition=%P State=%T"
 _PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
 _LAST: Final = ("Reason", "Comment", "Extra", "OS")
 """What may hold anything, ``a=b`` too; ``OS`` ends before ``RealMemory``."""
+
+WHO: Final = re.compile(r"(?:^|\.)(?:allow|deny|denied)", re.IGNORECASE)
+"""What the names of facts on access begin with. One that is not known may keep anybody out."""
 
 _LISTED: Final = ("Allow", "Deny", "RootOnly")
 """How the names of facts on access begin."""
@@ -40,10 +43,7 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
             if name == "jobs":
                 yield "job", {}
             for entry in listed(text, data, name):
-                # Of a partition, what is null is said, if only as nothing.
-                null = [each for each, value in entry.items() if value is None]
-                empty = dict.fromkeys(null if name == "partitions" else (), "")
-                yield _LISTS[name], {**empty, **flat(entry)}
+                yield _LISTS[name], _partition(entry) if name == "partitions" else flat(entry)
         for error in listed(text, data, "errors"):
             raise text.wrong(f"Slurm reports an error: {str(error.get('error') or error)[:200]}")
         return
@@ -62,6 +62,29 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
             # It may be the rest of the line before, with lists of who is admitted.
             before[LOST] = line.strip()
         before = facts
+
+
+def _partition(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of a partition; what is null is said, if only as nothing.
+
+    A list of access that is not set is an empty text. What else has no names in it is no list.
+
+    >>> _partition({"name": "p", "alternative": None, "denied_qos": [], "qos": {"allowed": ""}})
+    {'denied_qos': '(null)', 'alternative': '', 'name': 'p', 'qos.allowed': ''}
+    """
+    facts = {**{name: "" for name, value in entry.items() if value is None}, **flat(entry)}
+    inner = (
+        (f"{outer}.{name}", value)
+        for outer, within in entry.items()
+        if isinstance(within, dict) and not WHO.search(outer)
+        for name, value in within.items()
+    )
+    lost = {
+        name: "(null)"
+        for name, value in (*entry.items(), *inner)
+        if WHO.search(name) and value != "" and not facts.get(name)
+    }
+    return lost | {name: value for name, value in facts.items() if name not in lost}
 
 
 def _entries(content: str) -> Iterator[tuple[str, dict[str, str]]]:
