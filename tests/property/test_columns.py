@@ -24,8 +24,9 @@ from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks, ranks
-from matchmaker.matching.columns.store import Store, View
+from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.vectors import Objects, Vector, scalars, values
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.ranking import rank_number
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC

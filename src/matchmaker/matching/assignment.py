@@ -36,7 +36,7 @@ from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.candidates import Candidates, Offer
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.idle import Idle, Outcome, why_idle
 from matchmaker.matching.names import FOLDED_RANK, RANK

@@ -21,8 +21,8 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks, ranks
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask
+from matchmaker.matching.columns.views import View
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -27,7 +27,6 @@ from matchmaker.matching.columns.forms import unshared
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.step_budget import Work, allowance
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Mask,
     Same,
@@ -36,6 +35,7 @@ from matchmaker.matching.columns.vectors import (
     numbers,
     values,
 )
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.pair import value_text

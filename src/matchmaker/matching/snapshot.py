@@ -30,8 +30,9 @@ from matchmaker.matching.columns.keys import Index, Keys
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.plan import Step
 from matchmaker.matching.columns.step_budget import Work
-from matchmaker.matching.columns.store import Store, View
+from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.vectors import Mask, values
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.given import an_expression
 from matchmaker.matching.limits import LIMITS

@@ -27,8 +27,8 @@ from matchmaker.matching.columns.contents import FALSE, TRUE
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.step_budget import Work
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import is_true, truths
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.given import with_scopes
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from matchmaker.matching.columns.cells import content_of_cell
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.keys import key_from, unsaid
-from matchmaker.matching.columns.store import Layout, Parts
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
+from matchmaker.matching.columns.views import Layout, Parts
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 from matchmaker.matching.pair import shorten, value_text
 

@@ -42,7 +42,6 @@ from matchmaker.matching.columns.plan import Step
 from matchmaker.matching.columns.scalar import FEW, Scalar
 from matchmaker.matching.columns.search import members, searched
 from matchmaker.matching.columns.step_budget import CALL, SHIFT, OverworkError, Work
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Chosen,
     Objects,
@@ -62,6 +61,7 @@ from matchmaker.matching.columns.vectors import (
     uniform,
     where_is,
 )
+from matchmaker.matching.columns.views import View
 
 FEW_ROWS: Final = 16
 _CONNECTIVES: Final = ("&&", "||")

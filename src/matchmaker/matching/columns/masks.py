@@ -23,8 +23,8 @@ from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.kept import Cache, Kept, Stamps
 from matchmaker.matching.columns.step_budget import OverworkError, Work
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 

@@ -26,8 +26,9 @@ from matchmaker.matching.columns.cells import cell_of, content_of_cell
 from matchmaker.matching.columns.column import narrowest
 from matchmaker.matching.columns.keys import DuplicateKeyError
 from matchmaker.matching.columns.sparse import Sparse
-from matchmaker.matching.columns.store import Layout, Parts, Store
+from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.to_arrow import table_of
+from matchmaker.matching.columns.views import Layout, Parts
 
 MAGIC: Final = b"ARROW1\0\0"
 OLD: Final = b"PK\x03\x04"

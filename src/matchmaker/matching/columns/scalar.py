@@ -24,7 +24,6 @@ from matchmaker.matching.columns.groups import table_by_code
 from matchmaker.matching.columns.lookup import of_rows, of_table
 from matchmaker.matching.columns.search import Search
 from matchmaker.matching.columns.step_budget import Work
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import (
     Chosen,
     Mask,
@@ -34,6 +33,7 @@ from matchmaker.matching.columns.vectors import (
     merged,
     values,
 )
+from matchmaker.matching.columns.views import View
 
 FEW: Final = 256
 """Up to this many distinct contents or combinations are evaluated one by one at once."""

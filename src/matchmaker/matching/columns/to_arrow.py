@@ -29,8 +29,8 @@ from matchmaker.matching.columns.cells import cell_of, node_of, text_of
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.sparse import Sparse
-from matchmaker.matching.columns.store import Parts
 from matchmaker.matching.columns.texts import Texts
+from matchmaker.matching.columns.views import Parts
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 

@@ -20,8 +20,8 @@ from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.step_budget import Work
-from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true
+from matchmaker.matching.columns.views import View
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 

@@ -1,0 +1,85 @@
+"""What a store's rows look like from outside: a view that never changes, and all its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.spellings import unusual_names
+from matchmaker.matching.columns.column import Column, Rows
+from matchmaker.matching.columns.keys import Keys
+from matchmaker.matching.columns.sparse import Shown
+
+
+@attrs.frozen(slots=True)
+class Layout:
+    """The names of an ad in its order: as spelled, folded, and the spellings where unusual."""
+
+    names: tuple[str, ...]
+    folded: tuple[str, ...]
+    spellings: dict[str, str] | None
+
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> Layout:
+        """The layout of an ad with these names."""
+        folded = tuple(map(ascii_fold, names))
+        return cls(names, folded, unusual_names(dict(zip(folded, names, strict=True))))
+
+    def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
+        """An ad with this layout and what a row holds."""
+        spellings = self.spellings.copy() if self.spellings is not None else None
+        return ClassAd.of({name: columns[name].get(row) for name in self.folded}, spellings)
+
+
+@attrs.frozen(slots=True, eq=False, weakref_slot=True)
+class View:
+    """Rows that do not change: columns by folded name, the key of each row, and which rows live.
+
+    ``alive`` is None where all rows do.
+    """
+
+    size: int
+    columns: Mapping[str, Column]
+    keys: Keys
+    alive: npt.NDArray[np.bool_] | None
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+
+    def ad(self, row: int) -> ClassAd:
+        """The ad of a row, made anew."""
+        layout: Layout = self.layouts[self.layout[row]]
+        return layout.ad(self.held, row)
+
+    @property
+    def held(self) -> Mapping[str, Column]:
+        """The columns as they are kept, sparse ones too."""
+        return self.columns.held if isinstance(self.columns, Shown) else self.columns
+
+    def rows(self) -> Rows:
+        """The numbers of the rows that live."""
+        return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
+
+    def __len__(self) -> int:
+        return self.size if self.alive is None else int(np.count_nonzero(self.alive))
+
+
+@attrs.frozen(slots=True, eq=False)
+class Parts:
+    """All that a store is made of, row by row: what is saved of it, and what it is restored from.
+
+    ``computed`` has the keys of rows whose key attribute is not a plain string or integer. ``view``
+    is the view that the columns belong to: while it is held, the store leaves them as they are.
+    """
+
+    size: int
+    columns: dict[str, Column]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    computed: dict[int, str]
+    view: View | None = None
