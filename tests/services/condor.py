@@ -4,7 +4,8 @@ One ``condor_master`` runs a collector, a negotiator, a schedd and a startd for 
 pool, all on this host and on loopback alone, in a private temporary folder. The release of Debian
 at hand has no HTCondor; ``unpack_condor.sh`` has unpacked that of a later one, with the C library
 it needs, and each program is run by that library's own loader, through a script of a line. Jobs are
-started without it: they live in the machine as it is.
+started without it: they live in the machine as it is. Its procd follows their processes: without
+one, starter and startd crash here where many processes come and go beside them.
 
 HTCondor lets nobody submit as root, so that root runs all of it as an ordinary user. The master
 stops its daemons and they their jobs; should the test process be killed, the kernel tells the
@@ -79,7 +80,9 @@ ALLOW_NEGOTIATOR = *
 ALLOW_DAEMON = *
 
 USE_SHARED_PORT = False
-USE_PROCD = False
+USE_PROCD = True
+PROCD_ADDRESS = {folder}/log/procd
+PROCD_LOG = {folder}/log/ProcLog
 RUNBENCHMARKS = False
 SHUTDOWN_GRACEFUL_TIMEOUT = 5
 SHUTDOWN_FAST_TIMEOUT = 5

@@ -8,56 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import re
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import attrs
 import pytest
 
-from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import State
-from matchmaker.delegation.spool import SharedSpool
 from tests.services.breakable import until
-from tests.services.condor import USER, Machine, Pool, RefusedError, pool
+from tests.services.condor import Machine, Pool, RefusedError, pool
 from tests.services.daemons import ServiceUnavailable
 from tests.services.delegating import Room, tell
+from tests.services.given import GivenSpool
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 told = pytest.fixture(scope="module", autouse=True)(tell)
-
-
-@attrs.frozen
-class GivenSpool(SharedSpool):
-    """A spool whose files belong to the user whose jobs they are of."""
-
-    def prepare(
-        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
-    ) -> Path | Silence:
-        made = super().prepare(key, attempt, payload, job, cluster)
-        self._give()
-        return made
-
-    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
-        done = super().commit(key, attempt, seconds)
-        self._give()
-        return done
-
-    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
-        done = super().renew(key, attempt, seconds)
-        self._give()
-        return done
-
-    def _give(self) -> None:
-        if os.getuid() == 0:
-            user = pwd.getpwnam(USER)
-            for place in (self.root, *self.root.rglob("*")):
-                with contextlib.suppress(FileNotFoundError):
-                    os.chown(place, user.pw_uid, user.pw_gid)
 
 
 @attrs.define
