@@ -447,15 +447,19 @@ def in_xml(data: bytes, chance: random.Random) -> bytes:
 
 
 def damage(form: str, data: bytes, chance: random.Random) -> bytes:
-    """A dump damaged in one way to three."""
+    """A dump damaged in one way to three.
+
+    Entries are doubled last: a copy that lost a rule whole, and is then renamed, leaves no trace.
+    """
     ways = {
         "ldif": (in_bytes, in_lines, in_lines, in_entries, cut),
         "xml": (in_bytes, in_xml, in_xml, in_xml, cut),
         "json": (in_bytes, in_json, in_json, in_json, in_json),
     }[form]
-    for _ in range(chance.choice((1, 1, 2, 3))):
+    chosen = chance.choices(ways, k=chance.choice((1, 1, 2, 3)))
+    for way in sorted(chosen, key=lambda way: way is in_entries):
         try:
-            data = chance.choice(ways)(data, chance)
+            data = way(data, chance)
         except (ValueError, IndexError):
             break
     return data

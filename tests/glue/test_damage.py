@@ -81,6 +81,9 @@ def old_cases() -> Iterator[Case]:
     named = closed.replace("ID: h:1/jm-pbs-q", "ID: h:1/jm-pbs-é")
     again = QUEUE.replace("Mds-Vo-name=s", "Mds-Vo-name=t")
     yield "a queue twice, once with two ids", closed, named + again
+    # The queue under another name has every right to admit cms, if that were its name.
+    renamed = QUEUE.replace("jm-", "j\tm-")
+    yield "a tab in the name of a queue", closed, closed + renamed
 
 
 def service(
@@ -172,6 +175,15 @@ def new_cases() -> Iterator[Case]:
     two = (
         marked.replace("CEid=", f"CEid=h.grid:443/arcrest-pbs-q\n{keys}GLUE2EntityName: ") + second
     )
+    far = second.replace("/h.grid:443", "/i.grid:443")
+    yield (
+        "an endpoint that takes no jobs any more, and one that lost its address",
+        marked + far,
+        marked.replace(
+            "Capability: ", "Capabé\nGLUE2EndpointCapability: data.x\nGLUE2EntityName: ", 1
+        )
+        + far.replace(":443/arex", ":4!/arex"),
+    )
     for was in ("GLUE2EndpointID: e", "dn: GLUE2EndpointID=e", f"{keys[:-2]}"):
         yield case(f"one of the endpoints of a queue, {was[:20]}", was, was[:-1] + "x", two)
     for name in ("GlueCEUniqueID: h", "dn: GlueCEUniqueID=h"):
@@ -190,6 +202,8 @@ GLUE2PolicyRule: VO:atlas
     yield "a policy twice, once in no service", narrow, narrow + policy
     lost = policy.replace("m,o=glue", "m,GLUE2ShareID=s,GLUE2ServiceIX=S,o=glue")
     yield "a policy twice, once in an unreadable place", narrow, narrow + lost
+    change = "ID: m\nchangetype: modify\nGLUéce: "
+    yield case("a policy that became a change", "ID: m\nGLUE2PolicyRule: ", change, narrow)
     share = narrow[narrow.index("dn: GLUE2ShareID") : narrow.index("dn: GLUE2PolicyID=m")]
     again = share.replace("GLUE2ServiceID=S,", "").rstrip("\n")
     again += "\nGLUE2ShareServiceForeignKey: S\n\n"

@@ -185,4 +185,4 @@ def test_an_id_that_is_no_text_is_taken_from_the_name() -> None:
 def test_an_id_that_no_ad_can_hold_is_none() -> None:
     made, rules = snapshot(entries(f"dn: GlueCEUniqueID=a\0b,{SITE}\nobjectClass: GlueCE\n"))
     assert made.computing_elements == ()
-    assert rules == ["link.no-id", "link.no-queue"]
+    assert rules == ["access.damaged", "link.no-id", "link.no-queue"]

@@ -90,6 +90,7 @@ _CAPABILITY: Final = "GLUE2EndpointCapability"
 _CAPABILITIES: Final = re.compile(r"(?:data|executionmanagement|information|security)\.[a-z.]+")
 """Most of Capability_t (GFD.147, appendix B)."""
 
+_BROKEN: Final = re.compile(r"[\x00-\x1f\x7f\ufffd]")
 _DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
 
 
@@ -190,6 +191,8 @@ def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
     kinds = [name.lower() for name in entry.attributes.get("objectClass", ())]
     if len(set(kinds)) < len(kinds):
         return "it has one class twice, as two entries in one"
+    if _BROKEN.search(entry.dn):
+        return "its name has a character that no name has"
     ids = entry.attributes.get(named_by, ())
     for name in (named_by, *_PLACING):
         if len({text.strip() for text in entry.attributes.get(name, ())}) > 1:

@@ -287,7 +287,7 @@ class _Group:
         if self.changes:
             said = "a change, not an entry, skipped"
             self.report(issue("ldif.change", said, self.line, self.dn))
-            if any(name.lower() in _RULES for name, _ in self.pairs):
+            if self.damaged or any(name.lower() in _RULES for name, _ in self.pairs):
                 yield Entry(self.dn, Attributes(self.pairs), self.line, damaged=True)
         elif self.dn:
             if self.unparted and not self.classed:

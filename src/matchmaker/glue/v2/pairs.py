@@ -13,7 +13,7 @@ from itertools import chain
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import CLOSED, RULES, agreed, differ
+from matchmaker.glue.access import CLOSED, POLICY_RULE, RULES, agreed, differ
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
@@ -144,6 +144,10 @@ def _common(all_values: Sequence[Facts]) -> Facts:
 
 
 def takes_jobs(endpoint: Record) -> bool:
-    """Whether an endpoint takes jobs; others manage them, or are for information or delegation."""
+    """Whether an endpoint takes jobs; others manage them, or are for information or delegation.
+
+    A damaged one may have lost the capability, and counts as one that does.
+    """
     said = [capability.lower() for capability in endpoint.texts("GLUE2EndpointCapability")]
-    return not said or any(word in capability for capability in said for word in _SUBMISSION)
+    for_jobs = any(word in capability for capability in said for word in _SUBMISSION)
+    return for_jobs or not said or POLICY_RULE in endpoint.values
