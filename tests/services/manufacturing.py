@@ -67,7 +67,7 @@ exit 0
 """
 
 SETTINGS = """\
-ledger = "{home}/jobs.db"
+ledger = "{ledger}"
 spool = "{home}/our spool"
 cycle = 1
 beat = 2
@@ -76,6 +76,7 @@ beat = 2
 script = "{home}/pilot.sh"
 reports = "{home}/reports"
 wall = 3600
+request = '{request}'
 
 [policy]
 ad = "[ IdleGrace = 3; QueuedGrace = 3; Hedge = 1 ]"
@@ -105,6 +106,8 @@ class Factory:
     queues: str
     most: int = 4
     patience: int = 150
+    ledger: str = ""
+    request: str = "[]"
     program: tuple[str, ...] = (str(Path(sys.executable).with_name("classad")),)
     process: subprocess.Popen[bytes] | None = None
     jobs: int = 0
@@ -117,7 +120,13 @@ class Factory:
             path = self.home / name
             path.write_text(text.format(home=self.home, patience=self.patience))
             path.chmod(0o755)
-        self.file.write_text(SETTINGS.format(home=self.home, most=self.most) + self.queues)
+        self.ledger = self.ledger or str(self.home / "jobs.db")
+        self.file.write_text(
+            SETTINGS.format(
+                home=self.home, most=self.most, ledger=self.ledger, request=self.request
+            )
+            + self.queues
+        )
 
     @property
     def file(self) -> Path:
@@ -155,7 +164,7 @@ class Factory:
     def tell(self, *words: str) -> subprocess.CompletedProcess[str]:
         """What a command of the factory's ledger prints."""
         return subprocess.run(
-            self.command(*words, "--ledger", str(self.home / "jobs.db")), capture_output=True,
+            self.command(*words, "--ledger", self.ledger), capture_output=True,
             text=True, check=False, timeout=100, env={**os.environ, **self.environment},
         )  # fmt: skip
 
@@ -168,7 +177,7 @@ class Factory:
 
     def rows(self) -> list[Row]:
         """Every pilot that was reserved."""
-        with contextlib.closing(Services(str(self.home / "jobs.db"))) as services:
+        with contextlib.closing(Services(self.ledger)) as services:
             return services.history(0.0)
 
     def count(self, folder: str) -> int:
