@@ -18,6 +18,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import Cache
+from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import parsed_ad, value_of
 from matchmaker.classad.scanner import ASSIGNABLE, OTHER, PLAIN, SEPARATORS, inside_of
@@ -157,6 +158,35 @@ def _lines_of(lines: Sequence[str]) -> _Lines | None:
 def _keep(key: tuple[int, str], known: _Lines, others: Iterable[int]) -> _Lines:
     known = attrs.evolve(known, others=tuple(sorted(others)))
     return _lines.put(key, known, _size(known.heads))
+
+
+def name_in(text: str) -> str | None:
+    """The name in what stands before the sign of an assignment; None for one that is quoted.
+
+    >>> name_in(" Cpus "), name_in("a b"), name_in("true")
+    ('Cpus', None, None)
+    """
+    return text.strip(" \t") if _NAMES.fullmatch(text) and "=" not in text else None
+
+
+def contents_of(texts: list[str], convert: Callable[[str], Any]) -> list[Any]:
+    """What ads hold for texts of values, each by itself; None for one that cannot be read.
+
+    `convert` reads what is no plain value, as for ``ad_of_lines``.
+
+    >>> contents_of(["1", '"x"', "a+1", "a+"], value_of)
+    [1, 'x', Expr('a + 1'), None]
+    """
+    others = [at for at, text in enumerate(texts) if not _may_be_plain(text)]
+    held = _plain(texts, others)
+    if held is None:
+        found = [_plain([text]) for text in texts]
+        others = [at for at, each in enumerate(found) if each is None]
+        held = [each and each[0] for each in found]
+    for at in others:
+        value = convert(texts[at])
+        held[at] = value.held if value.__class__ is Deferred else value
+    return held
 
 
 _NAMES: Final = re.compile(rf"[ \t]*+{ASSIGNABLE}[ \t]*+(?:=[ \t]*+{ASSIGNABLE}[ \t]*+)*+")

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import IO, Any, Final, overload
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats import Errors, Source, opened, reporter
 from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import Expr
@@ -72,6 +74,33 @@ class Pool:
         pool = cls(key=key)
         with _distinct(key):
             pool._store.extend((name, an_ad(ad)) for name, ad in ads)
+        return pool
+
+    @classmethod
+    def read(
+        cls,
+        source: Source,
+        key: str = "Name",
+        format: str = "auto",  # noqa: A002 - as read_ads has it
+        *,
+        errors: Errors = "strict",
+        report: Callable[[ParseError], object] | None = None,
+    ) -> Pool:
+        r"""The pool of the ads of a file: ``Pool(read_ads(source, format), key)``, and faster.
+
+        A large stream in the old format, as ``condor_status -long`` prints it, goes into columns
+        without an ad for each, where pyarrow is installed. Raises ParseError and OSError as
+        ``read_ads`` does, ValueError as ``Pool`` does.
+
+        >>> import io
+        >>> Pool.read(io.StringIO('Name = "a"\nCpus = 4\n\nName = "b"\nCpus = 8\n')).keys()
+        ['a', 'b']
+        """
+        from matchmaker.matching.filling.streams import CHUNK, fill
+
+        pool = cls(key=key)
+        with _distinct(key), opened(source, format, reporter(errors, report), CHUNK) as stream:
+            fill(pool._store, pool._folded, pool._key_of, stream)
         return pool
 
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import IO, Final, Literal
 
@@ -117,7 +118,7 @@ def parse_ads(
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}; read_ads takes files")
-    return _read(pieces_in(text), format, "", _reporter(errors, report))
+    return _read(pieces_in(text), format, "", reporter(errors, report))
 
 
 def read_ads(
@@ -138,10 +139,10 @@ def read_ads(
     format, without a bad ad of the others. Behind XML that is broken as such nothing can be read,
     and that is reported too.
     """
-    reporter = _reporter(errors, report)
+    done = reporter(errors, report)
     if isinstance(source, (str, os.PathLike)):
-        return _read(pieces_at(source), format, os.fspath(source), reporter)
-    return _read(pieces_of(source), format, str(getattr(source, "name", "")), reporter)
+        return _read(pieces_at(source), format, os.fspath(source), done)
+    return _read(pieces_of(source), format, str(getattr(source, "name", "")), done)
 
 
 def dumps(ad: ClassAd, format: str = "new") -> str:
@@ -198,7 +199,8 @@ def _format(name: str) -> _Format:
         raise ValueError(f"unknown format {name!r}; there are {', '.join(FORMATS)}") from None
 
 
-def _reporter(errors: str, report: Callable[[ParseError], object] | None) -> Report:
+def reporter(errors: str, report: Callable[[ParseError], object] | None) -> Report:
+    """What is done with errors, from what a caller says of them."""
     if errors not in ("strict", "report"):
         raise ValueError(f"errors is 'strict' or 'report', not {errors!r}")
     if (errors == "report") != (report is not None):
@@ -206,7 +208,28 @@ def _reporter(errors: str, report: Callable[[ParseError], object] | None) -> Rep
     return report or strict
 
 
-def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iterator[ClassAd]:
+@attrs.frozen(slots=True)
+class Stream:
+    """The text of a file whose format is known, piece by piece, and what is done with errors."""
+
+    format: str
+    pieces: Iterator[str]
+    report: Report
+
+
+@contextmanager
+def opened(source: Source, format: str, report: Report, chunk: int) -> Iterator[Stream]:
+    """A file to be read in pieces of so many bytes. A ParseError that is raised names the file."""
+    if isinstance(source, (str, os.PathLike)):
+        pieces, name = pieces_at(source, chunk), os.fspath(source)
+    else:
+        pieces, name = pieces_of(source, chunk), str(getattr(source, "name", ""))
+    with _located(pieces, format, name, report) as found:
+        yield found
+
+
+@contextmanager
+def _located(pieces: Iterator[str], name: str, source: str, report: Report) -> Iterator[Stream]:
     placed = report
     if source and report is not strict:
 
@@ -217,13 +240,21 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
         pieces = without_mark(pieces)
         if name in ("auto", "new"):
             found, pieces = detect(pieces)
-            if found == BARE:
-                yield from new.read_bare(pieces, placed)
-                return
-            name = found if name == "auto" else name
-        yield from _format(name).read(pieces, placed)
+            name = found if name == "auto" or found == BARE else name
+        yield Stream(name, pieces, placed)
     except ParseError as error:
         raise (error.at(source) if source and report is strict else error) from None
+
+
+def ads_in(found: Stream) -> Iterator[ClassAd]:
+    """The ads of a stream, one by one."""
+    read = new.read_bare if found.format == BARE else _format(found.format).read
+    return read(found.pieces, found.report)
+
+
+def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iterator[ClassAd]:
+    with _located(pieces, name, source, report) as found:
+        yield from ads_in(found)
 
 
 def _text(ad: ClassAd, chosen: _Format) -> str:

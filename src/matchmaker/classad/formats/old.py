@@ -45,32 +45,38 @@ _LARGE: Final = 1 << 18
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors, each with its line."""
-    for text, number in _whole_ads(pieces, report):
-        plain = _is_text(text)
-        start, line, counted = 0, number, 0
-        while start < len(text):
-            if text[start] == "\n":
-                start += 1
-                continue
-            found = ad_at(text, start, _value) if plain else None
-            if found is not None:
-                ad, start = found
-                yield ad
-                continue
-            end = text.find("\n\n", start) % (len(text) + 1)
-            lines = text[start:end].rstrip("\n").split("\n")
-            some = ad_of_lines(lines, _value) if plain else None
-            if some is not None:
-                note(lines)
-                yield some
-            else:
-                line += text.count("\n", counted, start)
-                counted = start
-                yield from _read_lines(lines, line, report)
-            start = end
+    for text, number in whole_ads(pieces, report):
+        yield from ads_within(text, number, report)
 
 
-def _is_text(text: str) -> bool:
+def ads_within(text: str, number: int, report: Report) -> Iterator[ClassAd]:
+    """The ads of a text of whole ads, whose first line has a number."""
+    plain = is_text(text)
+    start, line, counted = 0, number, 0
+    while start < len(text):
+        if text[start] == "\n":
+            start += 1
+            continue
+        found = ad_at(text, start, value) if plain else None
+        if found is not None:
+            ad, start = found
+            yield ad
+            continue
+        end = text.find("\n\n", start) % (len(text) + 1)
+        lines = text[start:end].rstrip("\n").split("\n")
+        some = ad_of_lines(lines, value) if plain else None
+        if some is not None:
+            note(lines)
+            yield some
+        else:
+            line += text.count("\n", counted, start)
+            counted = start
+            yield from _read_lines(lines, line, report)
+        start = end
+
+
+def is_text(text: str) -> bool:
+    """Whether all of a text is UTF-8."""
     try:
         check_text(text, 1)
     except ParseError:
@@ -78,7 +84,7 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]]:
+def whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]]:
     """The text up to an empty line, as far as it has come, with the number of its first line."""
     rest = ""
     number = 1
@@ -112,18 +118,19 @@ def _whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int
                 rest = rest[end:]
             wanted = max(_LARGE, 2 * len(rest))
             if len(rest) > LIMITS.text:
-                report(_too_long(number))
+                report(too_long(number))
                 endless = True
                 number += rest.count("\n", 0, -1)
                 rest = rest[-1:]
                 wanted = _LARGE
     if len(rest) > LIMITS.text:
-        report(_too_long(number))
+        report(too_long(number))
     elif not endless:
         yield rest, number
 
 
-def _too_long(number: int) -> ParseError:
+def too_long(number: int) -> ParseError:
+    """The error of an ad, from a line on, that is longer than an ad may be."""
     return ParseError(f"an ad goes on for over {LIMITS.text} characters", line=number)
 
 
@@ -210,7 +217,7 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
         ) from None
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
     """What an ad holds for the text of an expression, None if the fast parser does not take it."""
     return value_of(_new_text(text) if "\\" in text else text.strip())
 

@@ -34,11 +34,11 @@ def strict(error: ParseError) -> None:
 # --- pieces ---------------------------------------------------------------------------------------
 
 
-def pieces_of(file: IO[str] | IO[bytes]) -> Iterator[str]:
+def pieces_of(file: IO[str] | IO[bytes], chunk: int = _CHUNK) -> Iterator[str]:
     """The text of a file, piece by piece. Bytes that are no UTF-8 stay in it as surrogates."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     while True:
-        data = file.read(_CHUNK)
+        data = file.read(chunk)
         text = decoder.decode(data, final=not data) if isinstance(data, bytes) else data
         if text:
             yield text
@@ -46,12 +46,12 @@ def pieces_of(file: IO[str] | IO[bytes]) -> Iterator[str]:
             return
 
 
-def pieces_at(path: str | os.PathLike[str]) -> Iterator[str]:
+def pieces_at(path: str | os.PathLike[str], chunk: int = _CHUNK) -> Iterator[str]:
     """The text of the file at a path, which is open while its pieces are asked for."""
     if "\0" in os.fsdecode(path):
         raise ValueError(f"a path has no null byte: {str(path)[:60]!r}; parse_ads() reads a text")
     with Path(path).open("rb") as file:
-        yield from pieces_of(file)
+        yield from pieces_of(file, chunk)
 
 
 def pieces_in(text: str) -> Iterator[str]:

@@ -199,19 +199,19 @@ def _column(chunked: Any, read: Reader | None) -> Column | None:
     if read and not is_text(kind):
         raise ValueError(f"is said to hold expressions, but is of type {kind}")
     if pa.types.is_nested(kind) and not pa.types.is_dictionary(array.type):
-        return _coded(np.arange(len(array)), _contents(array))
+        return coded(np.arange(len(array)), _contents(array))
     if not pa.types.is_dictionary(array.type):
         array = _cast(array)
         distinct = array.dictionary_encode()
         if len(distinct.dictionary) > max(forms.MANY, len(array) // 4) and not read:
             if is_text(kind):
-                return _texts(array)
+                return strings(array)
             if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
                 return _numeric(array)
         array = distinct
     indices = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
     contents = _read(array.dictionary, indices, read) if read else _contents(array.dictionary)
-    return _coded(indices, [*contents, MISSING])
+    return coded(indices, contents)
 
 
 def _contents(array: Array) -> list[Any]:
@@ -268,10 +268,10 @@ def _read(texts: Array, codes: npt.NDArray[np.int64], read: Reader) -> list[Any]
     return contents
 
 
-def _coded(codes: npt.NDArray[Any], contents: list[Any]) -> Coded:
-    """A column of contents by code, of which some may be equal."""
+def coded(codes: npt.NDArray[Any], contents: list[Any]) -> Coded:
+    """A column of contents by code, of which some may be equal; without one where it is beyond."""
     table = Table((MISSING,))
-    moved = np.array(table.codes(contents) if contents else [0])
+    moved = np.array([*table.codes(contents), 0])
     return Coded(moved[codes].astype(narrowest(len(table))), table)
 
 
@@ -287,7 +287,7 @@ def _numeric(array: Array) -> Numeric:
     return Numeric(kinds, np.where(missing, 0, bits), Table())
 
 
-def _texts(array: Array) -> Texts:
+def strings(array: Array) -> Texts:
     """A column of large strings."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]

@@ -317,6 +317,18 @@ class Numeric(Tabled):
             return float(self.bits[row : row + 1].view(np.float64)[0])
         return MISSING if kind == ABSENT else self.table[self.bits[row]]
 
+    def contents(self, rows: Iterable[int]) -> list[Any]:
+        """The contents of rows."""
+        places = np.fromiter(rows, np.intp)
+        kinds, bits = self.kinds[places], self.bits[places]
+        found: list[Any] = bits.tolist()
+        reals = np.flatnonzero(kinds == REAL)
+        for place, real in zip(reals.tolist(), bits.view(np.float64)[reals].tolist(), strict=True):
+            found[place] = real
+        for place in np.flatnonzero((kinds != REAL) & (kinds != INTEGER)).tolist():
+            found[place] = MISSING if kinds[place] == ABSENT else self.table[found[place]]
+        return found
+
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
         if content.__class__ is int:

@@ -44,6 +44,13 @@ def unshared(column: Column) -> Column:
     return _numeric(column) if isinstance(column, Coded) else column.take(np.arange(len(column)))
 
 
+def of_form(pattern: Column, column: Coded) -> Column:
+    """A coded column in the form that another has, which is not coded."""
+    if isinstance(pattern, Numeric):
+        return _numeric(column)
+    return _texts(column) if isinstance(pattern, Texts) else _loose(column, len(column))
+
+
 def _recoded(column: Coded, size: int, many: int) -> Column:
     table = column.table
     used = np.flatnonzero(np.bincount(column.codes[:size], minlength=len(table)))

@@ -172,6 +172,10 @@ class Index:
         """Notes the row of a new key."""
         self._recent[key] = row
 
+    def extend(self, keys: Sequence[str], first: int) -> None:
+        """Notes new keys of rows that follow each other."""
+        self._recent.update(zip(keys, range(first, first + len(keys)), strict=True))
+
     def remove(self, key: str) -> None:
         """Notes that a key is gone."""
         self._recent[key] = -1

@@ -6,11 +6,12 @@ before it is changed, so that whoever matches against a view is not disturbed an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 from weakref import WeakSet
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +19,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.locks import Lock
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same
+from matchmaker.matching.columns.entering import entered
 from matchmaker.matching.columns.forms import settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
@@ -27,6 +29,29 @@ SETTLE_EVERY: Final = 1024
 """Columns are put into their best form after this many changes, or more with many columns."""
 
 _BATCH: Final = 512
+
+
+@attrs.frozen(slots=True, eq=False)
+class Block:
+    """New rows, numbered from 0: some of columns, and between them some of ads, with their keys.
+
+    ``columns`` has, by folded name, which rows hold something and what; ``layout`` is the number of
+    the layout of each of the ``rows`` that are not of ``ads``.
+    """
+
+    where: Rows
+    ads: list[tuple[str, ClassAd]]
+    rows: Rows
+    keys: list[str]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    columns: list[tuple[str, Rows, Column]]
+
+    @classmethod
+    def of_ads(cls, ads: list[tuple[str, ClassAd]]) -> Block:
+        """The rows of ads with their keys."""
+        none = np.zeros(0, np.intp)
+        return cls(np.arange(len(ads)), ads, none, [], [], none, [])
 
 
 class Store:
@@ -116,6 +141,18 @@ class Store:
         while some := list(islice(pending, _BATCH)):
             with self._lock:
                 again += self._enter(some)
+        self._filled(again)
+
+    def absorb(self, blocks: Iterable[Block]) -> None:
+        """Enters the rows of many blocks. Raises DuplicateKeyError as ``extend`` does."""
+        again: list[str] = []
+        for block in blocks:
+            with self._lock:
+                again += self._absorb(block)
+        self._filled(again)
+
+    def _filled(self, again: list[str]) -> None:
+        """Gives back the room that was too much. Raises DuplicateKeyError for keys, if any."""
         with self._lock:
             self._index.merge(self._alive if self._dead else None)
             self._make_room(self._size)
@@ -182,7 +219,7 @@ class Store:
     def _put(self, key: str, ad: ClassAd) -> None:
         row = self._index.get(key, self._key_of)
         content = ad.content
-        layout = self._layout_of(ad)
+        layout = self._layout_with(tuple(ad))
         if row is None:
             row = self._add_rows(1)
             self._index.put(key, row)
@@ -222,21 +259,49 @@ class Store:
             else:
                 fresh[key] = ad
         first = self._add_rows(len(fresh))
-        alike: dict[int, list[int]] = {}
-        for row, (key, ad) in enumerate(fresh.items(), first):
+        for row, key in enumerate(fresh, first):
             index.put(key, row)
-            if not said(key, ad.content.get(self._attribute)):
-                self._say(row, key)
-            alike.setdefault(self._layout_of(ad), []).append(row)
-        entered = list(fresh.values())
-        for layout, rows in alike.items():
-            places = slice(first, self._size) if len(alike) == 1 else np.array(rows)
-            self._set_layout(places, layout)
-            contents = zip(*(entered[row - first].content.values() for row in rows), strict=True)
-            for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
-                self._writable(folded).fill(places, held)
+        self._write(np.arange(first, self._size), list(fresh.items()))
         self._changed(len(fresh))
         return again
+
+    def _absorb(self, block: Block) -> list[str]:
+        """Enters the rows of a block; gives the keys that come again."""
+        index = self._index
+        first = self._add_rows(len(block.rows) + len(block.where))
+        rows = block.rows + first
+        held = np.empty(self._size - first, object)
+        held[block.rows], held[block.where] = block.keys, [key for key, _ in block.ads]
+        names: list[str] = held.tolist()
+        again = []
+        seen: set[str] = set()
+        for key, suspect in zip(names, index.suspects(names), strict=True):
+            if key in seen or (suspect and index.get(key, self._key_of) is not None):
+                again.append(key)
+            seen.add(key)
+        codes = [self._layout_with(layout.names) for layout in block.layouts]
+        self._set_layout(rows, np.array(codes, np.intp)[block.layout])
+        for folded, places, column in block.columns:
+            fresh = entered(self._writable(folded), places + first, column, self._size)
+            self._columns[folded] = fresh
+        self._write(block.where + first, block.ads)
+        index.extend(names, first)
+        self._changed(len(names))
+        return again
+
+    def _write(self, places: Rows, ads: Sequence[tuple[str, ClassAd]]) -> None:
+        """Writes what ads hold into new rows."""
+        alike: dict[int, list[int]] = {}
+        for at, (row, (key, ad)) in enumerate(zip(places.tolist(), ads, strict=True)):
+            if not said(key, ad.content.get(self._attribute)):
+                self._say(row, key)
+            alike.setdefault(self._layout_with(tuple(ad)), []).append(at)
+        for layout, some in alike.items():
+            rows = places[some] if len(alike) > 1 else places
+            self._set_layout(rows, layout)
+            contents = zip(*(ads[at][1].content.values() for at in some), strict=True)
+            for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
+                self._writable(folded).fill(rows, held)
 
     def _say(self, row: int, key: str | None) -> None:
         """Notes a key that the row does not say by itself, or that it does."""
@@ -249,13 +314,12 @@ class Store:
         else:
             del self._computed[row]
 
-    def _set_layout(self, rows: int | slice | Rows, layout: int) -> None:
-        if layout >> (self._layout.itemsize << 3):
-            self._layout = self._layout.astype(narrowest(layout + 1))
+    def _set_layout(self, rows: int | Rows, layout: int | Rows) -> None:
+        if len(self._layouts) - 1 >> (self._layout.itemsize << 3):
+            self._layout = self._layout.astype(narrowest(len(self._layouts)))
         self._layout[rows] = layout
 
-    def _layout_of(self, ad: ClassAd) -> int:
-        names = tuple(ad)
+    def _layout_with(self, names: tuple[str, ...]) -> int:
         code = self._known.get(names)
         if code is None:
             code = self._known[names] = len(self._layouts)

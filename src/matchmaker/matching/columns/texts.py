@@ -101,7 +101,7 @@ class Texts(Tabled):
                 if self.heap.data[start : start + length].tobytes() == data:
                     return
             start = self.heap.add(data)
-            self._reach(start, length)
+            self.reach(start, length)
         before = int(self.lengths[row])
         self.waste += before if before < greatest(self.lengths) else 0
         self.starts[row], self.lengths[row] = start, length
@@ -115,7 +115,7 @@ class Texts(Tabled):
         encoded = list(map(utf8, contents))
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         starts = self.heap.add(b"".join(encoded)) + np.cumsum(lengths) - lengths
-        self._reach(int(starts[-1]), int(lengths.max()))
+        self.reach(int(starts[-1]), int(lengths.max()))
         before = self.lengths[rows]
         self.waste += int(before[before < greatest(self.lengths)].sum())
         self.starts[rows], self.lengths[rows] = starts, lengths
@@ -185,7 +185,7 @@ class Texts(Tabled):
             pieces.append(self.heap.data[np.repeat(places, some) + np.arange(some.sum())])
         return np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
 
-    def _reach(self, start: int, length: int) -> None:
+    def reach(self, start: int, length: int) -> None:
         """Makes both numbers wide enough."""
         if start >> (self.starts.itemsize << 3):
             self.starts = self.starts.astype(np.uint64)

@@ -1,0 +1,86 @@
+"""A text of ads as rows of columns, with those ads that only their reader takes among them.
+
+An ad is *regular* if each line assigns a value to a plain name that comes once, and its key is a
+string or an integer. All others are read one by one, in their order: so errors are those of the
+reader, and come first where they stand first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.formats import old
+from matchmaker.classad.formats.stream import Report
+from matchmaker.classad.limits import LIMITS
+from matchmaker.matching.columns.column import Column, Rows
+from matchmaker.matching.columns.keys import unsaid
+from matchmaker.matching.columns.store import Block
+from matchmaker.matching.columns.views import Layout
+from matchmaker.matching.filling.lines import Lines, Mask, Names, lines_of, names_of, unusual
+from matchmaker.matching.filling.values import column_of
+
+KeyOf: TypeAlias = "Callable[[ClassAd], str]"
+
+
+def block_of(text: str, number: int, key: str, key_of: KeyOf, report: Report) -> Block:
+    """The rows of a text of whole ads in the old format, whose first line has a number.
+
+    `key` is the folded name of the key attribute; `key_of` gives the key of an ad that does not
+    simply say it, or raises ValueError.
+    """
+    lines = lines_of(text)
+    others = unusual(lines)
+    while (found := _columns(lines, names_of(lines, ~others), others, key)) is None:
+        pass
+    names, columns, keys = found
+    counts = np.ones(lines.ads, np.intp)
+    ads: list[tuple[str, ClassAd]] = []
+    for ad, own, at in lines.texts(np.flatnonzero(others)):
+        before = len(ads)
+        if len(own) > LIMITS.text:
+            report(old.too_long(number + at))
+        else:
+            ads += [(key_of(each), each) for each in old.ads_within(own, number + at, report)]
+        counts[ad] = len(ads) - before
+    ends = np.cumsum(counts)
+    rows = ends - counts
+    where = np.setdiff1d(np.arange(int(ends[-1]) if len(ends) else 0), rows[~others])
+    return Block(
+        where,
+        ads,
+        rows[~others],
+        keys,
+        list(map(Layout.of, names.layouts)),
+        names.layout,
+        [(name, rows[place], column) for name, place, column in columns],
+    )
+
+
+def _columns(
+    lines: Lines, names: Names, others: Mask, key: str
+) -> tuple[Names, list[tuple[str, Rows, Column]], list[str]] | None:
+    """The names and columns of regular ads, with the numbers of the ads, and the keys of these.
+
+    None where some ads turn out not to be regular: they are noted among the others.
+    """
+    columns = []
+    regular = np.flatnonzero(~others)
+    keys: list[str] = []
+    bad = [] if key in names.folded else [regular]
+    for folded, taken in zip(names.folded, names.lines, strict=True):
+        column, unread = column_of(lines.values(taken), old.value)
+        place = lines.ad[taken]
+        bad.append(place[unread])
+        if folded == key:
+            bad += [place[unsaid(column, len(place))], np.setdiff1d(regular, place)]
+            keys = list(map(str, column.contents(range(len(place)))))
+        columns.append((folded, place, column))
+    if not any(map(len, bad)):
+        return names, columns, keys
+    for some in bad:
+        others[some] = True
+    return None

@@ -1,0 +1,43 @@
+"""Stores filled from streams: by blocks of columns where that pays, ad by ad elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import islice
+from typing import Final
+
+from matchmaker.classad import formats
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.formats import old
+from matchmaker.matching.columns.store import Block, Store
+
+CHUNK: Final = 1 << 24
+"""How many bytes of a file are looked at together."""
+_LEAST: Final = 1 << 20
+"""A text of fewer characters than this is read faster than pyarrow is imported."""
+_BATCH: Final = 512
+
+
+def fill(store: Store, key: str, key_of: Callable[[ClassAd], str], found: formats.Stream) -> None:
+    """Enters the ads of a stream, as ``extend`` of the store does with each under its key.
+
+    `key` is the folded name of the key attribute. Raises ParseError as the stream reports it,
+    ValueError as `key_of` does, and DuplicateKeyError.
+    """
+    if found.format == "old" and find_spec("pyarrow") is not None:
+        store.absorb(_blocks(found, key, key_of))
+    else:
+        store.extend((key_of(ad), ad) for ad in formats.ads_in(found))
+
+
+def _blocks(found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]) -> Iterator[Block]:
+    for text, number in old.whole_ads(found.pieces, found.report):
+        if len(text) >= _LEAST and old.is_text(text):
+            from matchmaker.matching.filling.blocks import block_of
+
+            yield block_of(text, number, key, key_of, found.report)
+        else:
+            ads = old.ads_within(text, number, found.report)
+            while some := [(key_of(ad), ad) for ad in islice(ads, _BATCH)]:
+                yield Block.of_ads(some)

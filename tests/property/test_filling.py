@@ -1,0 +1,133 @@
+"""A stream that goes into columns gives the pool that its ads give, and the same errors."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, ParseError, Pool, read_ads
+from matchmaker.matching.columns import entering, forms, store
+from matchmaker.matching.filling import lines, streams, values
+
+FORMS = ["as it comes", "nothing coded", "sparse"]
+
+
+@pytest.fixture(params=FORMS, scope="module", autouse=True)
+def form(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Blocks for the shortest of texts, and columns of each form."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(streams, "_LEAST", 0)
+        patched.setattr(streams, "CHUNK", 1 << 9)
+        patched.setattr(values, "_SAMPLE", 3)
+        patched.setattr(lines, "_FEW", 0 if request.param == "sparse" else 1000)
+        if request.param == "nothing coded":
+            patched.setattr(forms, "MANY", 0)
+            patched.setattr(entering, "_SURE", 0)
+            patched.setattr(store, "SETTLE_EVERY", 0)
+        if request.param == "sparse":
+            patched.setattr(store, "DENSE", 0)
+        yield
+
+
+NUMBERS = ["0", "-0", "7", "-12", "007", "0x1F", "1K", "+5", "9223372036854775807",
+           "9223372036854775808", "-9223372036854775808", "1.5", "-0.0", "1.", ".5", "1e3",
+           "1.5E-05", "1.0e400", "1.7976931348623157e308", "12345678901234567.25", "0.1", "00.5",
+           "NaN", "Infinity", "inf", "1,2", "[1]", "null", "1_000"]  # fmt: skip
+STRINGS = ['""', '"a"', '"slot1@wn1"', '"A"', r'"C:\new"', r'"say \"x\""', '"tab\there"',
+           '"é ✓"', '"half', '"a" "b"', '"', '"a"b"', '"x\\"', '"=1"', '"\x7f"',
+           '"nul\\0"']  # fmt: skip
+OTHERS = ["true", "FALSE", "undefined", "error", "a + 1", "TARGET.Cpus > 2", "a +", "", " ",
+          "{1, 2}", "[ b = 1 ]", "{  }", "MY.x =?= undefined", "# no comment",
+          "x y", "f(", "a=1"]  # fmt: skip
+NAMES = ["Name", "Cpus", "cpus", "Memory", "Rank", "Load", "a", "Start"]
+HEADS = [*NAMES, "'quoted name'", "two words", "", "true", "#", "é", "a.b", "x-y"]
+SIGNS = [" = ", "=", " =", "= ", "  =  ", "\t=\t", " = ", " = "]
+
+value = st.sampled_from([*NUMBERS, *STRINGS, *OTHERS]) | st.integers(0, 10**6).map(str)
+plain = st.sampled_from([*NUMBERS[:3], *STRINGS[:4], *OTHERS[:6]]) | st.integers(0, 99).map(str)
+
+
+def assignments(names: list[str], held: Any, signs: list[str]) -> st.SearchStrategy[str]:
+    assigned = st.tuples(st.sampled_from(names), st.sampled_from(signs), held)
+    return assigned.map("".join)
+
+
+odd = assignments(HEADS, value, SIGNS) | st.sampled_from(
+    ["# note", "  # note", "# [ ]", " ", "\t", "no sign", "\x0c", "Name"]
+)
+regular = st.lists(
+    assignments(NAMES, plain, [" = "]), max_size=4, unique_by=lambda s: s[:4].lower()
+)
+ads = st.tuples(st.booleans(), regular, st.lists(odd, max_size=1)).map(
+    lambda parts: [*parts[1], *parts[2]] if parts[0] else parts[1]
+)
+
+
+def columns(kind: Callable[[int], str], size: int) -> list[list[str]]:
+    """Ads with one attribute that differs in each."""
+    return [[f"Name = {number}", f"Value = {kind(number)}"] for number in range(1000, 1000 + size)]
+
+
+KINDS: list[Callable[[int], str]] = [
+    str, lambda n: str(-n), lambda n: f"{n}.25", lambda n: f'"text {n}"', lambda n: f"a + {n}",
+    lambda n: str(n) if n % 3 else f"{n}.5", lambda n: f'"{n}"' if n % 5 else "undefined",
+    lambda n: str(n) if n % 7 else f"Cpus * {n}", lambda n: f'"é{n}"', lambda n: f"0{n}",
+    lambda n: str(n) if n % 6 else '"text"', lambda n: f"{n}e2", lambda n: rf'"\"{n}\""',
+    lambda n: f"0x{n}", lambda n: f"{n}K", lambda n: f" {n}", lambda n: f"+{n}", lambda n: f"{n}.",
+]  # fmt: skip
+many = st.builds(columns, st.sampled_from(KINDS), st.integers(0, 12))
+streams_of_ads = st.builds(
+    lambda some, rows, more: [*some, *rows, *more],
+    st.lists(ads, max_size=5), many, st.lists(ads, max_size=3),
+)  # fmt: skip
+
+
+def text_of(some: list[list[str]], end: str, between: int) -> str:
+    named = [
+        [f'Name = "ad{number}"', *ad] if number % 8 else ad for number, ad in enumerate(some, 1)
+    ]
+    return (end * (1 + between)).join(end.join(ad) for ad in named)
+
+
+def outcome(make: Callable[[], Pool]) -> Any:
+    """The pool, key by key and ad by ad, or the error that it ends in."""
+    try:
+        pool = make()
+    except (ParseError, ValueError) as error:
+        return type(error), str(error)
+    return [
+        (key, list(ad), held(ad), pool[key] == ad)
+        for key, ad in zip(pool.keys(), pool, strict=True)
+    ]
+
+
+def held(ad: ClassAd) -> list[tuple[type, str]]:
+    return [(type(content), repr(content)) for content in ad.content.values()]
+
+
+@given(streams_of_ads, st.sampled_from(["\n", "\r\n"]), st.integers(1, 2))
+@settings(max_examples=150)
+def test_a_stream_in_columns_is_the_pool_of_its_ads(
+    some: list[list[str]], end: str, between: int
+) -> None:
+    text = text_of(some, end, between)
+    expected = outcome(lambda: Pool(read_ads(io.StringIO(text), "old")))
+    assert outcome(lambda: Pool.read(io.StringIO(text), format="old")) == expected
+    theirs: list[ParseError] = []
+    expected = outcome(lambda: reported(text, theirs.append))
+    ours: list[ParseError] = []
+    found = outcome(lambda: filled(text, ours.append))
+    assert (found, list(map(str, ours))) == (expected, list(map(str, theirs)))
+
+
+def filled(text: str, report: Callable[[ParseError], object]) -> Pool:
+    return Pool.read(io.StringIO(text), format="old", errors="report", report=report)
+
+
+def reported(text: str, report: Callable[[ParseError], object]) -> Pool:
+    return Pool(read_ads(io.StringIO(text), "old", errors="report", report=report))
