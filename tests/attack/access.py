@@ -482,14 +482,21 @@ def admitted(rules: tuple[str, ...] | None) -> frozenset[int]:
 
 
 def read(data: bytes) -> tuple[Admitted, set[str]] | None:
-    """The jobs that each queue admits, and all rules; None where the dump is refused whole."""
+    """The jobs that each queue admits, and all rules; None where the dump is refused whole.
+
+    Raises ValueError for two queues of one name, of which no pool can be made.
+    """
     try:
         found = glue.read(io.BytesIO(data))
     except ValueError:
         return None
     jobs: Admitted = {}
     known: set[str] = set()
+    names: set[str] = set()
     for ad in found.computing_elements():
+        if (name := str(ad.eval("CEid"))) in names:
+            raise ValueError(f"{name} is there twice")
+        names.add(name)
         rules = ad.eval(RULES)
         texts = tuple(str(rule) for rule in rules) if isinstance(rules, list) else None
         known.update(texts if texts is not None else ("ALL",))

@@ -407,8 +407,9 @@ CASES = [*old_cases(), *new_cases(), *json_cases(), *xml_cases()]
 def admitted(dump: str) -> tuple[dict[str, set[str]], Counter[tuple[str, str, str]]]:
     """The queues that take each job, by id without a view's, and the findings."""
     found = mm.glue.read(io.BytesIO(dump.encode()))
+    queues = mm.broker.pool(found)  # each name is there once
     taken = {
-        vo: {"/".join(c.name.split("/")[:2]) for c in mm.broker.choose(job, found).ranked}
+        vo: {"/".join(c.name.split("/")[:2]) for c in mm.broker.choose(job, queues).ranked}
         for vo, job in JOBS.items()
     }
     return taken, Counter((i.rule, i.dn, i.message) for i in found.issues)

@@ -287,6 +287,22 @@ def test_what_a_view_denies_the_queue_still_denies() -> None:
     assert view.eval("CEid") == "c:1/cream-slurm-q/cms"
 
 
+def test_a_share_that_goes_by_its_id_is_a_view_at_each_endpoint() -> None:
+    place = "GLUE2ServiceID=s,o=glue"
+    text = f"dn: {place}\nobjectClass: GLUE2ComputingService\n\n"
+    for name, rule in (("e", "VO:cms"), ("f", "VO:atlas")):
+        dn = f"GLUE2EndpointID={name},{place}"
+        text += f"dn: {dn}\nobjectClass: GLUE2ComputingEndpoint\n\n"
+        text += f"dn: GLUE2PolicyID=p,{dn}\nobjectClass: GLUE2AccessPolicy\n"
+        text += f"GLUE2PolicyRule: {rule}\n\n"
+    text += f"dn: GLUE2ShareID=q,{place}\nobjectClass: GLUE2ComputingShare\n"
+    found = glue.read(io.BytesIO(text.encode()))
+    assert {ad.eval("CEid"): ad.eval(RULES) for ad in found.computing_elements()} == {
+        "q/q/e": ["VO:cms"],
+        "q/q/f": ["VO:atlas"],
+    }
+
+
 def test_a_queue_whose_id_tells_nothing_has_its_published_name() -> None:
     [ad] = glue.read_ldif(
         ["dn: GlueCEUniqueID=urn:q,o=grid", "objectClass: GlueCE", "GlueCEName: long"]

@@ -75,18 +75,26 @@ def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
 
 
 def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[ClassAd]:
-    """The CE ads of a snapshot, in the order its queues were published.
+    """The CE ads of a snapshot, in the order its queues were published, the first of each name.
+
+    Queues of one id admit whom all of them admit (`agreement`), so the first stands for all.
 
     Args:
         snapshot: linked records.
         choose: which SubCluster of several gives the attributes of hosts.
     """
     shared = _Shared()
+    known: set[str] = set()
     for ce in snapshot.computing_elements:
-        yield from _of_queue(ce, choose, shared)
+        for name, ad in _of_queue(ce, choose, shared):
+            if (key := name.lower()) not in known:
+                known.add(key)
+                yield ad
 
 
-def _of_queue(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> Iterator[ClassAd]:
+def _of_queue(
+    ce: ComputingElement, choose: SubClusterChoice, shared: _Shared
+) -> Iterator[tuple[str, ClassAd]]:
     """The ads of one queue: one for each VOView with rules of access, and itself if rules remain.
 
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
@@ -104,12 +112,13 @@ def _of_queue(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -
         if RULES in common:
             all_denied = [*denied, *(rule for _, rules in views for rule in denials(rules))]
             ad[RULES] = list(dict.fromkeys([*remaining, *all_denied]))
-        yield _finished(ad, ce, ce.id, remaining, shared)
+        yield ce.id, _finished(ad, ce, ce.id, remaining, shared)
     for view, rules in views:
         ad = common.copy()
         _add_view(ad, view, ce, shared)
         ad[RULES] = list(dict.fromkeys([*rules, *denials(rules), *denied]))
-        yield _finished(ad, ce, f"{ce.id}/{view.id}", rules, shared)
+        name = f"{ce.id}/{view.id}"
+        yield name, _finished(ad, ce, name, rules, shared)
 
 
 @attrs.define(slots=True)

@@ -368,7 +368,7 @@ class _Linker:
                     )
                 }
             )
-            yield size, Pair(ce_id, share, values, adrift)
+            yield size, Pair(ce_id, share, values, endpoint.id if endpoint else "", adrift)
 
 
 def _place(record: Record) -> tuple[str, str]:

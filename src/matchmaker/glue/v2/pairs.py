@@ -32,6 +32,7 @@ class Pair:
         ce_id: the id of the queue.
         share: of the service.
         values: of the queue or its view.
+        endpoint: its id.
         adrift: the denials of a share that lost what says of which queue it is, so that they may
             be of other shares' queues.
     """
@@ -39,6 +40,7 @@ class Pair:
     ce_id: str
     share: Record
     values: Facts
+    endpoint: str
     adrift: tuple[str, ...] = ()
 
 
@@ -101,24 +103,31 @@ def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]
     """The queues that pairs of one id are: one, with a view for each share that is a view.
 
     Shares of one queue that do not say what they are to it become its views, where they have rules
-    of access of their own; else they stand apart, under an id with their own.
+    of access of their own; else they stand apart, under an id with their own. A share that goes by
+    its id at several endpoints has theirs behind it.
     """
+    shares = Counter(pair.share.id.lower() for pair in group)
+
+    def apart(pair: Pair) -> str:
+        alone = shares[pair.share.id.lower()] == 1
+        return pair.share.id if alone else f"{pair.share.id}/{pair.endpoint}"
+
     own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
     views = [pair for pair in group if marks(pair.share, VO_VIEW)]
     if len(own) > 1:
         views += [pair for pair in own if pair.values.get(RULES)]
         for pair in own:
             if not pair.values.get(RULES):
-                yield ComputingElement(f"{pair.ce_id}/{pair.share.id}", pair.values), pair.share
+                yield ComputingElement(f"{pair.ce_id}/{apart(pair)}", pair.values), pair.share
         own = []
     if not own and not views:
         return
     shared = own[0].values if own else _common([pair.values for pair in views])
     names = Counter(_name(pair.share).lower() for pair in views)
     made = tuple(
-        VOView(_name(share) if names[_name(share).lower()] == 1 else share.id, pair.values)
+        VOView(name if names[name.lower()] == 1 else apart(pair), pair.values)
         for pair in views
-        for share in (pair.share,)
+        for name in (_name(pair.share),)
     )
     yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
 
