@@ -12,8 +12,10 @@ import attrs
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
-from matchmaker.glue.access import RULES, agreed, differ
+from matchmaker.glue.access import CLOSED, RULES, agreed, differ
+from matchmaker.glue.admission import with_denials
 from matchmaker.glue.issues import issue as made
+from matchmaker.glue.linking import site_of
 from matchmaker.glue.records import texts
 from matchmaker.glue.snapshot import joined
 
@@ -56,17 +58,23 @@ class Queues:
 
 
 def merged(
-    sources: Iterable[tuple[str, Glue | Iterable[ClassAd]]], *, open_without_rules: bool = False
+    sources: Iterable[tuple[str, Glue | Iterable[ClassAd]]],
+    *,
+    open_without_rules: bool = False,
+    accept_partial: bool = False,
 ) -> Queues:
     """Merges the queues of several sources; of several queues with one name the first is kept.
 
     A queue that sources describe with different rules of access admits whom all of them admit, and
-    denies whom one denies, so that no further source opens it.
+    denies whom one denies, so that no further source opens it. What a source that was not read to
+    its end lost may deny a queue of another one. So the queues of the others admit nobody either
+    (``source.partial``); where only one site of a server was asked for, those of other sites do.
 
     Args:
         sources: the name of each source, and its description or its ads. Ads of OSG's resource
             catalog are translated.
         open_without_rules: whether a catalog without rules of access admits everybody.
+        accept_partial: whether queues are what their sources say, though others lost a part.
 
     Raises:
         ValueError: a description has no entry of GLUE, or a source has no ad.
@@ -80,8 +88,11 @@ def merged(
     found: list[_Described] = []
     issues: list[tuple[str, Issue]] = []
     records = GlueRecords((), (), (), ())
-    for number, (source, given) in enumerate(sources):
-        description, ads = _described(given, open_without_rules)
+    all_given = [(source, *_described(given, open_without_rules)) for source, given in sources]
+    lost = {} if accept_partial or len(all_given) == 1 else _lost(all_given, issues)
+    for number, (source, whole, whole_ads) in enumerate(all_given):
+        over = [sites for other, sites in lost.items() if other != number]
+        description, ads = _closed(whole, whole_ads, over) if over else (whole, whole_ads)
         if description is not None:
             parts = description.snapshot
             known = parts.sites or parts.clusters or parts.computing_elements
@@ -104,6 +115,57 @@ def merged(
         else:
             kept[queue.name] = queue
     return Queues(tuple(kept.values()), tuple(issues), records)
+
+
+def _lost(
+    given: Iterable[tuple[str, Glue | None, list[ClassAd]]], issues: list[tuple[str, Issue]]
+) -> dict[int, frozenset[str]]:
+    """The sources, by number, that are not whole, with the sites that their rest may describe.
+
+    No sites stand for any. Each such source is reported.
+    """
+    lost: dict[int, frozenset[str]] = {}
+    for number, (source, description, _) in enumerate(given):
+        partial = [i for i in description.issues if i.partial] if description is not None else []
+        if description is None or not partial:
+            continue
+        bases = {site_of(i.dn) if i.rule.startswith("ldap.") else "" for i in partial}
+        own = {site.id.lower() for site in description.snapshot.sites}
+        lost[number] = frozenset() if "" in bases else frozenset(bases | own)
+        whose = f"queues of {', '.join(sorted(bases))} in other sources" if all(bases) else "queues"
+        said = (
+            f"a part is missing that may deny, so {whose} admit nobody: read it again, leave it"
+            " out, or accept the others as they are (accept_partial, --accept-partial)"
+        )
+        issues.append((source, made("source.partial", said)))
+    return lost
+
+
+def _closed(
+    description: Glue | None, ads: list[ClassAd], over: Sequence[frozenset[str]]
+) -> tuple[Glue | None, list[ClassAd]]:
+    """A source whose queues deny all where they may be of what other sources lost."""
+
+    def denied(site: str) -> bool:
+        return any(not sites or not site or site.lower() in sites for sites in over)
+
+    def ad_of(ad: ClassAd) -> ClassAd:
+        changed = unwrap(ad).copy()
+        changed[RULES] = list[Value]([*(_rules(changed) or ()), CLOSED])
+        return changed
+
+    if description is not None:
+        snapshot = description.snapshot
+        queues = tuple(
+            with_denials(ce, [CLOSED]) if denied(ce.cluster.site_id if ce.cluster else "") else ce
+            for ce in snapshot.computing_elements
+        )
+        snapshot = attrs.evolve(snapshot, computing_elements=queues)
+        description = attrs.evolve(description, snapshot=snapshot)
+    return description, [
+        ad_of(ad) if denied(first_text(unwrap(ad), ("GlueSiteUniqueID",)) or "") else ad
+        for ad in ads
+    ]
 
 
 @attrs.frozen(slots=True)

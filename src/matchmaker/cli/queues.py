@@ -41,6 +41,7 @@ class Sources:
         ca_file: certificates to trust in place of the system's.
         timeout: seconds to wait for a server to connect, and for each piece of its answer.
         open_without_rules: whether a queue that publishes no rule of access admits everybody.
+        accept_partial: whether queues are what their sources say, though others lost a part.
         max_size: bytes of a dump that are read at most; None for the usual bound.
     """
 
@@ -52,6 +53,7 @@ class Sources:
     ca_file: str | None
     timeout: float
     open_without_rules: bool
+    accept_partial: bool
     max_size: int | None
 
     @property
@@ -95,6 +97,10 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--open-without-rules", is_flag=True,
             help="A queue that publishes no rule of access admits everybody, not nobody.",
+        ),
+        click.option(
+            "--accept-partial", is_flag=True,
+            help="Use the queues of other sources as they are where one was not read to its end.",
         ),
         click.option(
             "--at", metavar="TIME", callback=_moment,
@@ -198,7 +204,11 @@ def read(places: Sources, also: frozenset[str] = frozenset()) -> Queues:
         raise click.UsageError(
             "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
         )
-    found = broker.merged(_described(places, also), open_without_rules=places.open_without_rules)
+    found = broker.merged(
+        _described(places, also),
+        open_without_rules=places.open_without_rules,
+        accept_partial=places.accept_partial,
+    )
     for source, issue in found.issues:
         if issue.partial:
             warn(f"{source}: {issue}")

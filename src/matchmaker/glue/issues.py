@@ -26,7 +26,7 @@ ERRORS: Final = frozenset(
         "clean": "access-rule stale",
         "access": "conflict damaged none",
         "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
-        "source": "duplicate",
+        "source": "duplicate partial",
     }.items()
     for name in names.split()
 )

@@ -113,6 +113,20 @@ def rdns(dn: str) -> dict[str, str]:
     return parts
 
 
+def site_of(dn: str) -> str:
+    """The site, in lower case, that a name is of or under; empty for a name above the sites.
+
+    >>> site_of("Mds-Vo-name=RAL,Mds-Vo-name=local,o=grid"), site_of("GLUE2DomainID=RAL,o=glue")
+    ('ral', 'ral')
+    >>> site_of("Mds-Vo-name=resource,o=grid"), site_of("o=glue")
+    ('', '')
+    """
+    parts = rdns(dn)
+    old = parts.get("mds-vo-name", "").lower()
+    new = parts.get("glue2domainid", "").lower()
+    return new or (old if old not in ("local", "resource") else "")
+
+
 def cut(dn: str) -> tuple[str, str]:
     r"""The first part of a name, and the name above it.
 

@@ -196,7 +196,8 @@ def search(
             failures.append(str(error))
             seen |= mine
             if one.count:
-                broken.append(issue("ldap.partial", f"the answer is not whole: {error}"))
+                said = f"the answer is not whole: {error}"
+                broken.append(issue("ldap.partial", said, dn=base or server.base))
         else:
             for failure in failures:
                 report(issue("ldap.failover", f"another server was asked: {failure}"))
@@ -305,14 +306,15 @@ class _Search:
         while True:
             before = self.count
             end = yield from self._page(
-                wire, search_request(self._next(), base, FILTER, size, cookie)
+                wire, search_request(self._next(), base, FILTER, size, cookie), base
             )
             if self.progress is not None:
                 self.progress(self.count)
             if end is None:
                 self._partial(
                     f"more than {self.bounds.entries} entries, the rest is not read; a longer base "
-                    f"asks for less: {self.server}/Mds-Vo-name=SITE,Mds-Vo-name=local,o=grid"
+                    f"asks for less: {self.server}/Mds-Vo-name=SITE,Mds-Vo-name=local,o=grid",
+                    base,
                 )
                 return True
             sent = self.count > before
@@ -323,7 +325,7 @@ class _Search:
                 continue
             if end.code in _INCOMPLETE and self.count:
                 said = f"the server stops at {_INCOMPLETE[end.code]}"
-                self._partial(f"{said}: the answer is not whole")
+                self._partial(f"{said}: the answer is not whole", base)
                 return True
             if end.code:
                 raise ConnectionError(_refusal(end))
@@ -334,7 +336,7 @@ class _Search:
             if empty > LIMITS.empty_pages:
                 raise ConnectionError("the server sends empty pages without end")
 
-    def _page(self, wire: Wire, request: bytes) -> Generator[Entry, None, End | None]:
+    def _page(self, wire: Wire, request: bytes, base: str) -> Generator[Entry, None, End | None]:
         """The entries of one page, as they come; its end, or None where there are too many."""
         wire.send(request)
         while not isinstance(said := answer(wire.receive(), self.number), End):
@@ -346,11 +348,11 @@ class _Search:
             else:
                 self.elsewhere += 1
                 text = "a part is elsewhere, referrals are not followed"
-                self.report(issue("ldap.referral", text, raw=said.urls))
+                self.report(issue("ldap.referral", text, dn=base, raw=said.urls))
         return said
 
-    def _partial(self, said: str) -> None:
-        self.report(issue("ldap.partial", said))
+    def _partial(self, said: str, base: str) -> None:
+        self.report(issue("ldap.partial", said, dn=base))
 
 
 def _refusal(end: End) -> str:
