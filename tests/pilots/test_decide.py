@@ -76,6 +76,14 @@ def test_a_pilot_whose_ad_matches_no_job_is_not_submitted() -> None:
     assert submitted(decided([kind(ad=wants)], [queue(), queue("big", large)])) == {"big": 5}
 
 
+@pytest.mark.parametrize("state", ["idle", "starting"])
+def test_a_pilot_that_has_started_is_supply_however_old_it_is(state: str) -> None:
+    """Only one that is queued can be overdue."""
+    quick = queue(estimate=Estimate(median=10.0, late=20.0, started=20))
+    made = decided([kind(waiting=2)], [quick], pilots(2, state, since=-1e6))
+    assert (submitted(made), made.ends) == ({}, ())
+
+
 def test_a_pilot_that_refuses_the_job_is_not_submitted() -> None:
     choosy = ClassAd(Requirements=parse_expr('TARGET.Group == "cms"'))
     decision = decided([kind(ad=ClassAd(Group="atlas"))], [queue(pilot=choosy)])

@@ -208,9 +208,10 @@ def _supply(
     ends = np.array([*(cycle.rates[kind.key].ends for kind in cycle.scene.demand), 0.0])
     freed = 1 - np.exp(-ends * np.append(horizon, 0.0))
     weight = np.where(pilots.state == BUSY, freed[pilots.kind], pilots.state < BUSY)
-    # Groups are numbered by the rounded age, which a pilot must not exceed.
+    # Groups are numbered by the rounded age, which a pilot must not exceed. Only what is queued
+    # can be overdue.
     supply = Supply(
-        pilots.ad[first], room[first], pilots.age[first],
+        pilots.ad[first], room[first], np.where(waited[first] > 0, pilots.age[first], 0.0),
         np.bincount(rows, weights=weight, minlength=len(first)).astype(np.float64),
     )  # fmt: skip
     state = pilots.state[first]

@@ -69,7 +69,7 @@ class Supply:
     Attributes:
         ad: for each row the number of its ad.
         room: for each row, how many of the classes' ``steps`` its time left suffices for.
-        age: for each row how long its pilots have waited, in seconds.
+        age: for each row how long its pilots have been queued, in seconds; 0 once they started.
         left: how many pilots of each row are not taken; it changes as they are.
     """
 
@@ -83,7 +83,7 @@ class Supply:
     ) -> float:
         """Takes pilots of some rows for a class; gives how many it still wants.
 
-        Rows whose pilots have waited for more than `youngest` seconds are passed over.
+        Rows whose pilots have been queued for more than `youngest` seconds are passed over.
         """
         ad, left = self.ad[rows], self.left[rows]
         able = classes.fits[number][ad]
