@@ -66,6 +66,7 @@ class Site:
 
     folder: Path
     world: World = attrs.Factory(World)
+    file: str = FILE
     keys: Iterator[int] = attrs.Factory(count)
     tokens: Iterator[int] = attrs.Factory(count)
 
@@ -83,7 +84,7 @@ class Site:
     @contextlib.contextmanager
     def process(self) -> Iterator[tuple[Means, Known]]:
         """A process of the factory, which takes the service over at once."""
-        made = settings_of(FILE, self.folder, name="grid")
+        made = settings_of(self.file, self.folder, name="grid")
         ledger, services = Ledger(made.ledger), Services(made.ledger)
         for engine in (ledger._engine, services._engine):
             sql.event.listen(engine, "commit", lambda _: self.world.boundary("sql"))
@@ -241,6 +242,43 @@ def test_silence_is_not_zero(site: Site) -> None:
     assert known.service.facts["waiting"] is None
     assert "jobs.ads" in known.service.facts["silent"][0]
     assert known.service.facts["ends"] == []
+
+
+LENDING = FILE.replace("Hedge = 1;", "Hedge = 1; IdleGrace = 30; Lend = other.Batch is true;")
+
+
+def test_idle_pilots_are_lent_and_taken_back(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    site = Site(
+        tmp_path,
+        World(length=1000.0),
+        file=LENDING.replace("[caps]", 'reports = "reports"\n[caps]'),
+    )
+    site.demand(2)
+    site.cycles(3)
+    keys = sorted(site.world.starts)
+    for key in keys:
+        (reports / key).write_text("idle\n")
+        os.utime(reports / key, (site.world.now, site.world.now))
+    site.demand(0)
+    known = site.cycles(4)
+    assert sorted(one[:2] for one in known.service.facts["lends"]) == [
+        [key, "other.Batch =?= true"] for key in keys
+    ]
+    assert {path.name for path in reports.glob("*.lend")} == {f"{key}.lend" for key in keys}
+    assert (reports / f"{keys[0]}.lend").read_text() == "other.Batch =?= true\n"
+    assert site.alive() == set(keys)
+    site.demand(len(keys))
+    assert site.cycles(1).service.facts["lends"] == []
+    assert list(reports.glob("*.lend")) == []
+
+
+def test_pilots_that_do_not_report_are_not_lent(tmp_path: Path) -> None:
+    site = Site(tmp_path, file=LENDING)
+    site.demand(2)
+    known = site.cycles(6)
+    assert known.service.facts["lends"] == []
 
 
 def test_a_batch_system_that_is_silent_gets_nothing(site: Site) -> None:

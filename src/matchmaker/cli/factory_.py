@@ -132,6 +132,8 @@ def _say(service: Service, *, as_json: bool) -> None:
         print(printable(f"  {queue}: +{number}: {reason}"), flush=True)
     for pilot, reason in facts.get("ends", ()):
         print(printable(f"  {pilot} ends: {reason}"), flush=True)
+    for pilot, takes, reason in facts.get("lends", ()):
+        print(printable(f"  {pilot} takes other work ({takes}): {reason}"), flush=True)
     for trouble in (*facts.get("silent", ()), *facts.get("troubles", ()), *facts.get("notes", ())):
         warn(transfers.short(trouble))
 

@@ -99,6 +99,25 @@ def end_decided(
     return end(means, [mine[pilot.key] for pilot in pilots if pilot.key in mine])
 
 
+def lend_decided(
+    means: Means, service: Service, decision: Decision, rows: Iterable[Row]
+) -> list[str]:
+    """Lends this service's pilots that the decision names, and no others; what went wrong.
+
+    A pilot takes other work only from where it reports: without such a directory none is lent.
+    """
+    folder = means.settings.pilot.reports
+    if folder is None:
+        return ["no pilot is lent: [pilot] reports is not given"] if decision.lends else []
+    mine = {row.key for row in rows if row.service == service.name}
+    takes = {one.pilot: one.takes for one in decision.lends if one.pilot in mine}
+    try:
+        sources.lend(folder, takes, mine)
+    except OSError as error:
+        return [f"pilots cannot be lent: {folder}: {error.strerror or error}"]
+    return []
+
+
 def end(means: Means, rows: Sequence[Row]) -> tuple[int, list[str]]:
     """Asks pilots to end before their next job, and cancels those that have not started.
 

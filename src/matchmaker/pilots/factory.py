@@ -18,7 +18,14 @@ from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.record import Record, State
 from matchmaker.pilots import demand as demands
 from matchmaker.pilots import sources, stock
-from matchmaker.pilots.effects import end, end_decided, handed_again, renewed, submit
+from matchmaker.pilots.effects import (
+    end,
+    end_decided,
+    handed_again,
+    lend_decided,
+    renewed,
+    submit,
+)
 from matchmaker.pilots.estimates import RECENT, Estimate, estimate
 from matchmaker.pilots.means import Known, Means, beat
 from matchmaker.pilots.services import Row, Service, TakenOverError
@@ -52,6 +59,7 @@ def cycle(means: Means, known: Known) -> Known:
     decision = means.rule(snapshot, known.service.cycles)
     known = beat(means, known, memory=dict(decision.memory), cycles=known.service.cycles + 1)
     ended, troubles = end_decided(means, known.service, decision, rows, pilots)
+    troubles += lend_decided(means, known.service, decision, rows)
     known, made, refused = submit(means, known, decision, places)
     troubles += refused
     troubles += renewed(means, rows, records)
@@ -258,6 +266,7 @@ def _facts(snapshot: Snapshot, decision: Decision, places: Mapping[str, Place]) 
         ],
         "submissions": [[o.queue, o.count, o.reason] for o in decision.submissions[:_MOST_SAID]],
         "ends": [[one.pilot, one.reason] for one in decision.ends[:_MOST_SAID]],
+        "lends": [[one.pilot, one.takes, one.reason] for one in decision.lends[:_MOST_SAID]],
         "waits": [[one.kind, one.jobs, one.reason] for one in decision.waits[:_MOST_SAID]],
         "notes": list(decision.notes[:_MOST_SAID]),
     }

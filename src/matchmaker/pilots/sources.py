@@ -38,6 +38,7 @@ _MOST_OUTPUT: Final = 256 << 20
 _MOST_JOBS: Final = 1_000_000
 _MOST_REPORT: Final = 65_536
 _END: Final = ".end"
+_LEND: Final = ".lend"
 
 
 class SilentError(Exception):
@@ -284,7 +285,7 @@ def reports(folder: str | None) -> Reports:
         return Reports()
     words = {}
     for name in names:
-        if not name.endswith(_END) and not name.startswith("."):
+        if not name.endswith((_END, _LEND)) and not name.startswith("."):
             word = _word(Path(folder, name), asked=f"{name}{_END}" in names)
             if word is not None:
                 words[name] = word
@@ -321,9 +322,30 @@ def ask_to_end(folder: str, key: str) -> None:
     Path(folder, f"{key}{_END}").touch()
 
 
+def lend(folder: str, takes: Mapping[str, str], keys: Collection[str]) -> None:
+    """Lets pilots take other work, each with the requirement on it; takes it back from the rest.
+
+    Args:
+        folder: where pilots report.
+        takes: the text of an expression by the key of each pilot that is lent.
+        keys: the pilots that this service may lend.
+
+    Raises:
+        OSError: the directory cannot be read or written.
+    """
+    for key, text in takes.items():
+        new = Path(folder, f".{key}{_LEND}")
+        new.write_text(f"{text}\n", encoding="utf-8")
+        new.replace(new.with_name(f"{key}{_LEND}"))
+    for path in Path(folder).glob(f"*{_LEND}"):
+        key = path.name.removesuffix(_LEND)
+        if key in keys and key not in takes:
+            path.unlink(missing_ok=True)
+
+
 def forget(folder: str | None, key: str) -> None:
     """Removes what a pilot reported, and what it was asked."""
     if folder is not None:
-        for name in (key, f"{key}{_END}"):
+        for name in (key, f"{key}{_END}", f"{key}{_LEND}"):
             with contextlib.suppress(OSError):
                 Path(folder, name).unlink()
