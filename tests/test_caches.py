@@ -183,7 +183,7 @@ print(json.dumps({cache.name: cache.most for cache in caches()}))
 TABLES = {
     "classad/spellings.py:FIRST": "bounded, as the guide says",
     "classad/registry.py:FUNCTIONS": "the functions of the language",
-    "classad/interning.py:_table": "weak: what nobody holds is dropped as it grows",
+    "classad/interning.py:TABLE": "weak: what nobody holds is dropped as it grows",
     "classad/cache.py:_caches": "weak",
     "classad/locks.py:_locks": "weak",
     "classad/locks.py:_taken": "threads that fork at this moment",

@@ -1,4 +1,4 @@
-"""From tokens to nodes by precedence climbing.
+"""From tokens to nodes by the precedence of operators.
 
 The syntax is that of ``classad.lark``. What is not taken here ends in a MissError, upon which the
 grammar decides.
@@ -6,7 +6,7 @@ grammar decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Final
 
@@ -17,20 +17,24 @@ from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
     Attr,
-    Binary,
     Expr,
     ListExpr,
     Literal,
     Subscript,
     Ternary,
     Unary,
+    binary,
+    constant,
 )
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import RESERVED, tokens_of
+from matchmaker.classad.scanner import RESERVED, STRING, tokens_of
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 _words: Final[Cache[str, Expr]] = Cache("names in expressions", 1 << 23)
 """What words denote, and two with a dot between them."""
+
+_Tokens = Iterator[str]
+"""The tokens that come next. Whoever reads one has passed it."""
 
 
 class MissError(Exception):
@@ -43,181 +47,195 @@ def expression_of(text: str) -> Expr:
     >>> expression_of("a + b * 2")
     Expr('a + b * 2')
     """
-    return _Reader(tokens_of(text)).whole()
+    tokens = iter(tokens_of(text))
+    node = _until("", tokens)
+    if next(tokens, None) is not None:
+        raise MissError
+    return node
 
 
-class _Reader:
-    """Reads an expression from its tokens, of which the one at `at` comes next."""
+def _until(end: str, tokens: _Tokens) -> Expr:
+    """The expression up to a token."""
+    node, symbol = _expression(tokens)
+    if node is None or symbol != end:
+        raise MissError
+    return node
 
-    __slots__ = ("at", "tokens")
 
-    def __init__(self, tokens: list[str]) -> None:
-        self.tokens = tokens
-        self.at = 0
-
-    def whole(self) -> Expr:
-        """The expression of all tokens."""
-        node = self.expression(_TERNARY)
-        if self.at != len(self.tokens) - 1:
-            raise MissError
-        return node
-
-    def expression(self, loosest: int) -> Expr:
-        """An expression of operators that bind as tightly as `loosest`, or tighter."""
-        tokens = self.tokens
-        symbol = tokens[self.at]
-        self.at += 1
-        left = _words.get(symbol)
-        if left is None or tokens[self.at] == "(":
-            if symbol in _PREFIXES and loosest <= _UNARY:
-                left = Unary(symbol, self.expression(_UNARY))
-            elif (read := _PRIMARIES.get(symbol[:1])) is not None:
-                left = read(self, symbol)
-            else:
+def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
+    """The expression that comes next, if there is one, and the token that ends it."""
+    # The last operator that waits for its right side: how tightly it binds, and its left side,
+    # which a prefix has not; and what stood here when it came.
+    above, operator, left = _NOTHING
+    waiting: list[tuple[int, str, Expr | None]] = []
+    node: Expr | None = None
+    before = ""
+    for symbol in tokens:
+        if node is None:
+            before = symbol
+            node = _words.get(symbol)
+            if node is not None:
+                continue
+            read = _PRIMARIES.get(symbol[:1])
+            if symbol in _PREFIXES and above <= _UNARY:
+                waiting.append((above, operator, left))
+                above, operator, left = _UNARY, symbol, None
+            elif read is not None:
+                node = read(symbol, tokens)
+            elif operator:
                 raise MissError
-        while True:
-            symbol = tokens[self.at]
-            level = _LEVELS.get(symbol)
-            if level is None:
-                if symbol[:1] == "?":
-                    symbol, level = "?:", _ELVIS
-                elif symbol[:1] == "-" and loosest <= _SUM:
-                    # The sign of a number after an operand subtracts it.
-                    tokens[self.at] = symbol[1:]
-                    self.at -= 1
-                    symbol, level = "-", _SUM
-                else:
-                    return left
-            if level < loosest:
-                return left
-            self.at += 1
-            if level == _SELECTION:
-                left = self.selected(left, symbol)
-            elif level == _TERNARY:
-                then = self.expression(_TERNARY)
-                self.take(":")
-                return Ternary(left, then, self.expression(_TERNARY))
             else:
-                left = Binary(_NAMED.get(symbol, symbol), left, self.right(level))
+                return None, symbol
+            continue
+        level = _LEVELS.get(symbol) or _unusual_level(symbol)
+        while above >= level:
+            node = binary(operator, left, node) if left is not None else Unary(operator, node)
+            above, operator, left = waiting.pop()
+        if level >= _SELECTION:
+            node = _selected(node, symbol, before, tokens)
+            before = ""
+        elif level > _TERNARY:
+            waiting.append((above, operator, left))
+            above, left, node = level, node, None
+            operator = symbol if level not in _RENAMED else _name_of(symbol)
+            if level == _SUM and len(symbol) > 1:
+                # The sign of a number after an operand subtracts it.
+                node = _number(symbol[1:], tokens)
+        else:
+            return (node, symbol) if level == _END else _chosen(node, tokens)
+    raise MissError
 
-    def right(self, level: int) -> Expr:
-        """The right side of an operator: mostly a word that nothing behind it binds."""
-        word = _words.get(self.tokens[self.at])
-        if word is None or _BEHIND.get(self.tokens[self.at + 1], _SELECTION) > level:
-            return self.expression(level + 1)
-        self.at += 1
-        return word
 
-    def selected(self, base: Expr, symbol: str) -> Expr:
-        """An attribute or an element of an expression."""
-        if symbol == "[":
-            node = Subscript(base, self.expression(_TERNARY))
-            self.take("]")
-            return node
-        for name in self.names():
-            base = Attr(base, name, False)
-        return base
+def _unusual_level(symbol: str) -> int:
+    """How tightly an operator binds that is spelled with more than it needs."""
+    if symbol[:1] not in "-?":
+        raise MissError
+    return _SUM if symbol[0] == "-" else _ELVIS
 
-    # Each of these is given the token that begins it, which has been passed.
 
-    def word(self, symbol: str) -> Expr:
-        if self.tokens[self.at] == "(":
-            self.at += 1
-            return call(self.name(symbol), self.items(")"))
-        if symbol[0] == "'":
-            return Attr(None, self.name(symbol), False)
-        first, _, second = symbol.partition(".")
-        node = _CONSTANTS.get(first.lower()) or Attr(None, self.name(first), False)
-        if second:
-            node = Attr(node, self.name(second), False)
-        return _words.put(symbol, node, 2 * NODE + 4 * len(symbol))
+def _name_of(symbol: str) -> str:
+    """The operator in a token."""
+    return "?:" if symbol[0] == "?" else "-" if symbol[0] == "-" else _NAMED.get(symbol, symbol)
 
-    def absolute(self, symbol: str) -> Expr:
-        if symbol != ".":
-            return self.number(symbol)
-        first, *more = self.names()
-        node = Attr(None, first, True)
-        for name in more:
-            node = Attr(node, name, False)
-        return node
 
-    def number(self, symbol: str) -> Expr:
-        if symbol.isdecimal() and len(symbol) < 19:
-            return Literal(int(symbol))
-        if symbol == "-":
+def _chosen(condition: Expr, tokens: _Tokens) -> tuple[Expr, str]:
+    """One of two expressions by a condition, and the token behind."""
+    then = _until(":", tokens)
+    otherwise, symbol = _expression(tokens)
+    if otherwise is None:
+        raise MissError
+    return Ternary(condition, then, otherwise), symbol
+
+
+def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
+    """An attribute or an element of what stood before, or the call of it."""
+    if symbol == "[":
+        return Subscript(base, _until("]", tokens))
+    if symbol == "(":
+        return call(_name(before), _items(")", tokens))
+    for name in _names(next(tokens)):
+        base = Attr(base, name, False)
+    return base
+
+
+# Each of these is given the token that begins it, which has been passed.
+
+
+def _word(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol[0] == "'":
+        return Attr(None, _unescaped(symbol), False)
+    first, _, second = symbol.partition(".")
+    node = _CONSTANTS.get(first.lower()) or Attr(None, _name(first), False)
+    if second:
+        node = Attr(node, _name(second), False)
+    return _words.put(symbol, node, 2 * NODE + 4 * len(symbol))
+
+
+def _absolute(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol != ".":
+        return _number(symbol, tokens)
+    first, *more = _names(next(tokens))
+    node = Attr(None, first, True)
+    for name in more:
+        node = Attr(node, name, False)
+    return node
+
+
+def _number(symbol: str, _: _Tokens) -> Expr:
+    if symbol.isdecimal() and len(symbol) < 19:
+        return constant(int(symbol))
+    if symbol == "-":
+        raise MissError
+    if not symbol.lstrip("-").isdecimal():
+        return constant(float(symbol))
+    # Over 20 digits cannot fit; int() on millions of them would take its time.
+    if len(symbol) > 20 or not MIN_INT <= (number := int(symbol)) <= MAX_INT:
+        raise MissError
+    return constant(number)
+
+
+def _string(symbol: str, _: _Tokens) -> Expr:
+    if '"' in symbol[1:-1]:
+        # Several side by side, perhaps.
+        return constant("".join(map(_unescaped, STRING.findall(symbol))))
+    return constant(_unescaped(symbol))
+
+
+def _group(_: str, tokens: _Tokens) -> Expr:
+    return _until(")", tokens)
+
+
+def _list(_: str, tokens: _Tokens) -> Expr:
+    return ListExpr(_items("}", tokens))
+
+
+def _ad(_: str, tokens: _Tokens) -> Expr:
+    assignments: list[tuple[str, Expr]] = []
+    separated = False
+    symbol = next(tokens)
+    while symbol != "]":
+        if symbol == ";":
+            separated = True
+            symbol = next(tokens)
+            continue
+        name = _name(symbol)
+        if next(tokens) != "=":
             raise MissError
-        if not symbol.lstrip("-").isdecimal():
-            return Literal(float(symbol))
-        # Over 20 digits cannot fit; int() on millions of them would take its time.
-        if len(symbol) > 20 or not MIN_INT <= (number := int(symbol)) <= MAX_INT:
+        node, symbol = _expression(tokens)
+        if node is None or symbol not in _AFTER_ASSIGNMENT:
             raise MissError
-        return Literal(number)
+        assignments.append((name, node))
+    if separated and not assignments:
+        raise MissError
+    return ad_expression(assignments)
 
-    def string(self, symbol: str) -> Expr:
-        text = _unescaped(symbol)
-        while self.tokens[self.at][:1] == '"':
-            text += _unescaped(self.tokens[self.at])
-            self.at += 1
-        return Literal(text)
 
-    def group(self, _: str) -> Expr:
-        node = self.expression(_TERNARY)
-        self.take(")")
-        return node
-
-    def list(self, _: str) -> Expr:
-        return ListExpr(self.items("}"))
-
-    def ad(self, _: str) -> Expr:
-        assignments: list[tuple[str, Expr]] = []
-        tokens = self.tokens
-        begin = self.at
-        while True:
-            while tokens[self.at] == ";":
-                self.at += 1
-            if tokens[self.at] == "]":
-                break
-            name = self.name(tokens[self.at])
-            self.at += 1
-            self.take("=")
-            assignments.append((name, self.expression(_TERNARY)))
-            if tokens[self.at] not in _AFTER_ASSIGNMENT:
-                raise MissError
-        if self.at > begin and not assignments:
+def _items(closing: str, tokens: _Tokens) -> tuple[Expr, ...]:
+    """Expressions between commas, up to a bracket."""
+    items: list[Expr] = []
+    symbol = ","
+    while symbol == ",":
+        node, symbol = _expression(tokens)
+        if node is not None:
+            items.append(node)
+        elif items or symbol != closing:
             raise MissError
-        self.at += 1
-        return ad_expression(assignments)
+    if symbol != closing:
+        raise MissError
+    return tuple(items)
 
-    # --- parts ---
 
-    def take(self, symbol: str) -> None:
-        if self.tokens[self.at] != symbol:
-            raise MissError
-        self.at += 1
+def _names(symbol: str) -> Iterable[str]:
+    """The names in a token behind a dot: one, or two with a dot between them."""
+    return map(_name, [symbol] if symbol[:1] == "'" else symbol.split("."))
 
-    def items(self, closing: str) -> tuple[Expr, ...]:
-        """Expressions between commas, up to a bracket."""
-        items: list[Expr] = []
-        if self.tokens[self.at] != closing:
-            items.append(self.expression(_TERNARY))
-            while self.tokens[self.at] == ",":
-                self.at += 1
-                items.append(self.expression(_TERNARY))
-        self.take(closing)
-        return tuple(items)
 
-    def names(self) -> Iterable[str]:
-        """The names behind a dot: one, or two with a dot between them."""
-        symbol = self.tokens[self.at]
-        self.at += 1
-        return map(self.name, [symbol] if symbol[:1] == "'" else symbol.split("."))
-
-    def name(self, symbol: str) -> str:
-        if symbol[:1] == "'":
-            return _unescaped(symbol)
-        if symbol[:1] not in _LETTERS or "." in symbol or symbol.lower() in RESERVED:
-            raise MissError
-        return symbol
+def _name(symbol: str) -> str:
+    if symbol[:1] == "'":
+        return _unescaped(symbol)
+    if symbol[:1] not in _LETTERS or "." in symbol or symbol.lower() in RESERVED:
+        raise MissError
+    return symbol
 
 
 def _unescaped(symbol: str) -> str:
@@ -243,22 +261,24 @@ _NAMED: Final = NAMED | {word: name for name in NAMED.values() for word in _spel
 _LEVELS: Final = {
     symbol: level
     for level, symbols in enumerate(
-        (["?"], ["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!=", *_NAMED], ["<", "<=", ">", ">="],
-         ["<<", ">>", ">>>"], ["+", "-"], ["*", "/", "%"], [], ["?:"], [".", "["])
+        (["", ")", "]", "}", ",", ";", ":"],
+         ["?"], ["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!=", *_NAMED], ["<", "<=", ">", ">="],
+         ["<<", ">>", ">>>"], ["+", "-"], ["*", "/", "%"], [], ["?:"], [".", "[", "("]), start=1
     )
     for symbol in symbols
 }  # fmt: skip
-"""How tightly operators bind; those of one level group from the left."""
-_BEHIND: Final = _LEVELS | dict.fromkeys(("", ")", "]", "}", ",", ";", ":"), -1)
-"""The same, and what ends an expression."""
+"""How tightly operators bind; those of one level group from the left. What ends an expression comes
+first, and what is part of an operand last."""
+_END: Final = _LEVELS[""]
 _TERNARY: Final = _LEVELS["?"]
 _SUM: Final = _LEVELS["+"]
 _ELVIS: Final = _LEVELS["?:"]
+_RENAMED: Final = frozenset({_SUM, _ELVIS, _LEVELS["=="]})
 _SELECTION: Final = _LEVELS["."]
 _UNARY: Final = _ELVIS - 1
-_PRIMARIES: Final[dict[str, Callable[[_Reader, str], Expr]]] = {
-    **dict.fromkeys((*_LETTERS, "'"), _Reader.word),
-    **dict.fromkeys("0123456789-", _Reader.number),
-    '"': _Reader.string, "(": _Reader.group, "{": _Reader.list, "[": _Reader.ad,
-    ".": _Reader.absolute,
+_NOTHING: Final[tuple[int, str, Expr | None]] = (-1, "", None)
+_PRIMARIES: Final[dict[str, Callable[[str, _Tokens], Expr]]] = {
+    **dict.fromkeys((*_LETTERS, "'"), _word),
+    **dict.fromkeys("0123456789-", _number),
+    '"': _string, "(": _group, "{": _list, "[": _ad, ".": _absolute,
 }  # fmt: skip

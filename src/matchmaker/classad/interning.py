@@ -4,84 +4,66 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import ref
 
 from matchmaker.classad.locks import Lock
 from matchmaker.classad.values import ErrorType
 
+_T = TypeVar("_T")
+
 # A WeakValueDictionary does the same at five times the cost of an entry.
-_table: Final[dict[tuple[Any, ...], ref[Any]]] = {}
+TABLE: Final[dict[tuple[Any, ...], ref[Any]]] = {}
+"""The nodes that there are, by their fields. Whoever makes a node looks here first."""
+
 _lock: Final = Lock()
 
-LEAST: Final = 1 << 12
-"""So many entries, or half of those that were left, are made before those that ended are dropped: a
-call at the end of each node would take as long as making it."""
+LEAST: Final = 1 << 13
+"""At least as many entries are made before those that ended are dropped, and at least as many as
+were left: a call at the end of each node would take as long as making it."""
 
 _bound: Final = [LEAST]
 
 
-class Interned(type):
-    """Makes a class give the node that it already has for the same fields."""
-
-    def __call__(cls, *fields: Any) -> Any:
-        """The node of these fields."""
-        # Constants stand alone in a node. Other fields are nodes and texts, only like themselves,
-        # and no two kinds of nodes have fields of the same types.
-        key: tuple[Any, ...]
-        if len(fields) > 1:
-            key = fields
-        elif (kind := type(fields[0])) in _PLAIN:
-            key = (cls, kind, fields[0])
-        else:
-            key = (cls, _key(fields[0]))
-        known = _table.get(key)
-        if known is not None:
-            node = known()
-            if node is not None:
-                return node
-        node = type.__call__(cls, *fields)
-        made = ref(node)
-        if _table.setdefault(key, made) is not made:
-            return _settled(key, node, made)
-        if len(_table) > _bound[0]:
-            tidy()
-        return node
-
-
-def _settled(key: tuple[Any, ...], node: Any, made: ref[Any]) -> Any:
-    """The node that another thread entered meanwhile, or this one in place of one that ended."""
-    with _lock:
-        known = _table.get(key)
-        other = known() if known is not None else None
-        if other is None:
-            _table[key] = made
-        return other or node
+def entered(key: tuple[Any, ...], node: _T) -> _T:
+    """Enters a node; gives the one that another thread entered meanwhile, or this one."""
+    made = ref(node)
+    if TABLE.setdefault(key, made) is not made:
+        # It is also in place of one that ended.
+        with _lock:
+            other: _T | None = TABLE[key]() if key in TABLE else None
+            if other is None:
+                TABLE[key] = made
+            return other or node
+    if len(TABLE) > _bound[0]:
+        tidy()
+    return node
 
 
 def tidy() -> None:
     """Drops the entries of nodes that nobody holds."""
     with _lock:
-        keys = list(_table)
+        # Other threads go on making nodes.
+        entries = TABLE.copy()
         # From the last to the first, as an entry holds the parts of its node.
-        while keys:
-            key = keys.pop()
-            if _table[key]() is None:
-                del _table[key]
-        _bound[0] = len(_table) + max(LEAST, len(_table) // 2)
+        while entries:
+            key, made = entries.popitem()
+            if made() is None:
+                del TABLE[key]
+        _bound[0] = len(TABLE) + max(LEAST, len(TABLE))
 
 
-def _key(field: Any) -> Any:
-    """A hashable stand-in for a constant, telling 1 from 1.0 from true."""
-    kind = next((each for each in INEXACT if isinstance(field, each)), type(field))
-    return kind, identity(field)
-
-
-_PLAIN: Final = frozenset({str, int, bool, tuple})
-
+EXACT: Final = frozenset({str, int, bool})
+"""The types of constants that are equal to Python exactly when they are to an ad."""
 
 INEXACT: Final[tuple[type, ...]] = (float, datetime, ErrorType)
 """The types of constants that may be equal to Python and still differ to an ad."""
+
+
+def exactly(value: Any) -> tuple[Any, Any]:
+    """A key for a constant, which tells 1 from 1.0 from true."""
+    kind = next((each for each in INEXACT if isinstance(value, each)), type(value))
+    return kind, identity(value)
 
 
 def identity(value: Any) -> Any:

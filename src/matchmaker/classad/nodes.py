@@ -7,18 +7,19 @@ node evaluates to is in ``evaluate``; how it prints is in ``unparse``.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from sys import intern
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import attrs
 
-from matchmaker.classad.interning import Interned
+from matchmaker.classad.interning import EXACT, TABLE, entered, exactly
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Ad, Value
 
 _R = TypeVar("_R")
+_N = TypeVar("_N", bound="Expr")
 
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {}
@@ -35,8 +36,8 @@ class References:
     unscoped: tuple[str, ...] = ()
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, str=False)
-class Expr(metaclass=Interned):
+@attrs.frozen(slots=True, eq=False, repr=False, str=False, init=False)
+class Expr:
     """An expression. Equal expressions are the same object; ``str()`` prints one back.
 
     >>> from matchmaker import parse_expr
@@ -114,7 +115,10 @@ def _from_text(text: str) -> Expr:
 
 
 _node: Final = attrs.frozen(slots=True, eq=False, repr=False, str=False, init=False)
-"""The kinds of nodes. Each fills its fields itself: attrs would look up each by its name."""
+"""The kinds of nodes. Each looks for the node that there is of its fields before it makes one, and
+fills it by itself: attrs and a metaclass would take twice the time."""
+
+_new: Final[Callable[[type], Any]] = object.__new__
 
 
 @_node
@@ -123,9 +127,22 @@ class Literal(Expr):
 
     value: Value
 
-    def __init__(self, value: Value) -> None:
-        _value(self, value)
-        _depth(self, 1)
+    def __new__(cls, value: Value) -> Self:
+        return constant(value)  # type: ignore[return-value]
+
+
+def constant(value: Value) -> Literal:
+    """The node of a value, as ``Literal(value)`` gives it, without the cost of calling a class."""
+    kind = type(value)
+    key = (kind, value) if kind in EXACT else exactly(value)
+    known: Any = TABLE.get(key)
+    node: Literal | None = known and known()
+    if node is None:
+        node = _new(Literal)
+        _value(node, value)
+        _depth(node, 1)
+        node = entered(key, node)
+    return node
 
 
 @_node
@@ -137,10 +154,11 @@ class Attr(Expr):
     absolute: bool
     folded: str = attrs.field(init=False)
 
-    def __init__(self, base: Expr | None, name: str, absolute: bool) -> None:
+    def __new__(cls, base: Expr | None, name: str, absolute: bool) -> Self:
         # Interned, as in ads: a string that is the same object is found at once.
-        _fill(self, base, name, absolute, sys.intern(ascii_fold(name)))
-        _depth(self, base.depth + 1 if base else 1)
+        return _of(
+            cls, (base, name, absolute), (base,) if base else (), lambda: intern(ascii_fold(name))
+        )
 
 
 @_node
@@ -150,9 +168,8 @@ class Unary(Expr):
     operator: str
     operand: Expr
 
-    def __init__(self, operator: str, operand: Expr) -> None:
-        _fill(self, operator, operand)
-        _depth(self, operand.depth + 1)
+    def __new__(cls, operator: str, operand: Expr) -> Self:
+        return _of(cls, (operator, operand), (operand,))
 
 
 @_node
@@ -167,12 +184,24 @@ class Binary(Expr):
     left: Expr
     right: Expr
 
-    def __init__(self, operator: str, left: Expr, right: Expr) -> None:
-        _operator(self, operator)
-        _left(self, left)
-        _right(self, right)
+    def __new__(cls, operator: str, left: Expr, right: Expr) -> Self:
+        return binary(operator, left, right)  # type: ignore[return-value]
+
+
+def binary(operator: str, left: Expr, right: Expr) -> Binary:
+    """The node of two operands, as ``Binary`` gives it, without the cost of calling a class."""
+    key = (operator, left, right)
+    known: Any = TABLE.get(key)
+    node: Binary | None = known and known()
+    if node is None:
+        node = _new(Binary)
+        _operator(node, operator)
+        _left(node, left)
+        _right(node, right)
         depth, other = left.depth + (type(left) is not Binary), right.depth + 1
-        _depth(self, depth if depth > other else other)  # noqa: FURB136 - max() takes longer
+        _depth(node, depth if depth > other else other)  # noqa: FURB136 - max() takes longer
+        node = entered(key, node)
+    return node
 
 
 @_node
@@ -183,9 +212,8 @@ class Ternary(Expr):
     then: Expr
     otherwise: Expr
 
-    def __init__(self, *parts: Expr) -> None:
-        _fill(self, *parts)
-        _depth(self, _over(parts))
+    def __new__(cls, *parts: Expr) -> Self:
+        return _of(cls, parts, parts)
 
 
 @_node
@@ -195,9 +223,8 @@ class Call(Expr):
     function: str
     arguments: tuple[Expr, ...]
 
-    def __init__(self, function: str, arguments: tuple[Expr, ...]) -> None:
-        _fill(self, function, arguments)
-        _depth(self, _over(arguments))
+    def __new__(cls, function: str, arguments: tuple[Expr, ...]) -> Self:
+        return _of(cls, (function, arguments), arguments)
 
 
 @_node
@@ -207,9 +234,8 @@ class Subscript(Expr):
     base: Expr
     index: Expr
 
-    def __init__(self, *parts: Expr) -> None:
-        _fill(self, *parts)
-        _depth(self, _over(parts))
+    def __new__(cls, *parts: Expr) -> Self:
+        return _of(cls, parts, parts)
 
 
 _SHORT: Final = 32
@@ -223,10 +249,13 @@ class ListExpr(Expr):
     items: tuple[Expr, ...]
     constants: list[Value] | None = attrs.field(init=False)
 
-    def __init__(self, items: tuple[Expr, ...]) -> None:
-        values = [item.value for item in items[:_SHORT] if type(item) is Literal]
-        _fill(self, items, values if len(values) == len(items) else None)
-        _depth(self, _over(items))
+    def __new__(cls, items: tuple[Expr, ...]) -> Self:
+        return _of(cls, (items,), items, lambda: _constants(items))
+
+
+def _constants(items: tuple[Expr, ...]) -> list[Value] | None:
+    values = [item.value for item in items[:_SHORT] if type(item) is Literal]
+    return values if len(values) == len(items) else None
 
 
 @_node
@@ -236,13 +265,8 @@ class AdExpr(Expr):
     names: tuple[str, ...]
     expressions: tuple[Expr, ...]
 
-    def __init__(self, names: tuple[str, ...], expressions: tuple[Expr, ...]) -> None:
-        _fill(self, names, expressions)
-        _depth(self, _over(expressions))
-
-
-def _over(parts: tuple[Expr, ...]) -> int:
-    return 1 + max([part.depth for part in parts], default=0)
+    def __new__(cls, names: tuple[str, ...], expressions: tuple[Expr, ...]) -> Self:
+        return _of(cls, (names, expressions), expressions)
 
 
 _FIELDS: Final[Mapping[Any, list[Callable[[Any, Any], None]]]] = {
@@ -256,9 +280,25 @@ _operator, _left, _right = _FIELDS[Binary]
 _depth: Final = vars(Expr)["depth"].__set__
 
 
-def _fill(node: Expr, *values: Any) -> None:
-    for put, value in zip(_FIELDS[type(node)], values, strict=True):
-        put(node, value)
+def _of(
+    kind: type[_N],
+    fields: tuple[Any, ...],
+    parts: tuple[Expr, ...],
+    *more: Callable[[], Any],
+) -> _N:
+    """The node of these fields, the parts among them, and of what follows from them.
+
+    No two kinds have the same fields.
+    """
+    known: Any = TABLE.get(fields)
+    node: _N | None = known and known()
+    if node is None:
+        node = _new(kind)
+        for put, value in zip(_FIELDS[kind], (*fields, *[each() for each in more]), strict=True):
+            put(node, value)
+        _depth(node, 1 + max([part.depth for part in parts], default=0))
+        node = entered(fields, node)
+    return node
 
 
 TRUE: Final = Literal(True)

@@ -34,7 +34,7 @@ def _outside(text: str) -> int:
     return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
 
 
-_known: Final[Cache[str, Expr | Deferred]] = Cache("expressions by text", 1 << 24)
+_known: Final[Cache[str, Expr]] = Cache("expressions by text", 1 << 24)
 
 
 def parse_expr(text: str) -> Expr:
@@ -48,8 +48,7 @@ def parse_expr(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    known = _known[text] or _keep(text, read(text))
-    return known.node if isinstance(known, Deferred) else known
+    return _known[text] or _keep(text, read(text))
 
 
 def value_of(text: str) -> Any:
@@ -61,16 +60,30 @@ def value_of(text: str) -> Any:
     >>> value_of("undefined"), value_of("a+1"), value_of("a+")
     (UNDEFINED, Expr('a + 1'), None)
     """
-    known = _known[text]
-    if known is None:
-        common = _SHORTEST <= len(text) <= LIMITS.syntax and is_common(text)
-        known = Deferred(text) if common else parsed(text)
-        if known is None:
+    node = _known[text]
+    if node is None:
+        if len(text) >= _SHORTEST and _comes_first(text) and is_common(text):
+            return Deferred(text)
+        node = parsed(text)
+        if node is None:
             return None
-        _keep(text, known)
-    elif known.__class__ is Deferred:
-        known = _known[text] = known.node
-    return known.value if known.__class__ is Literal else known
+        _keep(text, node)
+    return node.value if node.__class__ is Literal else node
+
+
+_SHORTEST: Final = 12
+"""What is shorter is read at once: mostly it is a word, and comes again."""
+
+_met: Final = [0] * (1 << 13)
+"""Marks of texts that came last; two may share a place, so that one is not known to come again."""
+
+
+def _comes_first(text: str) -> bool:
+    mark = hash(text)
+    place = mark % len(_met)
+    first = _met[place] != mark
+    _met[place] = mark
+    return first
 
 
 def parse_value(text: str) -> Any:
@@ -83,12 +96,8 @@ def parse_value(text: str) -> Any:
     return node.value if type(node) is Literal else node
 
 
-_SHORTEST: Final = 12
-"""What is shorter is read at once: mostly it is a word, and comes again."""
-
-
-def _keep(text: str, known: Expr | Deferred) -> Expr | Deferred:
-    return _known.put(text, known, size_of_text(text))
+def _keep(text: str, node: Expr) -> Expr:
+    return _known.put(text, node, size_of_text(text))
 
 
 def read(text: str) -> Expr:
@@ -130,7 +139,7 @@ def by_grammar(text: str, start: str) -> Any:
 
 def parsed(text: str) -> Expr | None:
     """The expression of a text, None if the fast parser does not take it."""
-    if len(text) > LIMITS.text or _outside(text) > LIMITS.syntax:
+    if len(text) > LIMITS.syntax and (len(text) > LIMITS.text or _outside(text) > LIMITS.syntax):
         return None
     try:
         node = with_room(expression_of, text)

@@ -28,8 +28,10 @@ _SYMBOL: Final = (
 # What comes most often comes first. What no token begins with takes all the rest, so that the time
 # stays linear.
 _TOKEN: Final = re.compile(
-    rf"({_NAME}(?:\.{_NAME})?+|{_SYMBOL}|{_STRING}|{_NUMBER}|[-.]|{_QUOTED}){_GAP}|.++", re.DOTALL
+    rf"({_NAME}(?:\.{_NAME})?+|{_SYMBOL}|{_STRING}(?:{_SPACE}{_STRING})*+|{_NUMBER}|[-.]|{_QUOTED}){_GAP}|.++",
+    re.DOTALL,
 )
+STRING: Final = re.compile(_STRING)
 _LEADING: Final = re.compile(_GAP)
 
 
@@ -37,7 +39,7 @@ def tokens_of(text: str) -> list[str]:
     """The tokens of a text, then an empty one, as also in place of what is no token.
 
     A minus sign and digits after it are one token, also where the sign subtracts, and so are two
-    names with a dot between them.
+    names with a dot between them, and strings side by side.
 
     >>> tokens_of("a.b -5 ? : c // end")
     ['a.b', '-5', '? :', 'c', '']
