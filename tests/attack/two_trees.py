@@ -12,8 +12,9 @@ import sys
 from typing import Final
 
 from matchmaker.glue.access import RULES
-from tests.attack.access import Case, judge, show, smaller, some_rules
+from tests.attack.access import Case, judge, show, smaller
 from tests.attack.run import Attack, main
+from tests.attack.sites import some_rules
 
 HOST: Final = "h.grid"
 QUEUE: Final = "long"
