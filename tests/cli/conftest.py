@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from matchmaker.cli import main
+from tests.cli.outputs import check_output
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -53,6 +54,7 @@ def run_here(*words: object, given: str = "") -> subprocess.CompletedProcess[str
     for stream in (out, err):
         stream.seek(0)
         texts.append(stream.read())
+    check_output(words, status, texts[0])
     return subprocess.CompletedProcess([], status, *texts)
 
 
@@ -69,6 +71,7 @@ def classad(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         captured = capsys.readouterr()
         status = ended.value.code
         assert isinstance(status, int)
+        check_output(words, status, captured.out)
         return Done(status, captured.out, captured.err)
 
     return run
@@ -82,6 +85,7 @@ def classad_process() -> Run:
         done = subprocess.run(
             [*COMMAND, *map(str, words)], input=stdin, capture_output=True, text=True, check=False
         )
+        check_output(words, done.returncode, done.stdout)
         return Done(done.returncode, done.stdout, done.stderr)
 
     return run

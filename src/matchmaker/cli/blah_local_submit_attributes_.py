@@ -13,14 +13,15 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.render import refusal
 from matchmaker.batch.request import request_names
 from matchmaker.cli import submission
-from matchmaker.cli.output import warn
+from matchmaker.cli.output import print_json, warn
 
 
 @click.command("blah-local-submit-attributes")
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
 @click.option("--strict", is_flag=True, help="Refuse the job where something cannot be carried.")
-def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for people: BLAH reads lines.")
+def command(*, lrms: str, mapping: str | None, strict: bool, as_json: bool) -> int:
     """Print the directives for the shell variables that BLAH made of a job's requirements.
 
     They are read from standard input as bash's "declare -p" prints them, so that a site's
@@ -37,17 +38,25 @@ def command(*, lrms: str, mapping: str | None, strict: bool) -> int:
     # BLAH looks at neither the exit status nor standard error: without a line that says no, a
     # refused job would be submitted with no flags at all.
     try:
-        lines = _directives(batch.load_mapping(lrms, mapping), strict=strict)
+        lines, lost = _directives(batch.load_mapping(lrms, mapping), strict=strict)
     except (ValueError, OSError, click.UsageError):
-        print(refusal(own))
+        if not as_json:
+            print(refusal(own))
         raise
-    for line in lines if lines is not None else [refusal(own)]:
-        print(line)
-    return 1 if lines is None else 0
+    refused = lines is None
+    printed = [refusal(own)] if lines is None else list(lines)
+    if as_json:
+        print_json({"refused": refused, "lines": printed, "not_carried": lost})
+    else:
+        for line in printed:
+            print(line)
+    return 1 if refused else 0
 
 
-def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
-    """The lines for what is on standard input; None if all must be carried and something is not.
+def _directives(table: batch.Mapping, *, strict: bool) -> tuple[Sequence[str] | None, list[str]]:
+    """The lines for what is on standard input, and what they do not carry.
+
+    There are no lines if all must be carried and something is not.
 
     Directives stand first: a batch system stops reading them at the first other line.
     """
@@ -81,4 +90,4 @@ def _directives(table: batch.Mapping, *, strict: bool) -> Sequence[str] | None:
         warn(f"not carried: {line}")
     for variable, name in demanded.respelled:
         warn(f"{variable} is {name} of the mapping")
-    return None if strict and lost else (*made.directives, *made.lines)
+    return None if strict and lost else (*made.directives, *made.lines), lost

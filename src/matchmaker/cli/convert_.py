@@ -29,6 +29,7 @@ POOLS: Final[Mapping[str, Callable[[Pool, str], None]]] = {
 @click.option("--to", type=click.Choice((*FORMATS, *POOLS)), default="new", show_default=True,
               help="The format to write; a saved pool is read fastest.")  # fmt: skip
 @click.option("-o", "--output", metavar="OUT", help="Where to write; then every FILE is read.")
+@click.option("--json", "to", flag_value="json", help="The same as --to json.")
 @click.option("--report", is_flag=True,
               help="Leave out what cannot be read, a line on standard error for each.")  # fmt: skip
 @pools.options

@@ -230,7 +230,10 @@ def _show(services: list[Service], now: float) -> None:
 )  # fmt: skip
 @click.option("--wait", "seconds", metavar="SECONDS", type=click.FloatRange(min=0, max=86_400),
               default=60.0, show_default=True, help="How long to wait for its end.")  # fmt: skip
-def stop(*, name: str | None, ledger: str | None, end_pilots: bool, seconds: float) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def stop(
+    *, name: str | None, ledger: str | None, end_pilots: bool, seconds: float, as_json: bool
+) -> int:
     """Stop a service after its cycle. Exit status 1 if it has not stopped in time."""
     with _services(ledger) as services:
         from matchmaker.pilots.running import listed, the_service
@@ -240,13 +243,17 @@ def stop(*, name: str | None, ledger: str | None, end_pilots: bool, seconds: flo
         end = time.monotonic() + seconds
         while True:
             found = next(one for one in listed(services, time.time()) if one.name == called)
-            if found.state != "running":
-                print(printable(f"{called}: {found.state}: {found.reason}"))
-                return 0
-            if time.monotonic() >= end:
-                warn(f"{called} has not stopped yet; it does after its cycle")
-                return 1
+            stopped = found.state != "running"
+            if stopped or time.monotonic() >= end:
+                break
             time.sleep(0.2)
+    if as_json:
+        print_json(_data(found))
+    elif stopped:
+        print(printable(f"{called}: {found.state}: {found.reason}"))
+    if not stopped:
+        warn(f"{called} has not stopped yet; it does after its cycle")
+    return 0 if stopped else 1
 
 
 @command.command("list-queues")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -12,7 +13,7 @@ from matchmaker import ClassAd, glue
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
-from matchmaker.cli.output import warn
+from matchmaker.cli.output import print_json, warn
 from matchmaker.glue.access import denies
 from matchmaker.glue.admission import all_rules
 from matchmaker.glue.snapshot import joined
@@ -44,6 +45,10 @@ from matchmaker.glue.snapshot import joined
     help="The version of GLUE.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Where to write, in place of the terminal.")
+@click.option(
+    "--json", "as_json", is_flag=True,
+    help="Print JSON: the LDIF, if --output is not given, and what is left out.",
+)  # fmt: skip
 def command(
     *,
     lrms: str | None,
@@ -59,6 +64,7 @@ def command(
     split: bool,
     version: str,
     output: str | None,
+    as_json: bool,
 ) -> int:
     """Describe queues as LDIF of GLUE, as a site publishes them.
 
@@ -122,11 +128,25 @@ def command(
         told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
     _warn(told)
     told = _with_site_file(told, site_file)
-    file = output if output and output != "-" else sys.stdout
-    issues += glue.write_ldif(told, file, version=version)  # type: ignore[arg-type]
+    issues = _write(told, output, version, issues, as_json=as_json)
     for issue in issues:
         warn(str(issue))
     return 1 if issues or left_out else 0
+
+
+def _write(
+    records: glue.GlueRecords, output: str | None, version: str, before: Iterable[glue.Issue],
+    *, as_json: bool,
+) -> list[glue.Issue]:  # fmt: skip
+    """Writes LDIF; gives the issues before, and what the schema could not hold."""
+    path = output if output and output != "-" else None
+    text = io.StringIO() if as_json else sys.stdout
+    found = glue.write_ldif(records, path or text, version=version)  # type: ignore[arg-type]
+    issues = [*before, *found]
+    if isinstance(text, io.StringIO):
+        ldif = None if path else text.getvalue()
+        print_json({"output": path, "ldif": ldif, "issues": [str(issue) for issue in issues]})
+    return issues
 
 
 def _warn(records: glue.GlueRecords) -> None:
