@@ -10,7 +10,8 @@ import pytest
 from matchmaker import ClassAd, Expr, Pool, match, parse_ad, parse_expr
 from matchmaker.classad.nodes import Binary, Literal
 from matchmaker.matching.columns import keys, store
-from matchmaker.matching.columns.column import Coded, Column, Loose, Numeric
+from matchmaker.matching.columns.column import Coded, Column, Numeric
+from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.texts import Texts

@@ -18,7 +18,6 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import parsed_ad, value_of
 from matchmaker.classad.scanner import ASSIGNABLE, OTHER, PLAIN, SEPARATORS, inside_of
@@ -172,7 +171,7 @@ def name_in(text: str) -> str | None:
 def contents_of(texts: list[str], convert: Callable[[str], Any]) -> list[Any]:
     """What ads hold for texts of values, each by itself; None for one that cannot be read.
 
-    `convert` reads what is no plain value, as for ``ad_of_lines``.
+    `convert` reads what is no plain value, as for ``ad_of_lines``; what it gives may be deferred.
 
     >>> contents_of(["1", '"x"', "a+1", "a+"], value_of)
     [1, 'x', Expr('a + 1'), None]
@@ -184,8 +183,7 @@ def contents_of(texts: list[str], convert: Callable[[str], Any]) -> list[Any]:
         others = [at for at, each in enumerate(found) if each is None]
         held = [each and each[0] for each in found]
     for at in others:
-        value = convert(texts[at])
-        held[at] = value.held if value.__class__ is Deferred else value
+        held[at] = convert(texts[at])
     return held
 
 

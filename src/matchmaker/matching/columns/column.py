@@ -5,7 +5,7 @@ What a row holds is a *content* (``contents``). Forms of a column:
 - ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
 - ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
 - ``Texts``, in ``texts``: bytes in a heap, for strings that hardly repeat.
-- ``Loose``: the contents themselves, for anything else that hardly repeats.
+- ``Loose``, in ``loose``: the contents themselves, for anything else that hardly repeats.
 
 ``forms`` decides which form a column has, ``store`` which rows there are; ``evaluator`` evaluates
 expressions on columns.
@@ -34,7 +34,6 @@ from matchmaker.matching.columns.contents import (
     bits_of,
     encoded,
     identity,
-    same,
 )
 
 Codes: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
@@ -164,12 +163,13 @@ class Table(list[Any]):
         """The code of a content, which enters the table if it is new."""
         kind = content.__class__
         key = content if kind in THEMSELVES else identity(content)
-        try:
-            return self.known[kind][key]
-        except KeyError:
-            self.known.setdefault(kind, {})[key] = len(self)
+        known = self.known.get(kind)
+        if known is None:
+            known = self.known[kind] = {}
+        code = known.setdefault(key, len(self))
+        if code == len(self):
             self.append(content)
-            return len(self) - 1
+        return code
 
     def codes(self, contents: Sequence[Any]) -> list[int]:
         """The codes of many contents; new ones enter the table."""
@@ -366,42 +366,3 @@ class Numeric(Tabled):
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return np.equal(self.kinds[:size], ABSENT)
-
-
-class Loose(Column):
-    """The contents of the rows, one by one."""
-
-    __slots__ = ("rows",)
-
-    def __init__(self, rows: list[Any]) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def get(self, row: int) -> Any:
-        """The content of a row."""
-        return self.rows[row]
-
-    def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row."""
-        if not same(self.rows[row], content):
-            self.rows[row] = content
-            self.version = stamp()
-
-    def take(self, rows: Rows) -> Loose:
-        """A column of some of the rows."""
-        return Loose(self.contents(rows.tolist()))
-
-    def copy(self, size: int, room: int) -> Loose:
-        """A column of the first `size` rows with room for more."""
-        return Loose(self.rows[:size] + [MISSING] * (room - size))
-
-    def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
-        return list(dict.fromkeys(c for c in self.rows if isinstance(c, Expr)))
-
-    def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
-        return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)

@@ -9,10 +9,11 @@ import numpy as np
 from matchmaker.matching.columns import forms, sparse
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, narrowest, stamp
 from matchmaker.matching.columns.contents import OTHER
+from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.texts import Texts, greatest
 
-_SURE: Final = 1024
+_SURE: Final = 256
 """With so many rows, what hardly repeats among them is taken to go on like that."""
 
 
@@ -33,7 +34,9 @@ def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Col
             column = forms.of_form(other, column)
     if isinstance(other, Coded) and isinstance(column, (Numeric, Texts)):
         other = forms.of_form(column, other)
-    if isinstance(column, Numeric) and isinstance(other, Numeric):
+    if isinstance(column, Loose) and isinstance(other, Loose):
+        column.fill(rows, other.rows)
+    elif isinstance(column, Numeric) and isinstance(other, Numeric):
         _numbers(column, rows, other)
     elif isinstance(column, Texts) and isinstance(other, Texts):
         _strings(column, rows, other)

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from matchmaker.matching.columns.column import Coded, Column, Loose, Numeric, Rows, Table, narrowest
+from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, Table, narrowest
 from matchmaker.matching.columns.contents import ABSENT, MISSING, OTHER, encoded
+from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.texts import Texts, texts
 
 MANY: Final = 4096
@@ -35,6 +36,29 @@ def settled(column: Column, size: int) -> Column:
             fresh = _with_fewer_others(column, other, column.starts, size, many)
         elif column.waste > 1 << 16 and 2 * column.waste > column.heap.used:
             fresh = column.repacked()
+    fresh.version = column.version
+    return fresh
+
+
+def repeating(column: Column, size: int) -> Column:
+    """The column, or a coded one where its first `size` rows hold few numbers that come again.
+
+    What entered in blocks may have seemed to be new each time.
+    """
+    if not isinstance(column, Numeric) or size <= MANY:
+        return column
+    if 2 * len(np.unique(column.bits[: size : 1 + size // (MANY + 1)])) > MANY:
+        return column
+    table = Table((MISSING,))
+    codes = np.zeros(len(column), np.uint16)
+    for kind in np.unique(column.kinds[:size]).tolist():
+        rows = np.flatnonzero(column.kinds[:size] == kind)
+        _, firsts, places = np.unique(column.bits[rows], return_index=True, return_inverse=True)
+        if len(table) + len(firsts) > MANY:
+            return column
+        held = np.array(table.codes(column.contents(rows[firsts].tolist())), np.uint16)
+        codes[rows] = held[places]
+    fresh = Coded(codes.astype(narrowest(len(table))), table)
     fresh.version = column.version
     return fresh
 

@@ -20,7 +20,7 @@ from matchmaker.classad.locks import Lock
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same
 from matchmaker.matching.columns.entering import entered
-from matchmaker.matching.columns.forms import settled
+from matchmaker.matching.columns.forms import repeating, settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 from matchmaker.matching.columns.views import Layout, Parts, View
@@ -155,6 +155,8 @@ class Store:
         """Gives back the room that was too much. Raises DuplicateKeyError for keys, if any."""
         with self._lock:
             self._index.merge(self._alive if self._dead else None)
+            for folded, column in self._columns.items():
+                self._columns[folded] = repeating(column, self._size)
             self._make_room(self._size)
         if again:
             raise DuplicateKeyError(again)

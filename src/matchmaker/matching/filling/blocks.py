@@ -8,7 +8,7 @@ reader, and come first where they stand first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from matchmaker.matching.filling.lines import Lines, Mask, Names, lines_of, name
 from matchmaker.matching.filling.values import column_of
 
 KeyOf: TypeAlias = "Callable[[ClassAd], str]"
+
+
+_NO_ROWS: Final = np.zeros(0, np.intp)
 
 
 def block_of(text: str, number: int, key: str, key_of: KeyOf, report: Report) -> Block:
@@ -71,8 +74,10 @@ def _columns(
     regular = np.flatnonzero(~others)
     keys: list[str] = []
     bad = [] if key in names.folded else [regular]
+    texts, begin = lines.values(np.concatenate([_NO_ROWS, *names.lines])), 0
     for folded, taken in zip(names.folded, names.lines, strict=True):
-        column, unread = column_of(lines.values(taken), old.value)
+        column, unread = column_of(texts.slice(begin, len(taken)), old.value)
+        begin += len(taken)
         place = lines.ad[taken]
         bad.append(place[unread])
         if folded == key:

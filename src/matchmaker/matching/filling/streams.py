@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import islice
@@ -26,9 +27,20 @@ def fill(store: Store, key: str, key_of: Callable[[ClassAd], str], found: format
     ValueError as `key_of` does, and DuplicateKeyError.
     """
     if found.format == "old" and find_spec("pyarrow") is not None:
-        store.absorb(_blocks(found, key, key_of))
+        try:
+            store.absorb(_blocks(found, key, key_of))
+        finally:
+            _give_back()
     else:
         store.extend((key_of(ad), ad) for ad in formats.ads_in(found))
+
+
+def _give_back() -> None:
+    """Gives back the memory that Arrow keeps for the next block."""
+    if "pyarrow" in sys.modules:
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
 
 
 def _blocks(found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]) -> Iterator[Block]:

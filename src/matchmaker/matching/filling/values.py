@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.assignments import contents_of
+from matchmaker.classad.deferred import Deferred
 from matchmaker.matching.columns.arrow import coded, strings
 from matchmaker.matching.columns.arrow_types import Array, pyarrow
 from matchmaker.matching.columns.column import Column, Numeric, Rows, Table
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.entering import entered
+from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.texts import Heap, Texts
 
 Convert: TypeAlias = "Callable[[str], Any]"
@@ -26,6 +28,7 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 _NO_ROWS: Final = np.zeros(0, np.intp)
 _SAMPLE: Final = 64
+_OFTEN: Final = 4
 _INTEGER: Final = r"^(?:0|-?[1-9][0-9]{0,17})$"
 _REAL: Final = r"^-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,40}(?:[eE][+-]?[0-9]{1,2})?$"
 _STRING: Final = r'^"[^"\\\x00-\x1f]*"$'
@@ -47,9 +50,16 @@ def _one_by_one(values: Array, convert: Convert) -> tuple[Column, Rows]:
     distinct = values.dictionary_encode()
     contents = contents_of(distinct.dictionary.to_pylist(), convert)
     codes = distinct.indices.to_numpy()
+    deferred = [content.__class__ is Deferred for content in contents]
+    if _OFTEN * sum(deferred) > len(values):
+        # Most of these expressions are hardly ever looked at.
+        column: Column = Loose([contents[code] for code in codes.tolist()])
+    else:
+        held = [each.held if late else each for each, late in zip(contents, deferred, strict=True)]
+        column = coded(codes, [MISSING if each is None else each for each in held])
     unread = [code for code, content in enumerate(contents) if content is None]
     bad = np.flatnonzero(np.isin(codes, unread)) if unread else _NO_ROWS
-    return coded(codes, [MISSING if each is None else each for each in contents]), bad
+    return column, bad
 
 
 def _mixed(values: Array, convert: Convert) -> tuple[Column, Rows] | None:
