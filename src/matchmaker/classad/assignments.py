@@ -19,8 +19,16 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.parser import parsed_ad, value_of
-from matchmaker.classad.scanner import ASSIGNABLE, OTHER, PLAIN, SEPARATORS, inside_of
+from matchmaker.classad.parser import parsed_ad, read_value, value_of, value_of_common
+from matchmaker.classad.scanner import (
+    ASSIGNABLE,
+    LONGEST,
+    OTHER,
+    PLAIN,
+    SEPARATORS,
+    common,
+    inside_of,
+)
 from matchmaker.classad.spellings import Shape, shape_of
 from matchmaker.classad.values import MAX_INT, MIN_INT
 
@@ -141,7 +149,7 @@ def _lines_of(lines: Sequence[str]) -> _Lines | None:
     """What there is to know of lines; None if the grammar must decide on a name."""
     parts = [line.partition("=") for line in lines]
     names = [name for name, _, _ in parts]
-    if not _NAMES.fullmatch("=".join(names)):
+    if not all(sign for _, sign, _ in parts) or not _NAMES.fullmatch("=".join(names)):
         return None
     others = [at for at, (_, _, value) in enumerate(parts) if not _may_be_plain(value)]
     heads = tuple(
@@ -219,23 +227,29 @@ _FAR: Final = 2.0**62
 
 
 def _ad_inside(text: str) -> ClassAd | None:
-    """The ad of assignments with semicolons between them; None as above."""
+    """The ad of assignments, each with a semicolon behind it; None as above."""
     found = PLAIN.match(text)
-    parts: list[str] = []
-    others = []
+    parts = [found[0]] if found is not None else []
+    others: list[Any] = []
     while found is not None:
-        *assigned, plain = found.groups()
-        if assigned:
-            name, string, expression = assigned
-            value = value_of(expression) if string is None else string.replace('\\"', '"')
-            if value is None:
-                return None
-            parts.append(f"{name} = null;")
-            others.append(value)
-        parts.append(plain)
-        if found.end() == len(text):
+        at = found.end()
+        if at == len(text):
             return _ad_of("".join(parts).rstrip(SEPARATORS), others)
-        found = OTHER.match(text, found.end())
+        found = common().match(text, at, at + LONGEST)
+        if found is not None:
+            name, string, expression, plain = found.groups()
+            value = value_of_common(expression) if string is None else string.replace('\\"', '"')
+        else:
+            found = OTHER.match(text, at)
+            if found is None:
+                break
+            name, expression, plain = found.groups()
+            value = read_value(expression)
+        if name is None or value is None:
+            break
+        parts.append(f"{name} = null;")
+        parts.append(plain)
+        others.append(value)
     return None
 
 
@@ -265,7 +279,8 @@ def ad_in(text: str) -> ClassAd | None:
         if ad is not None:
             return ad
     inside = inside_of(text)
-    ad = None if inside is None else _ad_inside(inside.rstrip(SEPARATORS))
+    inside = None if inside is None else inside.rstrip(SEPARATORS)
+    ad = None if inside is None else _ad_inside(inside and inside + ";")
     if ad is not None:
         return ad
     node = parsed_ad(text)

@@ -60,10 +60,20 @@ def value_of(text: str) -> Any:
     >>> value_of("undefined"), value_of("a+1"), value_of("a+")
     (UNDEFINED, Expr('a + 1'), None)
     """
+    new = len(text) >= _SHORTEST and _comes_first(text)
+    return Deferred(text) if new and is_common(text) else read_value(text)
+
+
+def value_of_common(text: str) -> Any:
+    """The same for what is known to be an expression by its form."""
+    new = len(text) >= _SHORTEST and _comes_first(text)
+    return Deferred(text) if new else read_value(text)
+
+
+def read_value(text: str) -> Any:
+    """The same, never deferred."""
     node = _known[text]
     if node is None:
-        if len(text) >= _SHORTEST and _comes_first(text) and is_common(text):
-            return Deferred(text)
         node = parsed(text)
         if node is None:
             return None

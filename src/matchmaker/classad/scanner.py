@@ -96,23 +96,24 @@ _SMALL_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,40}+)?+(?:[eE][+-
 _PRINTABLE: Final = r'[ !#-:<>-\[\]-~]*+(?:\\"[ !#-:<>-\[\]-~]*+)*+'
 _VALUE: Final = rf'(?:{_SMALL_NUMBER}|"{_PRINTABLE}"|true|false)'
 _EQUALS: Final = rf"{_SPACE}=[{SPACES}]*+"
-_CLOSED: Final = rf"{_SPACE}(?:;|\Z)"
+_CLOSED: Final = rf"{_SPACE};"
 
 # As they are mostly spelled, and otherwise.
 _PLAIN: Final = (
     rf"((?: ?+{ASSIGNABLE} = {_VALUE};|{_SPACE}{ASSIGNABLE}{_EQUALS}{_VALUE}{_CLOSED})*+)"
 )
 PLAIN: Final = re.compile(_PLAIN)
-"""Takes as many assignments as it can of a plain value, which JSON writes alike, to a name."""
+"""Takes as many assignments as it can of a plain value, which JSON writes alike, to a name.
 
+These and the patterns below take assignments up to their semicolons: the last one needs one too."""
+
+_BEGUN: Final = rf"{_BETWEEN}(?:;{_BETWEEN})*+({ASSIGNABLE})"
 _ASSIGNMENT: Final = (
-    rf"{_BETWEEN}(?:;{_BETWEEN})*+({ASSIGNABLE}){_EQUALS}"
-    rf"""(?:"((?:[^"\\\n\0]++|\\")*+)"{_CLOSED}"""
-    rf"""|([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+){_CLOSED})"""
+    rf"{_BEGUN}{_EQUALS}"
+    rf"""([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+){_CLOSED}"""
 )
 ASSIGNMENT: Final = re.compile(_ASSIGNMENT)
-"""Takes one assignment to a name. Its groups are the name, what stands in a string that knows no
-escape but that of a quote, and otherwise the text of the expression."""
+"""Takes one assignment to a name. Its groups are the name and the text of the expression."""
 OTHER: Final = re.compile(_ASSIGNMENT + _PLAIN)
 """The same, and in one more group what PLAIN takes behind it."""
 
@@ -147,8 +148,12 @@ def _called(argument: str) -> str:
 
 
 @cache
-def _common() -> re.Pattern[str]:
-    """Expressions by a pattern that takes nothing else: a part of what the grammar takes."""
+def common() -> re.Pattern[str]:
+    """Takes assignments as OTHER does, if the expression is certain to be one by its form.
+
+    Its groups are the name, what stands in a string that knows no escape but that of a quote, the
+    text of another expression, and what PLAIN takes. Without a name it takes an expression.
+    """
     plain = _operations()
     chosen = rf"\?{plain}:{plain}"
     items = rf"\{{{_listed(plain)}\}}"
@@ -158,7 +163,10 @@ def _common() -> re.Pattern[str]:
     once = _operations(_called(plain), group, items, ad)
     lists = rf"\{{{_listed(_operations(items, ad))}\}}"
     twice = _operations(_called(once), group, rf"\({once}\)", lists, ad)
-    return re.compile(rf"{twice}(?:{chosen})?+", re.ASCII)
+    begun = rf"(?:{_BEGUN}{_SPACE}=(?![=?!]){_SPACE})?+"
+    string = r'"((?:[^"\\\n\0]++|\\")*+)"'
+    value = rf"(?:{string}{_CLOSED}|({twice}(?:{chosen})?+){_CLOSED})"
+    return re.compile(begun + value + _PLAIN, re.ASCII)
 
 
 def is_common(text: str) -> bool:
@@ -166,5 +174,8 @@ def is_common(text: str) -> bool:
 
     >>> is_common("TARGET.Memory >= 2 * (a + 1) && f(b)"), is_common("((((((1))))))")
     (True, False)
+    >>> is_common("a = 1"), is_common("a; b = 1")
+    (False, False)
     """
-    return len(text) <= LONGEST and _common().fullmatch(text) is not None
+    found = common().fullmatch(text + ";") if len(text) <= LONGEST else None
+    return found is not None and found[1] is None and not found[4]

@@ -121,6 +121,12 @@ def test_a_bad_line_is_an_error_with_its_place(
         assert caught.value.column == column
 
 
+def test_a_bad_line_leaves_nothing_for_the_next_ad() -> None:
+    for line in ("NoSign", "NoSign5"):
+        with pytest.raises(ParseError):
+            parse_ad(f"{line}\nAfterwards = 1\n")
+
+
 def test_nothing_is_dropped_in_silence() -> None:
     for text in ("a = 1 garbage", "a = 1\nbad line\nb = 2", "a = 1; b = 2"):
         with pytest.raises(ParseError):
