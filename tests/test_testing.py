@@ -352,6 +352,37 @@ def test_spoiled_ads_shrink_to_one_fault() -> None:
     assert len(ad) - mm.is_error(ad.eval("n")) == 3
 
 
+START = mm.parse_expr('KeyboardIdle > 15 * 60 || TARGET.Owner == "ana"')
+OWNERS = testing.ads({"Owner": testing.JOB["Owner"]})
+KEYBOARD = {"START": START, "KeyboardIdle": st.none() | st.integers(0, 2000)}
+FITS = {"Memory": 4096, "Requirements": mm.parse_expr("TARGET.RequestMemory <= MY.Memory")}
+REQUESTS = testing.spoiled(testing.ads({"RequestMemory": testing.JOB["RequestMemory"]}))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "attribute"),
+    [
+        (testing.pairs(REQUESTS, testing.ads(FITS), matching=None), "Requirements"),
+        (testing.pairs(OWNERS, testing.ads(KEYBOARD)), "START"),
+    ],
+)
+def test_a_policy_of_the_guide_shrinks_in_few_cases(
+    pairs: st.SearchStrategy[testing.Pair], attribute: str
+) -> None:
+    cases = 0
+
+    @settings(database=None, derandomize=True)
+    @given(pairs)
+    def test(pair: testing.Pair) -> None:
+        nonlocal cases
+        cases += 1
+        assert pair.machine.eval(attribute, target=pair.job) in (True, False)
+
+    with pytest.raises(AssertionError):
+        test()
+    assert cases < 500
+
+
 # --- without Hypothesis ---------------------------------------------------------------------------
 
 
@@ -365,3 +396,50 @@ def test_without_hypothesis_the_error_names_the_extra() -> None:
         "ImportError: matchmaker.testing needs Hypothesis:"
         " pip install 'classad-matchmaker[testing]'"
     )
+
+
+# --- the first example ----------------------------------------------------------------------------
+
+# What properties of users ask, each of ads that other strategies than those of the loading made.
+COLD = """
+import sys
+import matchmaker as mm
+from matchmaker import testing
+
+job = mm.parse_ad('[ Owner = "ben"; Requirements = TARGET.Disk > 7 && toUpper(TARGET.A) == "X" ]')
+slot = mm.parse_ad('[ Name = "s"; Disk = 9; A = "x"; S = TARGET.Owner != "c"; Requirements = S ]')
+queue = mm.parse_ad('[ CEid = "q"; LRMSType = "pbs"; GlueCEPolicyMaxCPUTime = 9 ]')
+wanted = "other.GlueHostBenchmarkSI00 > 4 && other.GlueCEPolicyMaxCPUTime > 3"
+asking = mm.parse_ad(f"[ Requirements = {wanted} ]")
+questions = {
+    "match": lambda: mm.match(job, slot),
+    "pool": lambda: mm.Pool([slot]).match(job).keys,
+    "assign": lambda: mm.Pool([slot]).assign([job]).placed,
+    "explain": lambda: str(mm.Pool([slot]).explain(job)),
+    "lint": lambda: mm.lint("[ a = Memroy; b = 1 + ]"),
+    "regexp": lambda: mm.parse_expr('regexp("^b+", "bb")').eval(),
+    "reduce": lambda: mm.reduce(asking, queue, mm.glue.scope).explain(),
+    "flags": lambda: mm.batch.flags(mm.reduce(asking, queue, mm.glue.scope), lrms="slurm").argv,
+    "broker": lambda: mm.broker.choose(asking, [queue]).chosen,
+}
+calls = 0
+def count(frame, event, argument):
+    global calls
+    calls += event == "call"
+loaded = set(sys.modules)
+for name, ask in questions.items():
+    sys.setprofile(count)
+    ask()
+    sys.setprofile(None)
+    print(name, calls, *(set(sys.modules) - loaded))
+    loaded, calls = set(sys.modules), 0
+"""
+
+
+def test_the_first_example_loads_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLD], capture_output=True, encoding="utf-8", check=True
+    )
+    asked = [line.split() for line in done.stdout.splitlines()]
+    assert len(asked) == 9
+    assert [line for line in asked if line[2:] or int(line[1]) > 10_000] == []
