@@ -91,6 +91,7 @@ def wanted_of(text: str, start: str) -> Any:
 @settings(max_examples=CASES)
 @given(texts)
 @example(".'a.b'")
+@example("a-5(b)")
 def test_the_fast_parser_is_the_grammar(text: str) -> None:
     node, left = parsed(text), LEFT.search(text)
     wanted = wanted_of(text, "expression")

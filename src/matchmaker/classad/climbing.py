@@ -100,7 +100,7 @@ def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
             operator = symbol if level not in _RENAMED else _name_of(symbol)
             if level == _SUM and len(symbol) > 1:
                 # The sign of a number after an operand subtracts it.
-                node = _number(symbol[1:], tokens)
+                before, node = "", _number(symbol[1:], tokens)
         else:
             return (node, symbol) if level == _END else _chosen(node, tokens)
     raise MissError

@@ -6,16 +6,16 @@ ever part of generated source, and expressions of one shape share their code. Pl
 fast path (``fastpaths``); the rest goes to the total operators of ``operators`` and, for the rarer
 kinds of nodes, to the reference evaluation.
 
-A function has the arguments ``ad``, ``other``, ``state`` and ``inside``: the ad in which the
-expression stands, which is nested in no other, the ad that it is matched with or None, the state of
-the evaluation, and the attribute with which it began. Most evaluations need no state: where it is
-None, one is begun when it is first needed. What calls cost is added up in ``steps`` until then.
+Its arguments are ``ad``, in which the expression stands and which is nested in no other, ``other``,
+with which that is matched, or None, the ``state`` of the evaluation, and ``inside``, the attribute
+with which it began. Where the state is None, one is begun when it is first needed; until then
+``steps`` adds up what calls cost.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,15 +27,7 @@ from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    Expr,
-    postorder,
-    scope_of,
-    spine,
-    weight,
-)
+from matchmaker.classad.nodes import Expr, postorder, spine, weight
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value
 
@@ -77,7 +69,7 @@ class Surroundings:
             "TRUTH": truth,
             "FOLD": ascii_fold,
             "EMPTY": {},
-            "INF": math.inf,
+            "INF": float("inf"),
             "BULK": bulk,
         }
 
@@ -90,9 +82,7 @@ def compile_expression(
     `held` is what an ad holds in which the expression stands. What it refers to there becomes part
     of the function if it is short, for ads that hold the same, as the machines of a pool do.
     """
-    if node.depth > MAX_DEPTH or isinstance(node, nodes.Literal):
-        return None
-    if weight(node) > MAX_NODES:
+    if node.depth > MAX_DEPTH or isinstance(node, nodes.Literal) or weight(node) > MAX_NODES:
         return None
     return _Coder(around, node, held).function()
 
@@ -142,17 +132,24 @@ class _Coder:
         made = _SHAPES[source] or _SHAPES.put(source, self._made(source), BYTES * len(source))
         return made(*self._names.values())
 
-    def _made(self, source: str) -> Callable[..., Callable[..., Value]]:
+    def _made(self, source: str) -> Any:
         names: dict[str, Any] = {}
         # Made of the fixed words in this module and of numbered names, never of an ad's text.
         exec(compile(source, "<expression>", "exec"), self._around.common, names)  # noqa: S102
-        made: Callable[..., Callable[..., Value]] = names["made"]
-        return made
+        return names["made"]
 
     # --- the text of the function -----------------------------------------------------------------
 
     def _line(self, text: str) -> None:
         self._lines.append(" " * self._indent + text)
+
+    @contextmanager
+    def _under(self, head: str) -> Iterator[None]:
+        """What is written meanwhile stands under a line."""
+        self._line(head)
+        self._indent += 1
+        yield
+        self._indent -= 1
 
     def _fresh(self) -> str:
         self._count += 1
@@ -196,79 +193,61 @@ class _Coder:
         """The name of an operand once it is a value; `listed` where that may well be a list."""
         name = operand.name
         if operand.kind == "raw":
-            self._line(f"if type({name}) in SLOW:")
-            self._indent += 1
-            self._line(f"if {name} is None: {name} = U")
-            if listed:
-                # As plain as a string, and in many requirements.
-                self._line(f"elif type({name}) is LIST and {name}.constants is not None:")
-                self._line(f" {name} = {name}.constants.copy()")
-            self._line("else:")
-            self._indent += 1
-            self._follow(operand)
-            self._indent -= 2
+            with self._under(f"if type({name}) in SLOW:"):
+                self._line(f"if {name} is None: {name} = U")
+                if listed:
+                    # As plain as a string, and in many requirements.
+                    self._line(f"elif type({name}) is LIST and {name}.constants is not None:")
+                    self._line(f" {name} = {name}.constants.copy()")
+                with self._under("else:"):
+                    self._follow(operand)
         return name
 
     def _follow(self, operand: Operand) -> None:
         """Puts the value of the expression that an ad holds in its place."""
-        name, (key, node) = operand.name, operand.perhaps
-        indent = self._indent
+        name, (key, node), head = operand.name, operand.perhaps, "if True:"
         short = isinstance(node, Expr) and weight(node) <= self._room and not self._inner
         if short and all(isinstance(each, _PLAIN) for each in postorder(node)):
             self._room -= weight(node)
             result, known = self._fresh(), self._constant(node)
             self._line(f"{result} = None")
             # Left where an attribute leads further, which only a state can follow and count.
-            self._line(f"while {name} is {known} and state is None and inside != {key}:")
-            self._indent += 1
-            self._inner = True
-            self._line(f"{result} = {self._value(self._emit(node))}")
-            self._line("break")
-            self._inner = False
-            self._indent -= 1
+            with self._under(f"while {name} is {known} and state is None and inside != {key}:"):
+                self._inner = True
+                self._line(f"{result} = {self._value(self._emit(node))}")
+                self._line("break")
+                self._inner = False
             self._line(f"if {result} is not None: {name} = {result}")
-            self._line("else:")
-            self._indent += 1
-        self._state()
-        self._line(f"{name} = {operand.follow}")
-        self._indent = indent
+            head = "else:"
+        with self._under(head):
+            self._state()
+            self._line(f"{name} = {operand.follow}")
 
     def _logical(self, operand: Operand) -> str:
         """The name of an operand once it is true, false, undefined or error."""
         name = operand.name
-        if operand.kind == "logical":
-            return name
         if operand.is_constant:
             return self._constant(truth(operand.value))
-        self._line(f"if {name} is not True and {name} is not False:")
-        self._indent += 1
-        self._value(operand)
-        self._line(f"{name} = TRUTH({name})")
-        self._indent -= 1
+        if operand.kind != "logical":
+            with self._under(f"if {name} is not True and {name} is not False:"):
+                self._value(operand)
+                self._line(f"{name} = TRUTH({name})")
         return name
 
     # --- nodes ------------------------------------------------------------------------------------
 
     def _emit(self, node: Expr) -> Operand:
-        if isinstance(node, nodes.Literal):
-            return Operand(self._constant(node.value), "constant", value=node.value)
-        if isinstance(node, nodes.Attr):
-            return self._attribute(node)
-        if isinstance(node, nodes.Binary):
-            return self._binary(node)
-        if isinstance(node, nodes.Unary):
-            return self._unary(node)
-        if isinstance(node, nodes.Ternary):
-            return self._ternary(node)
-        if isinstance(node, nodes.Call):
-            return self._call(node)
-        if isinstance(node, nodes.ListExpr):
-            result = self._fresh()
-            items = [self._value(self._emit(item)) for item in node.items]
-            self._line(f"{result} = [{', '.join(items)}]")
-            self._charge(f"BULK({result})")
-            return Operand(result, "value")
-        return self._refer(node)
+        return _EMIT.get(type(node), _Coder._refer)(self, node)
+
+    def literal(self, node: nodes.Literal) -> Operand:
+        return Operand(self._constant(node.value), "constant", value=node.value)
+
+    def items(self, node: nodes.ListExpr) -> Operand:
+        result = self._fresh()
+        items = [self._value(self._emit(item)) for item in node.items]
+        self._line(f"{result} = [{', '.join(items)}]")
+        self._charge(f"BULK({result})")
+        return Operand(result, "value")
 
     def _refer(self, node: Expr) -> Operand:
         """A node that the reference evaluation is asked for."""
@@ -278,57 +257,50 @@ class _Coder:
         self._line(f"{result} = {handler}({known}, state, ad)")
         return Operand(result, "value")
 
-    def _attribute(self, node: nodes.Attr) -> Operand:
-        scope = scope_of(node)
+    def attribute(self, node: nodes.Attr) -> Operand:
+        scope = nodes.scope_of(node)
         bare = node.base is None
-        if node.absolute or node.folded in self._around.special:
-            return self._refer(node)
-        if not bare and scope not in MY_SCOPES and scope not in TARGET_SCOPES:
+        known = bare or scope in nodes.MY_SCOPES or scope in nodes.TARGET_SCOPES
+        if node.absolute or node.folded in self._around.special or not known:
             return self._refer(node)
         if scope is not None:
             self._words.add(scope)
         result, key = self._fresh(), self._constant(node.folded)
-        known = self._held.get(node.folded)
-        follow = f"FOLLOW({result}, {key}, ad, other, state)"
-        mine = Operand(result, "raw", follow, perhaps=(key, known))
+        perhaps = key, self._held.get(node.folded)
+        mine = Operand(result, "raw", f"FOLLOW({result}, {key}, ad, other, state)", perhaps=perhaps)
         theirs = Operand(result, "raw", f"FOLLOW({result}, {key}, other, ad, state)")
-        if scope in TARGET_SCOPES:
+        if scope in nodes.TARGET_SCOPES:
             self._line(f"{result} = theirs.get({key})")
             return theirs
         self._line(f"{result} = held.get({key})")
         if bare:
             # What the ad lacks is looked up in the other one.
-            self._line(f"if {result} is None:")
-            self._indent += 1
-            self._line(f"{result} = theirs.get({key})")
-            self._value(theirs)
-            self._indent -= 1
+            with self._under(f"if {result} is None:"):
+                self._line(f"{result} = theirs.get({key})")
+                self._value(theirs)
         return mine
 
-    def _unary(self, node: nodes.Unary) -> Operand:
+    def unary(self, node: nodes.Unary) -> Operand:
         result = self._fresh()
         if node.operator == "!":
             name = self._logical(self._emit(node.operand))
-            self._line(
-                f"{result} = False if {name} is True else True if {name} is False else {name}"
-            )
+            opposite = f"False if {name} is True else True if {name} is False else {name}"
+            self._line(f"{result} = {opposite}")
             return Operand(result, "logical")
         name = self._value(self._emit(node.operand))
         self._line(f"{result} = {self._constant(UNARY[node.operator])}({name})")
         return Operand(result, "value")
 
-    def _ternary(self, node: nodes.Ternary) -> Operand:
+    def ternary(self, node: nodes.Ternary) -> Operand:
         result = self._fresh()
         condition = self._logical(self._emit(node.condition))
         for word, outcome, branch in (("if", "True", node.then), ("elif", "False", node.otherwise)):
-            self._line(f"{word} {condition} is {outcome}:")
-            self._indent += 1
-            self._line(f"{result} = {self._value(self._emit(branch))}")
-            self._indent -= 1
+            with self._under(f"{word} {condition} is {outcome}:"):
+                self._line(f"{result} = {self._value(self._emit(branch))}")
         self._line(f"else: {result} = {condition}")
         return Operand(result, "value")
 
-    def _call(self, node: nodes.Call) -> Operand:
+    def call(self, node: nodes.Call) -> Operand:
         function = FUNCTIONS.get(node.function.lower())
         if function is None or function.lazy or not function.accepts(len(node.arguments)):
             return self._refer(node)
@@ -340,14 +312,12 @@ class _Coder:
             self._state()
             names.append("budget=state")
         self._line(f"{result} = {self._constant(function.call)}({', '.join(names)})")
-        self._line(f"if type({result}) is str or type({result}) is list:")
-        self._indent += 1
-        self._charge(f"BULK({result})")
-        self._indent -= 1
+        with self._under(f"if type({result}) is str or type({result}) is list:"):
+            self._charge(f"BULK({result})")
         return Operand(result, "value")
 
     def _count_arguments(self, arguments: list[Operand]) -> None:
-        """What ``bounds.cost`` gives for the arguments, those that are constants counted here."""
+        """What ``limits.cost`` gives for the arguments, those that are constants counted here."""
         constants = [argument.value for argument in arguments if argument.is_constant]
         self._line(f"text, items = {cost(constants) - CALL + 1}, 0")
         for argument in arguments:
@@ -357,7 +327,7 @@ class _Coder:
                 self._line(f"elif type({name}) is list: items += len({name})")
         self._charge(f"{CALL - 1} + text + text * items")
 
-    def _binary(self, node: nodes.Binary) -> Operand:
+    def binary(self, node: nodes.Binary) -> Operand:
         first, links = spine(node)
         result = self._emit(first)
         for link in reversed(links):
@@ -374,37 +344,29 @@ class _Coder:
             return self._identity(operator, left, other)
         result, total = self._fresh(), self._constant(BINARY[operator])
         found = ways(operator, left, other, result, self._constant)
-        word = "if"
         for operand in (left, other) if found else ():
             if not operand.is_constant:
                 self._line(f"{operand.type} = type({operand.name})")
-        for way in found:
+        for word, way in zip(["if", *["elif"] * len(found)], found, strict=False):
             self._line(f"{word} {way.test}:")
             self._line(f" {way.statement}")
             if way.unless:
                 self._line(f" if {way.unless}: {result} = {total}({left.name}, {other.name})")
-            word = "elif"
-        self._line("else:" if found else "if True:")
-        self._indent += 1
-        first, second = self._value(left), self._value(other)
-        self._count_text(left, other)
-        self._line(f"{result} = {total}({first}, {second})")
-        self._indent -= 1
-        kind = "logical" if operator in RELATIONS else "number"
-        return Operand(result, kind)
+        with self._under("else:" if found else "if True:"):
+            first, second = self._value(left), self._value(other)
+            self._count_text(left, other)
+            self._line(f"{result} = {total}({first}, {second})")
+        return Operand(result, "logical" if operator in RELATIONS else "number")
 
     def _count_text(self, left: Operand, right: Operand) -> None:
         """Counts long text that an operator is applied to."""
         if left.may_be_long and right.may_be_long:
             a, b = left.name, right.name
-            self._line(f"if type({a}) is str and type({b}) is str:")
-            self._indent += 1
-            self._charge(f"len({a}) + len({b}) >> 4 if len({a}) + len({b}) > {LONG} else 0")
-            self._indent -= 1
+            with self._under(f"if type({a}) is str and type({b}) is str:"):
+                self._charge(f"len({a}) + len({b}) >> 4 if len({a}) + len({b}) > {LONG} else 0")
 
     def _identity(self, operator: str, left: Operand, right: Operand) -> Operand:
-        result = self._fresh()
-        a, b = self._value(left), self._value(right)
+        result, a, b = self._fresh(), self._value(left), self._value(right)
         plain = identity(operator, a, right, result)
         if plain is None:
             self._count_text(left, right)
@@ -415,20 +377,24 @@ class _Coder:
         result = self._fresh()
         neutral = "True" if operator == "&&" else "False"
         first = self._logical(left)
-        self._line(f"if {first} is {neutral} or {first} is U:")
-        self._indent += 1
-        second = self._logical(self._emit(right))
-        exact = self._constant(BINARY[operator])
-        self._line(f"{result} = {second} if {first} is {neutral} else {exact}({first}, {second})")
-        self._indent -= 1
+        with self._under(f"if {first} is {neutral} or {first} is U:"):
+            second, exact = self._logical(self._emit(right)), self._constant(BINARY[operator])
+            both = f"{second} if {first} is {neutral} else {exact}({first}, {second})"
+            self._line(f"{result} = {both}")
         self._line(f"else: {result} = {first}")
         return Operand(result, "logical")
 
     def _elvis(self, left: Operand, right: Expr) -> Operand:
         result = self._fresh()
         self._line(f"{result} = {self._value(left)}")
-        self._line(f"if {result} is U:")
-        self._indent += 1
-        self._line(f"{result} = {self._value(self._emit(right))}")
-        self._indent -= 1
+        with self._under(f"if {result} is U:"):
+            self._line(f"{result} = {self._value(self._emit(right))}")
         return Operand(result, "value")
+
+
+_EMIT: Final[Mapping[type, Callable[[_Coder, Any], Operand]]] = {
+    nodes.Literal: _Coder.literal, nodes.Attr: _Coder.attribute, nodes.Binary: _Coder.binary,
+    nodes.Unary: _Coder.unary, nodes.Ternary: _Coder.ternary, nodes.Call: _Coder.call,
+    nodes.ListExpr: _Coder.items,
+}  # fmt: skip
+"""How each kind of nodes is written; the others are left to the reference evaluation."""
