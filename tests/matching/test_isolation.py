@@ -67,3 +67,21 @@ def test_a_table_does_not_change_with_its_pool() -> None:
     for ad in state(2):
         pool.update(ad)
     assert list(Pool.from_arrow(table)) == state(1)
+
+
+def test_keys_that_are_asked_for_later_are_those_of_the_match() -> None:
+    pool = Pool(ClassAd(Name=f"s{number}") for number in range(4))
+    found = pool.match(ClassAd())
+    pool.remove("s2")
+    pool.update(ClassAd(Name="s2", Cpus=1))
+    pool.remove("s0")
+    assert found.keys == ("s0", "s1", "s2", "s3")
+
+
+def test_a_snapshot_keeps_what_was_removed_though_masks_are_shared() -> None:
+    pool = Pool([ClassAd(Name="a"), ClassAd(Name="b", GPUs=0)])
+    job = ClassAd(Requirements=parse_expr("isUndefined(TARGET.GPUs) || TARGET.GPUs < 2"))
+    then = pool.snapshot()
+    pool.remove("a")
+    assert pool.match(job).keys == ("b",)
+    assert then.match(job).keys == ("a", "b")

@@ -246,20 +246,7 @@ class Pool:
             parquet.write_table(table, file)
 
     def _key_of(self, ad: ClassAd) -> str:
-        value: Any = ad.content.get(self._folded)
-        if isinstance(value, Expr):
-            value = ad.eval(value)
-        key = key_from(value)
-        if key is not None:
-            return key
-        # The ad is at fault, not the type of what the caller gave.
-        shown = shorten(str(ad), 60)
-        if self._folded not in ad.content:
-            raise ValueError(f"an ad has no {self.key}: {shown}")
-        raise ValueError(
-            f"an ad has {self.key} = {shorten(value_text(value), 60)}; "
-            f"a key is a string or an integer: {shown}"
-        )
+        return key_of(ad, self.key)
 
     def __reduce__(self) -> tuple[Callable[..., Pool], tuple[object, ...]]:
         # Pickled and copied as its ads: columns, masks and locks belong to one pool.
@@ -422,6 +409,25 @@ class Pool:
         if key is not None:
             return explain_pair(key, job, self[key], names)
         return explain(self.snapshot(), job, names)
+
+
+def key_of(ad: ClassAd, attribute: str) -> str:
+    """The key of an ad, by the attribute that has it. Raises ValueError for an ad without one."""
+    folded = ascii_fold(attribute)
+    value: Any = ad.content.get(folded)
+    if isinstance(value, Expr):
+        value = ad.eval(value)
+    key = key_from(value)
+    if key is not None:
+        return key
+    # The ad is at fault, not the type of what the caller gave.
+    shown = shorten(str(ad), 60)
+    if folded not in ad.content:
+        raise ValueError(f"an ad has no {attribute}: {shown}")
+    raise ValueError(
+        f"an ad has {attribute} = {shorten(value_text(value), 60)}; "
+        f"a key is a string or an integer: {shown}"
+    )
 
 
 _ATTRS: Final = "classad"

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeVar
 
 import attrs
 import numpy as np
@@ -26,7 +26,7 @@ from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.keys import Index, Keys
+from matchmaker.matching.columns.keys import Index
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.plan import Step
 from matchmaker.matching.columns.step_budget import Work
@@ -49,6 +49,13 @@ if TYPE_CHECKING:
     from matchmaker.matching.columns.arrow_types import ArrowTable
 
 
+class Named(Protocol):
+    """Where the keys of rows are found."""
+
+    def of(self, rows: Iterable[int], /) -> list[str]:
+        """The keys of many rows."""
+
+
 @attrs.frozen(eq=False, repr=False)
 class Matches:
     """What matched: keys, ranks and row numbers, one entry an ad, in step with each other.
@@ -56,14 +63,15 @@ class Matches:
     A rank that is not a number counts as 0.0, as in HTCondor; ``unranked`` names those keys. Row
     numbers grow in the order in which ads were entered; where ads were removed, some are missing.
 
-    ``rank_array`` and ``row_array`` are the same as NumPy arrays, of reals and integers of shape
-    (n,); ``keys``, ``ranks`` and ``rows`` are made of them when they are first asked for.
+    ``rank_array``, ``row_array`` and ``is_unranked`` are the same as NumPy arrays of shape (n,), of
+    reals, integers and booleans; ``keys``, ``ranks`` and ``rows`` are made of them when they are
+    first asked for.
     """
 
     row_array: npt.NDArray[np.intp]
     rank_array: npt.NDArray[np.float64]
-    _names: Keys
-    _unranked: npt.NDArray[np.bool_]
+    _names: Named
+    is_unranked: npt.NDArray[np.bool_]
     error: str | None = None
     """Why requirements or ranks are ERROR where an ad took too much to evaluate, else None."""
 
@@ -85,7 +93,7 @@ class Matches:
     @property
     def unranked(self) -> tuple[str, ...]:
         """The keys of those whose rank is not a number."""
-        return tuple(self._names.of(self.row_array[self._unranked].tolist()))
+        return tuple(self._names.of(self.row_array[self.is_unranked].tolist()))
 
     def __len__(self) -> int:
         return len(self.row_array)
@@ -99,7 +107,7 @@ class Matches:
 
     def __sizeof__(self) -> int:
         """The bytes of the arrays, for caches."""
-        arrays = (self.row_array, self.rank_array, self._unranked)
+        arrays = (self.row_array, self.rank_array, self.is_unranked)
         return 500 + sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
@@ -117,7 +125,7 @@ class Matches:
 
     def to_arrow(self) -> ArrowTable:
         """A ``pyarrow.Table`` with the columns ``key``, ``rank`` (a real) and ``unranked``."""
-        columns = {"key": self.keys, "rank": self.rank_array, "unranked": self._unranked}
+        columns = {"key": self.keys, "rank": self.rank_array, "unranked": self.is_unranked}
         return arrow_table(columns)
 
     def to_pandas(self) -> Any:
@@ -132,11 +140,20 @@ class Matches:
 
         return self.chosen(best_of_many(self.rank_array, keys, count, tie))
 
+    def drawn(
+        self, count: int, tie: random.Random | None = None, fuzzy: float | None = None
+    ) -> Matches:
+        """The best of them, or with `fuzzy` some drawn by lot: see ``Pool.top``."""
+        if fuzzy is None:
+            return self.best(count, tie)
+        chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
+        return self.chosen(drawn(self.rank_array, count, chance, fuzzy))
+
     def chosen(self, places: Sequence[int]) -> Matches:
         """Some of the matches, in the order of their places."""
         index = np.array(places, np.intp)
         return Matches(
-            self.row_array[index], self.rank_array[index], self._names, self._unranked[index],
+            self.row_array[index], self.rank_array[index], self._names, self.is_unranked[index],
             self.error,
         )  # fmt: skip
 
@@ -183,6 +200,16 @@ def _each_once(
         yield copy(found)
 
 
+def checked(count: int, fuzzy: float | None = None) -> None:
+    """Raises ValueError and TypeError for what is no number of the best, and no factor."""
+    if not isinstance(count, SupportsIndex):
+        raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
+    if count < 0:
+        raise ValueError(f"the best {count} cannot be given")
+    if fuzzy is not None and not isinstance(fuzzy, SupportsFloat):
+        raise TypeError(f"fuzzy takes a number, not {type(fuzzy).__name__}")
+
+
 class Snapshot:
     """Ads by key that do not change.
 
@@ -197,7 +224,7 @@ class Snapshot:
 
     def __init__(self, view: View, cache: Cache) -> None:
         self.view = view
-        self._cache = cache
+        self.cache = cache
 
     def __repr__(self) -> str:
         return f"<Snapshot of {ads_in(self.view)}>"
@@ -209,10 +236,10 @@ class Snapshot:
         return (self.view.ad(row) for row in self.view.rows().tolist())
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._row(key) is not None
+        return isinstance(key, str) and self.row(key) is not None
 
     def __getitem__(self, key: str) -> ClassAd:
-        row = self._row(key)
+        row = self.row(key)
         if row is None:
             raise KeyError(key)
         return self.view.ad(row)
@@ -225,7 +252,8 @@ class Snapshot:
         """The ads with their keys."""
         return list(zip(self.view.keys.of(self.view.rows().tolist()), self, strict=True))
 
-    def _row(self, key: str) -> int | None:
+    def row(self, key: str) -> int | None:
+        """The number of the row with a key, or None if there is none."""
         return self._index.get(key, self.view.keys.__getitem__)
 
     @cached_property
@@ -238,14 +266,14 @@ class Snapshot:
 
     def masks(self, job: ClassAd, work: Work | None = None) -> Masks:
         """The masks of a job's requirements over the rows."""
-        return Masks(self.view, job, self._cache, work)
+        return Masks(self.view, job, self.cache, work)
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
         job = an_ad(job)
-        found = decide(self.view, job, self._cache, default_rank=0.0)
+        found = decide(self.view, job, self.cache, default_rank=0.0)
         unranked = found.unranked if FOLDED_RANK in job.content else np.zeros_like(found.unranked)
-        return Matches(found.rows, found.ranks, self.view.keys, unranked, found.error)
+        return Matches(found.rows, found.ranks, self.view, unranked, found.error)
 
     def top(
         self,
@@ -255,17 +283,8 @@ class Snapshot:
         fuzzy: float | None = None,
     ) -> Matches:
         """See :meth:`Pool.top`."""
-        if not isinstance(count, SupportsIndex):
-            raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
-        if count < 0:
-            raise ValueError(f"the best {count} cannot be given")
-        if fuzzy is not None and not isinstance(fuzzy, SupportsFloat):
-            raise TypeError(f"fuzzy takes a number, not {type(fuzzy).__name__}")
-        found = self.match(job)
-        if fuzzy is not None:
-            chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
-            return found.chosen(drawn(found.rank_array, count, chance, fuzzy))
-        return found.best(count, tie)
+        checked(count, fuzzy)
+        return self.match(job).drawn(count, tie, fuzzy)
 
     def cluster(self, job: ClassAd) -> Hashable:
         """The autocluster of a job: equal for jobs that match this pool alike."""
@@ -286,7 +305,7 @@ class Snapshot:
     ) -> Decision:
         """Who may take a job and who refuses: see :func:`matchmaker.matching.decision.decide`."""
         return decide(
-            self.view, an_ad(job), self._cache, conditions, expired,
+            self.view, an_ad(job), self.cache, conditions, expired,
             both_ways=both_ways, default_rank=default_rank,
         )  # fmt: skip
 
@@ -308,7 +327,7 @@ class Snapshot:
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """See :meth:`Pool.assign`."""
-        return assign(self.view, self._cache, some_ads(jobs), policy)
+        return assign(self.view, self.cache, some_ads(jobs), policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""

@@ -17,7 +17,7 @@ from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.limits import LIMITS
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
-"""The names and versions of columns."""
+"""The names and versions of columns; where rows are gone also how many live, without a name."""
 
 _OBJECTS: Final = 500
 """Bytes of a ``Kept`` with its arrays, without the elements of the arrays."""

@@ -331,6 +331,10 @@ def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Ha
     stamps = tuple(
         (name, columns[name].version if name in columns else 0) for name in sorted(reach.columns)
     )
+    view = evaluator.view
+    if view.alive is not None:
+        # Of rows that are gone nothing is known, and an older snapshot still has them.
+        stamps += (("", len(view)),)
     return key, stamps
 
 

@@ -92,17 +92,7 @@ class Store:
 
     def parts(self) -> Parts:
         """All that the store is made of now, without rows that are gone; not to be changed."""
-        view = self.view()
-        rows = view.rows()
-        columns = {
-            name: column if view.alive is None else column.take(rows)
-            for name, column in view.held.items()
-        }
-        used, layout = np.unique(view.layout[rows], return_inverse=True)
-        layouts = [view.layouts[code] for code in used.tolist()]
-        computed = {int(np.searchsorted(rows, row)): key for row, key in view.keys.computed.items()}
-        codes = layout.astype(narrowest(len(layouts)))
-        return Parts(len(rows), columns, layouts, codes, computed, view)
+        return self.view().parts()
 
     def __len__(self) -> int:
         return self._size - self._dead

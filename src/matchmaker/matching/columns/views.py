@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.spellings import unusual_names
-from matchmaker.matching.columns.column import Column, Rows
+from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown
 
@@ -60,6 +60,28 @@ class View:
     def held(self) -> Mapping[str, Column]:
         """The columns as they are kept, sparse ones too."""
         return self.columns.held if isinstance(self.columns, Shown) else self.columns
+
+    def of(self, rows: Iterable[int], /) -> list[str]:
+        """The keys of many rows. Whoever asks later holds the view, so that the rows stay."""
+        return self.keys.of(rows)
+
+    def parts(self, rows: Rows | None = None) -> Parts:
+        """All that the store is made of, without rows that are gone; not to be changed.
+
+        With `rows`, in their order, only these.
+        """
+        some = rows is not None or self.alive is not None
+        rows = self.rows() if rows is None else rows
+        columns = {
+            name: column.take(rows) if some else column for name, column in self.held.items()
+        }
+        used, layout = np.unique(self.layout[rows], return_inverse=True)
+        layouts = [self.layouts[code] for code in used.tolist()]
+        said = self.keys.computed
+        places = dict(zip(rows.tolist(), range(len(rows)), strict=True)) if said else {}
+        computed = {places[row]: key for row, key in said.items() if row in places}
+        codes = layout.astype(narrowest(len(layouts)))
+        return Parts(len(rows), columns, layouts, codes, computed, self)
 
     def rows(self) -> Rows:
         """The numbers of the rows that live."""
