@@ -1,7 +1,8 @@
 """A negotiation cycle: many jobs, each to its best free slot, in an order that is fair to groups.
 
 Here are the order of the jobs and the outcome. The policy is in ``terms``, what slots have left in
-``slots``, the best slot for a job in ``candidates``, why a job gets none in ``idle``.
+``slots``, the best slot for a job in ``candidates``, why a job gets none in ``idle``; all three are
+asked through a ``supply``.
 
 The rules, which are a plain form of those of HTCondor's negotiator:
 
@@ -21,29 +22,26 @@ import heapq
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.allowance import Allowance
-from matchmaker.matching.candidates import Candidates, Offer
-from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.given import with_scopes
-from matchmaker.matching.idle import Idle, Outcome, why_idle
-from matchmaker.matching.names import FOLDED_RANK, RANK
-from matchmaker.matching.orders import Orders
+from matchmaker.matching.idle import Idle, Outcome
+from matchmaker.matching.names import RANK
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
-from matchmaker.matching.slots import Amounts, Slots
+from matchmaker.matching.slots import Amounts
+from matchmaker.matching.supply import Kind, Supply, Whole
 from matchmaker.matching.tables import arrow_table, data_frame, html_table
 
 if TYPE_CHECKING:
@@ -201,7 +199,7 @@ def assign(
     policy = policy if policy is not None else Policy()
     if not isinstance(policy, Policy):
         raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
-    return _Cycle(view, cache, list(jobs), policy).run()
+    return Cycle(Whole(view, cache, policy), list(jobs), policy).run()
 
 
 @attrs.frozen(slots=True)
@@ -244,38 +242,36 @@ class _Lines:
         self._line_up(group)
 
 
-class _Cycle:
-    """One cycle while it runs."""
+class Cycle:
+    """One cycle while it runs: the jobs in a fair order, the slots from a supply."""
 
-    def __init__(self, view: View, cache: Cache, jobs: list[ClassAd], policy: Policy) -> None:
+    def __init__(self, supply: Supply, jobs: list[ClassAd], policy: Policy) -> None:
         self._jobs = jobs
         self._policy = policy
-        self._slots = Slots(view, cache, policy.resources, policy.free, policy.names)
-        self._orders = Orders(self._slots)
-        self._placements: dict[int, Placement] = {}
-        clusters = Clusters(view.columns, policy.resources.values())
-        self._clusters = [clusters.of(job) for job in jobs]
-        self._sizes = Counter(self._clusters)
-        self._candidates: dict[Hashable, Candidates] = {}
-        self._idle: dict[Hashable, Idle] = {}
+        self._supply = supply
+        self._placements: dict[int, Callable[[], Placement]] = {}
+        self._clusters = [supply.cluster(job) for job in jobs]
+        self._kinds: dict[Hashable, Kind] = {}
+        for cluster, job in zip(self._clusters, jobs, strict=True):
+            self._kinds.setdefault(cluster, Kind(job)).waiting += 1
+        self._idle: dict[Hashable, Callable[[], Idle]] = {}
 
     def run(self) -> Assignment:
+        """The assignment of all jobs."""
         entries = [entry for n, job in enumerate(self._jobs) if (entry := self._entry(n, job))]
         lines = _Lines(entries, self._policy.usage)
+        self._supply.begin(list(self._kinds.values()))
         order = []
         while (entry := lines.pop()) is not None:
             order.append(entry.number)
-            placement = self._placements[entry.number] = self._place(entry)
-            lines.used(entry.group, self._cost(placement))
-        placements = tuple(self._placements[number] for number in range(len(self._jobs)))
+            lines.used(entry.group, self._place(entry))
+        left = self._supply.remains()
+        placements = tuple(self._placements[number]() for number in range(len(self._jobs)))
         usage = dict(sorted(lines.usage.items()))
         groups = {entry.group for entry in entries}
-        notes = without_effect(self._policy, self._slots, self._kinds(), groups)
-        return Assignment(placements, tuple(order), usage, self._slots.remains(), notes)
-
-    def _kinds(self) -> list[ClassAd]:
-        """The first job of each cluster."""
-        return list(dict(zip(reversed(self._clusters), reversed(self._jobs), strict=True)).values())
+        kinds = [kind.job for kind in self._kinds.values()]
+        notes = without_effect(self._policy, self._supply.columns, kinds, groups)
+        return Assignment(placements, tuple(order), usage, left, notes)
 
     def _entry(self, number: int, job: ClassAd) -> _Entry | None:
         """The job's place in the lines, or None if its group, priority or share is ERROR."""
@@ -291,7 +287,8 @@ class _Cycle:
         for what, value in (("group", group), ("priority", priority), ("share", share)):
             if is_error(value):
                 reason = printable(f"the job's {what} is {value_text(value)}")
-                self._placements[number] = Placement(number, name, Outcome.ERROR, reason=reason)
+                wrong = Placement(number, name, Outcome.ERROR, reason=reason)
+                self._placements[number] = lambda: wrong  # noqa: B023 - returns at once
                 return None
         submitted = rank_number(steps.value(_SUBMITTED, job, None))
         before = (
@@ -299,49 +296,34 @@ class _Cycle:
         )  # fmt: skip
         return _Entry(number, name, before, _positive(share))
 
-    def _place(self, entry: _Entry) -> Placement:
-        job, cluster = self._jobs[entry.number], self._clusters[entry.number]
-        offer = self._best(job, cluster)
-        if offer is not None:
-            self._idle.pop(cluster, None)
-            return self._given(entry, job, offer)
-        # Equivalent jobs have the same reason.
-        idle = self._idle.get(cluster)
-        if idle is None:
-            idle = self._idle[cluster] = why_idle(self._slots, job)
-        return Placement(
-            entry.number, entry.group, idle.outcome, reason=idle.reason, counts=idle.counts
-        )
-
-    def _best(self, job: ClassAd, cluster: Hashable) -> Offer | None:
-        """The best slot for a job."""
-        candidates = self._candidates.get(cluster)
-        if candidates is None:
-            candidates = Candidates(self._slots, self._orders, job, self._sizes[cluster])
-            self._candidates[cluster] = candidates
-        return candidates.best()
-
-    def _given(self, entry: _Entry, job: ClassAd, offer: Offer) -> Placement:
-        slots = self._slots
-        rank = evaluate_attribute(job, FOLDED_RANK, slots.now.ad(offer.row))
-        slots.take(offer.row, offer.taken)
-        return Placement(
-            entry.number,
-            entry.group,
-            Outcome.PLACED,
-            slots.now.keys[offer.row],
-            offer.rank,
-            RANK not in job or rank_number(rank) is not None,
-            offer.taken,
-        )
-
-    def _cost(self, placement: Placement) -> float:
-        """The CPUs that a job got; 1 where it got a slot, but none of these."""
-        if placement.slot is None:
+    def _place(self, entry: _Entry) -> float:
+        """Gives the job whose turn it is its best slot, and says what that costs its group."""
+        number, group, cluster = entry.number, entry.group, self._clusters[entry.number]
+        job, kind = self._jobs[number], self._kinds[cluster]
+        offer = self._supply.best(kind)
+        kind.waiting -= 1
+        if offer is None:
+            # Equivalent jobs have the same reason, until one of them gets a slot.
+            idle = self._idle.get(cluster)
+            if idle is None:
+                idle = self._idle[cluster] = self._supply.idle(job)
+            self._placements[number] = lambda: _left_idle(number, group, idle())
             return 0.0
-        return next(
-            (float(n) for name, n in placement.taken.items() if ascii_fold(name) == "cpus"), 1.0
-        )
+        self._idle.pop(cluster, None)
+        slot, value = self._supply.give(job, offer)
+        ranked = RANK not in job or rank_number(value) is not None
+        placed = Placement(number, group, Outcome.PLACED, slot, offer.rank, ranked, offer.taken)
+        self._placements[number] = lambda: placed
+        return _cost(offer.taken)
+
+
+def _left_idle(number: int, group: str, idle: Idle) -> Placement:
+    return Placement(number, group, idle.outcome, reason=idle.reason, counts=idle.counts)
+
+
+def _cost(taken: Amounts) -> float:
+    """The CPUs that a job got; 1 where it got a slot, but none of these."""
+    return next((float(n) for name, n in taken.items() if ascii_fold(name) == "cpus"), 1.0)
 
 
 def _positive(share: Value) -> float:

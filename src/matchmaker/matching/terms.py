@@ -21,7 +21,7 @@ from matchmaker.classad.quoting import printable
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.given import an_expression, with_scopes
 from matchmaker.matching.pair import shorten
-from matchmaker.matching.slots import Slots, amount
+from matchmaker.matching.slots import amount
 from matchmaker.matching.states import state_names
 
 RESOURCES: Final = {
@@ -113,15 +113,16 @@ LOOKED_AT: Final = 1000
 
 
 def without_effect(
-    policy: Policy, slots: Slots, kinds: Sequence[ClassAd], groups: Collection[str]
+    policy: Policy, columns: Collection[str], kinds: Sequence[ClassAd], groups: Collection[str]
 ) -> tuple[str, ...]:
     """Sentences on the terms that change nothing for some kinds of jobs, which are of some groups.
 
-    Without jobs there is nothing to say.
+    `columns` are the folded names of what slots have, nothing where there are no slots. Without
+    jobs there is nothing to say.
     """
     if not kinds:
         return ()
-    found = [*_groups(policy, groups), *_unasked(policy.resources, slots, kinds)]
+    found = [*_groups(policy, groups), *_unasked(policy.resources, columns, kinds)]
     return tuple(map(printable, found))
 
 
@@ -145,13 +146,13 @@ def _groups(policy: Policy, groups: Collection[str]) -> Iterator[str]:
 
 
 def _unasked(
-    resources: Mapping[str, Expr], slots: Slots, kinds: Sequence[ClassAd]
+    resources: Mapping[str, Expr], columns: Collection[str], kinds: Sequence[ClassAd]
 ) -> Iterator[str]:
     standard = _resources(RESOURCES)
     for name in resources:
-        if resources[name] is standard.get(name) or not len(slots.view):
+        if resources[name] is standard.get(name) or not columns:
             continue
-        if ascii_fold(name) not in slots.view.columns:
+        if ascii_fold(name) not in columns:
             yield f"no slot has {shorten(name, 60)}, which is a resource of the policy"
         elif len(kinds) <= LOOKED_AT and not any(_asks(resources[name], job) for job in kinds):
             asked = shorten(str(resources[name]))
