@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "pilots": {"delegation", "broker", "glue", "batch", "matching", "linting", "classad"},
     "broker": {"batch", "nodes", "reduction", "matching", "glue", "classad"},
     "nodes": {"matching", "classad"},
+    "shards": {"matching", "classad"},
     "testing": {
         "pilots",
         "broker",
@@ -52,8 +53,8 @@ MAX_LINES = 500
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
 HEAVY = {
-    "click", "hypothesis", "lark", "ldap3", "numpy", "prometheus_client", "prompt_toolkit",
-    "psycopg", "pyarrow",
+    "click", "dask", "distributed", "hypothesis", "lark", "ldap3", "numpy", "prometheus_client",
+    "prompt_toolkit", "psycopg", "pyarrow",
     "regex", "rich", "sqlalchemy",
 }  # fmt: skip
 

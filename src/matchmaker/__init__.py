@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import matchmaker.glue as glue  # noqa: PLR0402
     import matchmaker.nodes as nodes  # noqa: PLR0402
     import matchmaker.pilots as pilots  # noqa: PLR0402
+    import matchmaker.shards as shards  # noqa: PLR0402
     from matchmaker.classad.trace import Trace, trace
     from matchmaker.linting import Finding, lint
     from matchmaker.matching import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
+    from matchmaker.shards import Shards
 
 __version__ = "0.1.0"
 
@@ -77,6 +79,7 @@ __all__ = [
     "Reduction",
     "ReductionError",
     "References",
+    "Shards",
     "Snapshot",
     "Trace",
     "Value",
@@ -100,11 +103,12 @@ __all__ = [
     "reduce",
     "reduce_many",
     "refusal",
+    "shards",
     "trace",
     "write_ads",
 ]
 
-_ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes", "pilots"})
+_ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes", "pilots", "shards"})
 _LATER = {
     "Assignment": "matching",
     "Explanation": "matching",
@@ -118,6 +122,7 @@ _LATER = {
     "Pool": "matching",
     "Reduction": "reduction",
     "ReductionError": "reduction",
+    "Shards": "shards",
     "Snapshot": "matching",
     "Trace": "classad.trace",
     "Verdict": "reduction",

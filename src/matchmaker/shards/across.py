@@ -1,0 +1,192 @@
+"""What is asked of all shards together at one epoch, which never changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, overload
+
+import attrs
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.given import an_ad, some_ads
+from matchmaker.matching.assignment import Assignment, Cycle
+from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.views import View
+from matchmaker.matching.explanation import Explanation, PairExplanation, explain_pair
+from matchmaker.matching.idle import Standing
+from matchmaker.matching.slots import Amounts
+from matchmaker.matching.snapshot import Matches, checked
+from matchmaker.matching.terms import Policy
+from matchmaker.shards import explaining, merge, questions, wire
+from matchmaker.shards.cluster import Cluster, Future
+from matchmaker.shards.supply import Spread
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+BATCH: Final = 64
+"""How many jobs of ``match_many`` are asked for at once."""
+
+SMALL: Final = 1 << 14
+"""Bytes of jobs that go with each question; more are scattered to the workers once."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Across:
+    """The slots of all shards at one epoch, with the interface of a ``Snapshot``.
+
+    ``shards`` are the names of the shards with their futures, in the order of their rows;
+    ``outline`` and ``firsts`` are as in ``merge``. ``total`` is how many slots there are.
+    """
+
+    key: str
+    epoch: int
+    total: int
+    cluster: Cluster
+    shards: tuple[tuple[str, Future], ...]
+    outline: View
+    firsts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __repr__(self) -> str:
+        return f"<{self.total:,} ads by {self.key} in {len(self.shards)} shards>"
+
+    def __getitem__(self, key: str) -> ClassAd:
+        for data in self._ask(questions.ads, [key]):
+            for ad in wire.ads_from_bytes(data):
+                return ad
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and any(any(has) for has in self._ask(questions.holds, [key]))
+
+    def _ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        return self.cluster.ask(self.shards, question, [args] * len(self.shards))
+
+    @cached_property
+    def _clusters(self) -> Clusters:
+        return Clusters(self.outline.columns)
+
+    def kind_of(self, job: ClassAd) -> Hashable:
+        """The autocluster of a job: equal for jobs that match these slots alike."""
+        return self._clusters.of(job)
+
+    def match(self, job: ClassAd) -> Matches:
+        """See :meth:`Pool.match`."""
+        return next(self.match_many([job]))
+
+    def top(
+        self,
+        job: ClassAd,
+        count: int,
+        tie: random.Random | None = None,
+        fuzzy: float | None = None,
+    ) -> Matches:
+        """See :meth:`Pool.top`."""
+        checked(count, fuzzy)
+        if tie is not None or fuzzy is not None:
+            return self.match(job).drawn(count, tie, fuzzy)
+        found = self._ask(questions.best, wire.ads_to_bytes([an_ad(job)]), count)
+        return merge.best([each[0] for each in found], self.firsts, count)
+
+    def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
+        """See :meth:`Pool.match_many`."""
+        pending = iter(some_ads(jobs))
+        while some := list(islice(pending, BATCH)):
+            clusters = [self.kind_of(job) for job in some]
+            kinds = dict(zip(reversed(clusters), reversed(some), strict=True))
+            answers = self._ask(questions.matches, wire.ads_to_bytes(kinds.values()))
+            found = {
+                cluster: merge.matches([each[place] for each in answers], self.firsts)
+                for place, cluster in enumerate(kinds)
+            }
+            yield from (copy(found[cluster]) for cluster in clusters)
+
+    def states(self, job: ClassAd, names: Mapping[str, str] | None = None) -> dict[str, int]:
+        """How many of the slots that match a job are in which state, as ``States`` has it."""
+        data = wire.ads_to_bytes([an_ad(job)])
+        return merge.states(self._ask(questions.states, data, dict(names or {})))
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """See :meth:`Pool.assign`: fair share and quotas are in one place, for all shards."""
+        policy = policy if policy is not None else Policy()
+        if not isinstance(policy, Policy):
+            raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
+        asked = _Asked(self.cluster, self.shards, policy)
+        supply = Spread(asked, self.outline, self.total, policy)
+        return Cycle(supply, list(some_ads(jobs)), policy).run()
+
+    @overload
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation: ...
+    @overload
+    def explain(
+        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
+    ) -> PairExplanation: ...
+
+    def explain(
+        self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
+    ) -> Explanation | PairExplanation:
+        """See :meth:`Pool.explain`: what the shards count is added up.
+
+        A change of the job is suggested where it is the best for the slots of some shard; what it
+        gains is counted in all.
+        """
+        job = an_ad(job)
+        if key is not None:
+            return explain_pair(key, job, self[key], names)
+        parts = self._ask(questions.explained, wire.ads_to_bytes([job]), dict(names or {}))
+        tried = [(each, self.states(each.job, names)) for each in explaining.changes(parts)]
+        return explaining.summed(parts, tried)
+
+
+class _Asked:
+    """Shards that are asked for one cycle: jobs travel once."""
+
+    def __init__(
+        self, cluster: Cluster, shards: Sequence[tuple[str, Future]], policy: Policy
+    ) -> None:
+        self.cluster = cluster
+        self.shards = shards
+        self._terms = wire.policy_to_bytes(policy)
+        self._jobs: Any = b""
+
+    @property
+    def count(self) -> int:
+        return len(self.shards)
+
+    def begin(self, jobs: Sequence[ClassAd]) -> None:
+        self._jobs = self._spread(jobs)
+
+    def _spread(self, jobs: Sequence[ClassAd]) -> Any:
+        data = wire.ads_to_bytes(jobs)
+        return data if len(data) <= SMALL else self.cluster.scatter(data)
+
+    def offers(
+        self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[Any]]
+    ) -> dict[int, questions.Part]:
+        some = [self.shards[number] for number in kinds]
+        each = [
+            (self._jobs, wanted, self._terms, before[number]) for number, wanted in kinds.items()
+        ]
+        found = self.cluster.ask(some, questions.offers, each)
+        return dict(zip(kinds, found, strict=True))
+
+    def standings(
+        self,
+        jobs: Sequence[ClassAd],
+        moments: Sequence[Sequence[int]],
+        taken: Sequence[Sequence[tuple[int, Amounts]]],
+    ) -> list[list[Standing]]:
+        data = self._spread(jobs)
+        each = [
+            (data, [moment[number] for moment in moments], self._terms, taken[number])
+            for number in range(self.count)
+        ]
+        return self.cluster.ask(self.shards, questions.standings, each)

@@ -1,0 +1,175 @@
+"""The cluster that shards are on: its start and end, its version, and answers or a clear failure.
+
+Dask does the scheduling. Here is what it must not do with shards (steal and sample them), and what
+is said when it cannot go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from matchmaker.shards.errors import ClusterError, ShardError
+from matchmaker.shards.version import VERSION, refuse_version, version
+
+Client: TypeAlias = Any
+Future: TypeAlias = Any
+"""Those of ``distributed``, which carries no types."""
+
+SETTINGS: Final[Mapping[str, Any]] = {
+    # A shard stays where it is: to move it costs more than to wait for its worker.
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,
+    # A question takes a worker whole; to look at its stack a hundred times a second helps nobody.
+    "distributed.worker.profile.enabled": False,
+    # Spilling would pickle the columns to disk.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+}
+"""How a cluster is set up that is started here; docs/scale.md says why, for others."""
+
+
+def distributed() -> Any:
+    """The library, or an ImportError that says how to get it."""
+    try:
+        import distributed as library
+    except ImportError:
+        raise ImportError("shards need Dask: pip install 'classad-matchmaker[shards]'") from None
+    return library
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@attrs.frozen(slots=True, eq=False)
+class Cluster:
+    """A client and how long it waits; ``ours`` is the local cluster if it was started here."""
+
+    client: Client
+    timeout: float
+    ours: Any = None
+
+    @classmethod
+    def local(cls, workers: int, timeout: float, memory: str | int | None = None) -> Cluster:
+        """Starts workers on this machine, of one thread each, that listen on loopback only."""
+        library = distributed()
+        import dask
+
+        with dask.config.set(dict(SETTINGS)):
+            ours = library.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address=None, silence_logs=logging.CRITICAL,
+                memory_limit=memory if memory is not None else "auto",
+            )  # fmt: skip
+        try:
+            return cls(library.Client(ours, set_as_default=False), timeout, ours)
+        except BaseException:
+            ours.close()
+            raise
+
+    @classmethod
+    def at(cls, address: str, timeout: float) -> Cluster:
+        """Connects to a scheduler. Raises ClusterError where there is none."""
+        library = distributed()
+        try:
+            client = library.Client(address, timeout=min(timeout, 30), set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"no scheduler answers at {address}: {error}") from None
+        return cls(client, timeout)
+
+    def close(self, *, with_client: bool) -> None:
+        """Ends what was started here, and with ``with_client`` the connection."""
+        if with_client:
+            self.client.close()
+        if self.ours is not None:
+            self.ours.close()
+
+    # --- who is there -----------------------------------------------------------------------------
+
+    def check(self) -> int:
+        """How many workers there are. Raises ClusterError where one has another version."""
+        try:
+            if not self.client.scheduler_info()["workers"]:
+                self.client.wait_for_workers(1, timeout=min(self.timeout, 30))
+            found = self.client.run(version, on_error="return")
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ClusterError(f"the cluster has no worker that answers: {error}") from None
+        for worker, theirs in sorted(found.items()):
+            if isinstance(theirs, BaseException):
+                raise ClusterError(f"worker {worker} has no matchmaker that answers: {theirs}")
+            refuse_version(f"worker {worker}", theirs, VERSION)
+        return len(found)
+
+    # --- questions --------------------------------------------------------------------------------
+
+    def submit(self, function: Callable[..., Any], *args: Any, **options: Any) -> Future:
+        """Hands a call over. Raises ClusterError where the scheduler is lost."""
+        self._alive()
+        return self.client.submit(function, *args, **options)
+
+    def scatter(self, data: bytes) -> Future:
+        """Sends bytes to all workers once, to be an argument of many questions."""
+        self._alive()
+        return self.client.scatter(data, broadcast=True, hash=False)
+
+    def ask(
+        self, shards: Sequence[tuple[str, Future]], question: Callable[..., Any],
+        each: Iterable[tuple[Any, ...]],
+    ) -> list[Any]:  # fmt: skip
+        """Asks some shards, by name, each with its arguments; the answers in the same order.
+
+        Raises ShardError and ClusterError, with the shard, where one cannot answer.
+        """
+        futures = [
+            self.submit(question, future, *given, pure=False)
+            for (_, future), given in zip(shards, each, strict=True)
+        ]
+        return self.results([name for name, _ in shards], futures)
+
+    def results(self, names: Sequence[str], futures: Sequence[Future]) -> list[Any]:
+        """What came of some calls, one for each shard that is named."""
+        until = time.monotonic() + self.timeout
+        found = []
+        try:
+            for name, future in zip(names, futures, strict=True):
+                found.append(self._result(name, future, until - time.monotonic()))
+        except BaseException:
+            for future in futures:
+                if future.status == "pending":
+                    future.cancel()
+            raise
+        return found
+
+    def _result(self, name: str, future: Future, seconds: float) -> Any:
+        library = distributed()
+        try:
+            return future.result(timeout=max(seconds, 0.01))
+        except ShardError:
+            raise
+        except library.scheduler.KilledWorker:
+            why = "every worker that tried was lost; is there too little memory for it?"
+        except (TimeoutError, library.TimeoutError):
+            self._alive()
+            why = f"no answer in {self.timeout:g} s"
+        except (library.client.FutureCancelledError, library.comm.CommClosedError):
+            self._alive()
+            why = "its worker was lost, and nothing is left to make it again from"
+        except MemoryError:
+            why = "too little memory on its worker"
+        except Exception as error:  # noqa: BLE001 - whatever a worker raised comes here
+            self._alive()
+            why = f"{type(error).__name__}: {error}"
+        raise ClusterError(f"shard {name}: {why}")
+
+    def _alive(self) -> None:
+        if self.client.status != "running":
+            raise ClusterError(
+                f"the scheduler of the shards is lost ({self.client.status}); make them again"
+            )

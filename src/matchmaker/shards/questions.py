@@ -1,0 +1,206 @@
+"""What is asked of a shard, as functions that run where the shard is.
+
+Jobs come as bytes of text, slots go as saved pools. How answers are put together is in ``merge``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from matchmaker.matching.candidates import Requests
+from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS
+from matchmaker.matching.explanation import Explanation, explain
+from matchmaker.matching.idle import Standing, standing
+from matchmaker.matching.orders import Orders, Untouched
+from matchmaker.matching.slots import Amounts, Slots
+from matchmaker.matching.snapshot import Matches
+from matchmaker.matching.states import States
+from matchmaker.shards import wire
+from matchmaker.shards.shard import Shard, hashes
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from matchmaker.matching.columns.column import Rows
+
+
+@attrs.frozen(slots=True, eq=False)
+class Summary:
+    """What a cycle must know of a shard beforehand.
+
+    ``leading`` has, for each column, the expressions that are no constants, as text; ``keys`` a
+    number for each key.
+    """
+
+    name: str
+    key: str
+    total: int
+    leading: dict[str, tuple[str, ...]]
+    keys: npt.NDArray[np.uint64]
+
+
+@attrs.frozen(slots=True, eq=False)
+class Answer:
+    """Some of the slots of a shard that match a job: numbers, keys and ranks, in step."""
+
+    numbers: npt.NDArray[np.int64]
+    ranks: npt.NDArray[np.float64]
+    unranked: npt.NDArray[np.bool_]
+    keys: list[str]
+    error: str | None
+
+
+@attrs.frozen(slots=True, eq=False)
+class Part:
+    """The best free slots of a shard for some kinds of jobs.
+
+    ``slots`` is a saved pool of them, in the order of ``rows`` and ``numbers``. ``ahead`` has, for
+    each kind, the rank with its sign changed and the key of the best slot that is not among them
+    or those before; None if there is no such slot.
+    """
+
+    slots: bytes
+    rows: Rows
+    numbers: npt.NDArray[np.int64]
+    ahead: list[tuple[float, str] | None]
+
+
+def summary(shard: Shard) -> Summary:
+    """What is known of a shard beforehand."""
+    return Summary(shard.name, shard.key, len(shard), leading(shard), hashes(shard))
+
+
+def leading(shard: Shard) -> dict[str, tuple[str, ...]]:
+    """For each column by folded name, its expressions that are no constants, as text."""
+    return {
+        name: tuple(map(str, column.leading()[: MANY_EXPRESSIONS + 1]))
+        for name, column in shard.slots.view.columns.items()
+    }
+
+
+def stamp(shard: Shard) -> str:
+    """Which updates a shard has."""
+    return shard.stamp
+
+
+def keys_of(shard: Shard, wanted: npt.NDArray[np.uint64]) -> list[str]:
+    """The keys whose numbers are among some."""
+    rows = shard.rows[np.isin(hashes(shard), wanted)]
+    return shard.slots.view.keys.of(rows.tolist())
+
+
+def holds(shard: Shard, keys: Sequence[str]) -> list[bool]:
+    """Which of some keys are in a shard."""
+    return [key in shard.slots for key in keys]
+
+
+def ads(shard: Shard, keys: Sequence[str]) -> bytes:
+    """The ads of those of some keys that are in a shard."""
+    return wire.ads_to_bytes(shard.slots[key] for key in keys if key in shard.slots)
+
+
+def matches(shard: Shard, jobs: bytes) -> list[Answer]:
+    """All slots that match each job."""
+    found = [shard.slots.match(job) for job in wire.ads_from_bytes(jobs)]
+    return [_answer(shard, one) for one in found]
+
+
+def best(shard: Shard, jobs: bytes, count: int) -> list[Answer]:
+    """The best slots that match each job."""
+    found = [shard.slots.top(job, count) for job in wire.ads_from_bytes(jobs)]
+    return [_answer(shard, one) for one in found]
+
+
+def _answer(shard: Shard, found: Matches) -> Answer:
+    numbers = shard.numbers[found.row_array]
+    return Answer(numbers, found.rank_array, found.is_unranked, list(found.keys), found.error)
+
+
+def states(shard: Shard, job: bytes, names: dict[str, str]) -> dict[str, int]:
+    """How many of the slots that match a job are in which state."""
+    (ad,) = wire.ads_from_bytes(job)
+    view = shard.slots.view
+    return States.of(view, names).counts(ad, shard.slots.match(ad).row_array)
+
+
+def _slots(shard: Shard, terms: bytes) -> Slots:
+    policy = wire.policy_from_bytes(terms)
+    cache = shard.slots.cache
+    return Slots(shard.slots.view, cache, policy.resources, policy.free, policy.names)
+
+
+def offers(
+    shard: Shard, jobs: bytes, kinds: Sequence[tuple[int, int]], terms: bytes, before: Rows
+) -> Part:
+    """The best free slots for some kinds of jobs, for as many jobs of each as there are.
+
+    `kinds` are places among the jobs, with how many jobs each stands for; `before` are the rows
+    that were offered earlier. No slot is counted for two jobs: what one kind has is passed over by
+    the kinds that follow.
+    """
+    slots = _slots(shard, terms)
+    slots.clean[before] = False
+    orders = Orders(slots)
+    all_jobs = wire.ads_from_bytes(jobs)
+    walks = []
+    chosen: list[int] = []
+    for place, count in kinds:
+        job = all_jobs[place]
+        walk = Untouched(slots, job, count, orders.of(job), Requests(slots, job).room)
+        walks.append(walk)
+        for _ in range(count):
+            found = walk.first()
+            if found is None:
+                break
+            slots.clean[found[2]] = False
+            chosen.append(found[2])
+    rows = np.array(sorted(chosen), np.intp)
+    keys = slots.view.keys
+    after = [walk.first() for walk in walks]
+    ahead = [None if one is None else (one[0], keys[one[2]]) for one in after]
+    data = wire.slots_to_bytes(slots.view, shard.key, rows)
+    return Part(data, rows, shard.numbers[rows], ahead)
+
+
+def standings(
+    shard: Shard,
+    jobs: bytes,
+    moments: Sequence[int],
+    terms: bytes,
+    taken: Sequence[tuple[int, Amounts]],
+) -> list[Standing]:
+    """How the slots stand to jobs that are left idle, each as the slots were at its turn.
+
+    `taken` are the rows that served a job, in order, with what each job took; `moments`
+    says for each job how many rows had been taken by then.
+    """
+    slots = _slots(shard, terms)
+    found = []
+    done = 0
+    for job, moment in zip(wire.ads_from_bytes(jobs), moments, strict=True):
+        for row, amounts in taken[done:moment]:
+            slots.take(row, amounts)
+        done = moment
+        found.append(_numbered(shard, standing(slots, job)))
+    return found
+
+
+def _numbered(shard: Shard, found: Standing) -> Standing:
+    """With the numbers of rows among those of all shards."""
+    if found.fallen is not None:
+        number = int(shard.numbers[found.fallen.row])
+        return attrs.evolve(found, fallen=attrs.evolve(found.fallen, row=number))
+    if found.amiss is not None:
+        resource, row, said = found.amiss
+        return attrs.evolve(found, amiss=(resource, int(shard.numbers[row]), said))
+    return found
+
+
+def explained(shard: Shard, job: bytes, names: dict[str, str]) -> Explanation:
+    """Why the job matches as few slots of the shard as it does."""
+    (ad,) = wire.ads_from_bytes(job)
+    return explain(shard.slots, ad, names)

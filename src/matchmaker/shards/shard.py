@@ -1,0 +1,175 @@
+"""A shard: some of the slots of a pool at one epoch, as a worker holds it.
+
+It is made by pure functions: from a file, or from the shard before and updates. A worker that takes
+the place of a lost one makes the same shard again. What is asked of it is in ``questions``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats import read_ads
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.saved import MAGIC
+from matchmaker.matching.pool import Pool
+from matchmaker.matching.snapshot import Snapshot
+from matchmaker.shards import wire
+from matchmaker.shards.errors import ShardError
+from matchmaker.shards.version import VERSION, refuse_version
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+NUMBERS: Final = 40
+"""Bits of the number of a row within its shard; the number of the shard is above them. What is
+entered later has the numbers of one shard more, so that rows are in the order of one pool."""
+
+_PARQUET: Final = b"PAR1"
+
+
+@attrs.frozen(slots=True)
+class Source:
+    """Where the slots of a shard come from: a file that workers can read, or a saved pool.
+
+    ``first`` is the number of the first row. ``key`` is the attribute that tells slots apart, or
+    None for that of a saved pool or else Name; ``expressions`` are the columns of a Parquet file
+    that hold expressions.
+    """
+
+    name: str
+    first: int = 0
+    version: str = VERSION
+    data: bytes | None = None
+    key: str | None = None
+    expressions: tuple[str, ...] = ()
+
+
+@attrs.frozen(slots=True)
+class Change:
+    """What an update changes in one shard: ads as bytes of text, and keys.
+
+    ``fresh`` numbers those of the ads, at the end, that are new. ``stamp`` names the shard that
+    comes of it.
+    """
+
+    ads: bytes
+    gone: tuple[str, ...]
+    fresh: tuple[int, ...]
+    stamp: str
+
+
+class Shard:
+    """Slots at one epoch. ``numbers`` are those of their rows among the rows of all shards."""
+
+    def __init__(self, name: str, stamp: str, pool: Pool, numbers: npt.NDArray[np.int64]) -> None:
+        """`numbers` has one for each slot, in the order of the pool."""
+        self.name = name
+        self.stamp = stamp
+        self.pool = pool
+        self.slots: Snapshot = pool.snapshot()
+        view = self.slots.view
+        self.rows: Rows = view.rows()
+        self.numbers = np.full(view.size, -1, np.int64)
+        self.numbers[self.rows] = numbers
+        self.latest = stamp
+        """The shard whose slots the pool holds by now."""
+
+    @property
+    def key(self) -> str:
+        """The attribute that tells slots apart."""
+        return self.pool.key
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __sizeof__(self) -> int:
+        """About how many bytes another worker would have to fetch."""
+        return 1000 + 8 * len(self.numbers) * (4 + len(self.slots.view.held))
+
+    def __reduce__(self) -> tuple[Callable[..., Shard], tuple[Any, ...]]:
+        # Another worker gets a saved pool, and no pickles of ads.
+        data = wire.slots_to_bytes(self.slots.view, self.key)
+        return _restored, (self.name, self.stamp, data, self.numbers[self.rows])
+
+
+def _restored(name: str, stamp: str, data: bytes, numbers: npt.NDArray[np.int64]) -> Shard:
+    return Shard(name, stamp, wire.slots_from_bytes(data), numbers)
+
+
+def load(source: Source) -> Shard:
+    """The shard of a source. Raises ShardError, with the name."""
+    refuse_version(f"the worker of shard {source.name}", VERSION, source.version)
+    try:
+        pool = _pool(source)
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        said = error.summary() if isinstance(error, ParseError) else str(error)
+        why = said or type(error).__name__
+        named = why if source.name in why else f"shard {source.name}: {why}"
+        raise ShardError(named) from None
+    return Shard(source.name, "", pool, source.first + np.arange(len(pool), dtype=np.int64))
+
+
+def _pool(source: Source) -> Pool:
+    if source.data is not None:
+        return wire.slots_from_bytes(source.data)
+    with Path(source.name).open("rb") as file:
+        first = file.read(len(MAGIC))
+    if first == MAGIC:
+        pool = Pool.load(source.name)
+        return pool if source.key in (None, pool.key) else Pool(pool, source.key)
+    if first.startswith(_PARQUET):
+        return Pool.read_parquet(source.name, source.key, source.expressions)
+    return Pool(read_ads(source.name), source.key or "Name")
+
+
+def stamp_after(stamp: str, ads: bytes, gone: Iterable[str]) -> str:
+    """The name of the shard that an update makes of the shard of another name."""
+    return hashlib.blake2b(repr((stamp, ads, list(gone))).encode(), digest_size=16).hexdigest()
+
+
+def changed(shard: Shard, changes: Sequence[Change]) -> Shard:
+    """The shard after some changes, each of which follows from the one before."""
+    for change in changes:
+        shard = _changed(shard, change)
+    return shard
+
+
+def _changed(shard: Shard, change: Change) -> Shard:
+    ads = wire.ads_from_bytes(change.ads)
+    if stamp_after(shard.stamp, change.ads, change.gone) != change.stamp:
+        raise ShardError(
+            f"shard {shard.name}: an update was lost on the way; the one that came does not"
+            " follow from what the shard holds"
+        )
+    # The pool is shared with the shard before, which keeps what it shows, if nothing else is in it.
+    pool = shard.pool
+    if shard.latest != shard.stamp:
+        pool = wire.slots_from_bytes(wire.slots_to_bytes(shard.slots.view, shard.key))
+    view = shard.slots.view
+    numbers = shard.numbers
+    if change.gone:
+        rows = [row for key in change.gone if (row := shard.slots.row(key)) is not None]
+        numbers = numbers.copy()
+        numbers[rows] = -1
+    shard.latest = change.stamp
+    for key in change.gone:
+        pool.remove(key)
+    for ad in ads:
+        pool.update(ad)
+    left = numbers[view.rows()]
+    fresh = np.array(change.fresh, np.int64)
+    return Shard(shard.name, change.stamp, pool, np.concatenate([left[left >= 0], fresh]))
+
+
+def hashes(shard: Shard) -> npt.NDArray[np.uint64]:
+    """A number for each key, the same for the same key on every worker."""
+    keys = shard.slots.view.keys.of(shard.rows.tolist())
+    each = (hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8) for key in keys)
+    return np.frombuffer(b"".join(one.digest() for one in each), np.uint64)

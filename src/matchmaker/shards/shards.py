@@ -1,0 +1,331 @@
+"""The shards of a pool while it changes: made from files or a pool, updated by epochs."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeAlias, overload
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.given import some_ads
+from matchmaker.matching.assignment import Assignment
+from matchmaker.matching.explanation import Explanation, PairExplanation
+from matchmaker.matching.pool import Pool, key_of
+from matchmaker.matching.snapshot import Matches
+from matchmaker.matching.terms import Policy
+from matchmaker.shards import merge, questions, wire
+from matchmaker.shards.across import Across
+from matchmaker.shards.cluster import Client, Cluster, Future, cores
+from matchmaker.shards.errors import ShardError
+from matchmaker.shards.shard import NUMBERS, Change, Source, changed, load, stamp_after
+
+Path_: TypeAlias = "str | os.PathLike[str]"
+
+CHAIN: Final = 64
+"""After this many updates a shard is made from its file and all its updates again, in one task."""
+
+
+@attrs.frozen(slots=True, eq=False)
+class _Made:
+    """A shard at an epoch: the future, what it is made from, and its stamp."""
+
+    source: Source
+    future: Future
+    stamp: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+class Shards:
+    """The interface of a pool over slots in shards, on the workers of Dask.
+
+    Args:
+        slots: files, each of which is a shard: saved pools, Parquet, or ads as text. Workers read
+            them, by the same path. Or a pool, which is divided.
+        client: a ``distributed.Client``, or None to start workers on this machine, which end with
+            ``close``.
+        key: the attribute that tells slots apart; without it Name, or that of saved pools.
+        shards: into how many shards a pool is divided: one for each worker where it is None.
+        workers: how many workers are started; one for each processor where it is None.
+        timeout: seconds that a question may take.
+        expressions: columns of Parquet files that hold expressions.
+
+    Raises ShardError, a ValueError that names the shard, for slots that no pool would take: damaged
+    files, slots without keys, keys that come twice, in one shard or in two. Raises ClusterError, an
+    OSError, where the cluster cannot answer or is of another version.
+
+    A program that starts workers has its own start under ``if __name__ == "__main__":``, since each
+    worker imports it.
+    """
+
+    def __init__(
+        self,
+        slots: Pool | Path_ | Sequence[Path_],
+        client: Client | None = None,
+        *,
+        key: str | None = None,
+        shards: int | None = None,
+        workers: int | None = None,
+        timeout: float = 600.0,
+        expressions: Sequence[str] = (),
+    ) -> None:
+        for what, number in (("shards", shards), ("workers", workers)):
+            if number is not None and number < 1:
+                raise ValueError(f"{what} = {number}: one at least is needed")
+        self._with_client = client is None
+        self._folder: str | None = None
+        if client is None:
+            self._cluster = Cluster.local(workers or cores(), timeout)
+        else:
+            self._cluster = Cluster(client, timeout)
+        try:
+            count = self._cluster.check()
+            sources = self._sources(slots, key, shards or count, tuple(expressions))
+            self._start(sources)
+        except BaseException:
+            self.close()
+            raise
+
+    def _sources(
+        self, slots: Pool | Path_ | Sequence[Path_], key: str | None, count: int,
+        expressions: tuple[str, ...],
+    ) -> list[Source]:  # fmt: skip
+        if isinstance(slots, Pool):
+            if key is not None and key != slots.key:
+                slots = Pool(slots, key)
+            return self._divided(slots, count)
+        paths = [slots] if isinstance(slots, (str, os.PathLike)) else list(slots)
+        names = [str(Path(path).absolute()) for path in paths]
+        if not names:
+            raise ShardError("no file is given, and so there is no shard")
+        for name in names:
+            if names.count(name) > 1:
+                raise ShardError(f"shard {name} is given twice")
+        return [
+            Source(name, n << NUMBERS, key=key, expressions=expressions)
+            for n, name in enumerate(names)
+        ]
+
+    def _divided(self, pool: Pool, count: int) -> list[Source]:
+        """The shards of a pool: files, if the workers are on this machine, or else bytes."""
+        view = pool.snapshot().view
+        pieces = np.array_split(view.rows(), count)
+        data = [wire.slots_to_bytes(view, pool.key, rows) for rows in pieces]
+        if self._cluster.ours is None:
+            return [
+                Source(f"{n + 1} of {count}", n << NUMBERS, data=each)
+                for n, each in enumerate(data)
+            ]
+        self._folder = tempfile.mkdtemp(prefix="classad-shards-")
+        found = []
+        for number, each in enumerate(data):
+            path = Path(self._folder) / f"{number + 1}.arrow"
+            path.write_bytes(each)
+            found.append(Source(str(path), number << NUMBERS))
+        return found
+
+    def _start(self, sources: Sequence[Source]) -> None:
+        run = uuid.uuid4().hex[:12]
+        self._run = run
+        self._made = tuple(
+            _Made(source, self._cluster.submit(load, source, key=f"matchmaker-shard-{run}-{n}-0"))
+            for n, source in enumerate(sources)
+        )
+        named = self._named()
+        known = self._cluster.ask(named, questions.summary, [()] * len(named))
+        key = merge.key_of(known)
+        again = merge.again(known)
+        if len(again):
+            both = self._cluster.ask(named, questions.keys_of, [(again,)] * len(named))
+            merge.distinct(key, [name for name, _ in named], both)
+        firsts = np.cumsum([0, *(each.total for each in known)])
+        self._next = 0
+        self._now = Across(
+            key=key, epoch=0, total=int(firsts[-1]), cluster=self._cluster, shards=tuple(named),
+            outline=merge.outline([each.leading for each in known]), firsts=firsts,
+        )  # fmt: skip
+
+    def _named(self) -> list[tuple[str, Future]]:
+        return [(one.source.name, one.future) for one in self._made]
+
+    # --- its end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Gives up the shards, and ends the workers that were started here."""
+        self._made = ()
+        self._cluster.close(with_client=self._with_client)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def update(self, ads: ClassAd | Iterable[ClassAd], remove: Iterable[str] = ()) -> int:
+        """Removes the slots with some keys and enters ads, all at once: the next epoch.
+
+        An ad replaces the one with its key; one with a new key is put in any shard. Matches that
+        run go on with the epoch they began with. Gives the number of the epoch.
+
+        Raises ValueError for an ad without the key or with that of another, KeyError where no slot
+        has a key to remove, and ClusterError where a shard cannot take the update; all shards then
+        stay at the epoch before.
+        """
+        entered = {
+            key_of(ad, self.key): ad for ad in some_ads([ads] if isinstance(ads, ClassAd) else ads)
+        }
+        gone = list(dict.fromkeys(remove))
+        return self._advance(entered, gone)
+
+    def remove(self, key: str) -> int:
+        """Removes the slot with a key: the next epoch. Raises KeyError if there is none."""
+        return self.update((), [key])
+
+    def _advance(self, entered: Mapping[str, ClassAd], gone: Sequence[str]) -> int:
+        now = self._now
+        keys = list(dict.fromkeys([*gone, *entered]))
+        named = self._named()
+        held = self._cluster.ask(named, questions.holds, [(keys,)] * len(named))
+        where = {
+            key: shard
+            for shard, each in enumerate(held)
+            for key, has in zip(keys, each, strict=True)
+            if has
+        }
+        for key in gone:
+            if key not in where:
+                raise KeyError(key)
+        count = len(self._made)
+        removed: list[list[str]] = [[] for _ in range(count)]
+        put: list[list[ClassAd]] = [[] for _ in range(count)]
+        new: list[list[tuple[ClassAd, int]]] = [[] for _ in range(count)]
+        following = self._next
+        for key in gone:
+            removed[where.pop(key)].append(key)
+        for key, ad in entered.items():
+            if key in where:
+                put[where[key]].append(ad)
+                continue
+            shard = zlib.crc32(key.encode("utf-8", "surrogatepass")) % count
+            new[shard].append((ad, (count << NUMBERS) + following))
+            following += 1
+        made = []
+        epoch = now.epoch + 1
+        for number, one in enumerate(self._made):
+            ads = [*put[number], *(ad for ad, _ in new[number])]
+            if not ads and not removed[number]:
+                made.append(one)
+                continue
+            data, names = wire.ads_to_bytes(ads), tuple(removed[number])
+            stamp = stamp_after(one.stamp, data, names)
+            change = Change(data, names, tuple(place for _, place in new[number]), stamp)
+            made.append(self._after(one, change, f"matchmaker-shard-{self._run}-{number}-{epoch}"))
+        fresh = [one for one, before in zip(made, self._made, strict=True) if one is not before]
+        # All shards have the update, or none is asked at the new epoch.
+        stamps = self._cluster.ask(
+            [(one.source.name, one.future) for one in fresh], questions.stamp, [()] * len(fresh)
+        )
+        for one, stamp in zip(fresh, stamps, strict=True):
+            if stamp != one.stamp:
+                raise ShardError(f"shard {one.source.name}: an update was lost on the way")
+        shards = [(one.source.name, one.future) for one in made]
+        leading = self._cluster.ask(shards, questions.leading, [()] * len(shards))
+        total = len(now) - len(gone) + following - self._next
+        self._made, self._next = tuple(made), following
+        self._now = attrs.evolve(
+            now, epoch=epoch, total=total, shards=tuple(shards), outline=merge.outline(leading)
+        )
+        return epoch
+
+    def _after(self, one: _Made, change: Change, name: str) -> _Made:
+        changes = (*one.changes, change)
+        if len(changes) % CHAIN:
+            future = self._cluster.submit(changed, one.future, [change], key=name)
+        else:
+            # So that a lost shard is not made again through every epoch there was.
+            base = self._cluster.submit(load, one.source, key=f"{name}-file")
+            future = self._cluster.submit(changed, base, list(changes), key=name)
+        return _Made(one.source, future, change.stamp, changes)
+
+    # --- questions --------------------------------------------------------------------------------
+
+    def snapshot(self) -> Across:
+        """The shards at this epoch. It costs nothing."""
+        return self._now
+
+    @property
+    def key(self) -> str:
+        """The attribute that tells slots apart."""
+        return self._now.key
+
+    @property
+    def epoch(self) -> int:
+        """How many updates there were."""
+        return self._now.epoch
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    def __getitem__(self, key: str) -> ClassAd:
+        return self._now[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._now
+
+    def __repr__(self) -> str:
+        return repr(self._now).replace("<", "<Shards of ", 1)
+
+    def match(self, job: ClassAd) -> Matches:
+        """All slots that match the job, both ways: see :meth:`Pool.match`."""
+        return self._now.match(job)
+
+    def top(
+        self,
+        job: ClassAd,
+        count: int,
+        tie: random.Random | None = None,
+        fuzzy: float | None = None,
+    ) -> Matches:
+        """The best that match, best first: see :meth:`Pool.top`."""
+        return self._now.top(job, count, tie, fuzzy)
+
+    def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
+        """The matches of each job, all at one epoch: see :meth:`Pool.match_many`."""
+        yield from self._now.match_many(jobs)
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """One negotiation cycle over all shards: see :meth:`Pool.assign`."""
+        return self._now.assign(jobs, policy)
+
+    @overload
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation: ...
+    @overload
+    def explain(
+        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
+    ) -> PairExplanation: ...
+
+    def explain(
+        self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
+    ) -> Explanation | PairExplanation:
+        """Why the job matches as few slots as it does: see :meth:`Across.explain`."""
+        if key is not None:
+            return self._now.explain(job, key, names=names)
+        return self._now.explain(job, names=names)

@@ -1,0 +1,225 @@
+"""The slots of a negotiation cycle that are in shards: asked for the best, and asked again.
+
+Each shard offers its best free slots for all kinds of jobs at once. What it offers comes here as a
+small pool, a part, so that fair share and taking are done in one place by the code of one pool. A
+shard says for each kind how good the best slot is that it kept back: a job takes nothing worse
+before the shard was asked again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.values import Value
+from matchmaker.matching.candidates import Offer, Requests
+from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.views import View
+from matchmaker.matching.idle import Idle, Standing, summed
+from matchmaker.matching.slots import Amounts, Slots
+from matchmaker.matching.supply import Kind, Whole
+from matchmaker.matching.terms import Policy
+from matchmaker.shards import wire
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from matchmaker.shards.questions import Part
+
+MORE = 2
+"""How many times its fair part of the jobs a shard offers slots for at first."""
+
+
+class Asked(Protocol):
+    """Shards of one epoch, by number, while they are asked for one cycle."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
+    def begin(self, jobs: Sequence[ClassAd]) -> None:
+        """Takes the first job of each kind, which ``offers`` names by its place."""
+        ...
+
+    def offers(
+        self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[np.intp]]
+    ) -> dict[int, Part]:
+        """What some shards offer for some kinds: see ``questions.offers``."""
+        ...
+
+    def standings(
+        self,
+        jobs: Sequence[ClassAd],
+        moments: Sequence[Sequence[int]],
+        taken: Sequence[Sequence[tuple[int, Amounts]]],
+    ) -> list[list[Standing]]:
+        """How all shards stand to jobs that are left idle: see ``questions.standings``."""
+        ...
+
+
+@attrs.frozen(slots=True)
+class FromPart(Offer):
+    """An offer of one of the parts."""
+
+    key: str
+    part: int
+
+    @property
+    def place(self) -> tuple[float, str]:
+        """What puts offers in order: the rank with its sign changed, and the key."""
+        return -self.rank, self.key
+
+
+@attrs.frozen(slots=True, eq=False)
+class _Here:
+    """A part that is here: its shard, its slots, and where these are in the shard and in all."""
+
+    shard: int
+    whole: Whole
+    rows: npt.NDArray[np.intp]
+    numbers: npt.NDArray[np.int64]
+
+
+class Spread:
+    """The slots of shards, as a ``Supply``."""
+
+    def __init__(self, asked: Asked, outline: View, total: int, policy: Policy) -> None:
+        self._asked = asked
+        self._policy = policy
+        self.columns: Collection[str] = outline.columns if total else ()
+        self._clusters = Clusters(outline.columns, policy.resources.values())
+        self._outline = Slots(outline, Cache(0), policy.resources, policy.free, policy.names)
+        self._kinds: Sequence[Kind] = ()
+        self._numbers: dict[Kind, int] = {}
+        self._ahead: list[dict[Kind, tuple[float, str]]] = [{} for _ in range(asked.count)]
+        """For each shard, the best slot that it kept back, by kind."""
+        self._parts: list[_Here] = []
+        self._takes: list[int] = []
+        self._known: dict[Kind, list[tuple[int, FromPart | None]]] = {}
+        """What each part offers to a kind, and how many takes it had seen by then."""
+        self._taken: list[list[tuple[int, Amounts]]] = [[] for _ in range(asked.count)]
+        self._idle: list[tuple[ClassAd, list[int]]] = []
+        self._standings: list[list[Standing]] = []
+        self.rounds = 0
+        """How often shards were asked for slots."""
+
+    def cluster(self, job: ClassAd) -> Hashable:
+        """See :meth:`Supply.cluster`."""
+        return self._clusters.of(job)
+
+    def begin(self, kinds: Sequence[Kind]) -> None:
+        """See :meth:`Supply.begin`: asks all shards for their best slots."""
+        self._kinds = kinds
+        self._numbers = {kind: number for number, kind in enumerate(kinds)}
+        some = [
+            (number, min(kind.waiting, math.ceil(MORE * kind.waiting / self._asked.count) + MORE))
+            for number, kind in enumerate(kinds)
+        ]
+        if some:
+            self._asked.begin([kind.job for kind in kinds])
+            self._receive(dict.fromkeys(range(self._asked.count), some))
+
+    def best(self, kind: Kind) -> Offer | None:
+        """See :meth:`Supply.best`."""
+        while True:
+            found = self._first(kind)
+            missing = [
+                shard
+                for shard, ahead in enumerate(self._ahead)
+                if kind in ahead and (found is None or ahead[kind] < found.place)
+            ]
+            if not missing:
+                return found
+            self._more(missing)
+
+    def _first(self, kind: Kind) -> FromPart | None:
+        known = self._known.setdefault(kind, [])
+        known += [(-1, None)] * (len(self._parts) - len(known))
+        best = None
+        for number, takes in enumerate(self._takes):
+            seen, offer = known[number]
+            if seen != takes:
+                offer = self._offer(kind, number)
+                known[number] = takes, offer
+            if offer is not None and (best is None or offer.place < best.place):
+                best = offer
+        return best
+
+    def _offer(self, kind: Kind, number: int) -> FromPart | None:
+        whole = self._parts[number].whole
+        found = whole.best(kind)
+        if found is None:
+            return None
+        key = whole.slots.now.keys[found.row]
+        return FromPart(found.row, found.rank, found.taken, key, number)
+
+    def _more(self, shards: Sequence[int]) -> None:
+        """Asks some shards again, for all jobs that wait."""
+        asked = {}
+        for shard in shards:
+            ahead = self._ahead[shard]
+            asked[shard] = [
+                (self._numbers[kind], max(kind.waiting, 1)) for kind in self._kinds
+                if kind in ahead and kind.waiting
+            ]  # fmt: skip
+        self._receive(asked)
+
+    def _receive(self, asked: dict[int, list[tuple[int, int]]]) -> None:
+        self.rounds += 1
+        before = {
+            shard: np.concatenate(
+                [np.zeros(0, np.intp), *(p.rows for p in self._parts if p.shard == shard)]
+            )
+            for shard in asked
+        }
+        found = self._asked.offers(asked, before)
+        for shard in sorted(found):
+            part, ahead = found[shard], self._ahead[shard]
+            for (number, _), place in zip(asked[shard], part.ahead, strict=True):
+                kind = self._kinds[number]
+                if place is None:
+                    ahead.pop(kind, None)
+                else:
+                    ahead[kind] = place
+            if len(part.rows):
+                snapshot = wire.slots_from_bytes(part.slots).snapshot()
+                whole = Whole(snapshot.view, snapshot.cache, self._policy)
+                self._parts.append(_Here(shard, whole, part.rows, part.numbers))
+                self._takes.append(0)
+
+    def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
+        """See :meth:`Supply.give`."""
+        if not isinstance(offer, FromPart):
+            raise TypeError("an offer of one of the parts was expected")
+        part = self._parts[offer.part]
+        self._takes[offer.part] += 1
+        self._taken[part.shard].append((int(part.rows[offer.row]), offer.taken))
+        return part.whole.give(job, offer)
+
+    def idle(self, job: ClassAd) -> Callable[[], Idle]:
+        """See :meth:`Supply.idle`: all shards are asked for all these jobs when the cycle ends."""
+        place = len(self._idle)
+        nonsense = Requests(self._outline, job).nonsense
+        moments = [len(taken) for taken in self._taken]
+        self._idle.append((job, moments))
+        return lambda: summed(nonsense, [each[place] for each in self._standings])
+
+    def remains(self) -> dict[str, Amounts]:
+        """See :meth:`Supply.remains`."""
+        if self._idle:
+            self._standings = self._asked.standings(
+                [job for job, _ in self._idle], [m for _, m in self._idle], self._taken
+            )
+        left: list[tuple[int, tuple[str, Amounts]]] = []
+        for part in self._parts:
+            slots = part.whole.slots
+            numbers = part.numbers[sorted(set(slots.log))].tolist()
+            left += zip(numbers, slots.remains().items(), strict=True)
+        return dict(item for _, item in sorted(left, key=lambda each: each[0]))

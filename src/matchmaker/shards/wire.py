@@ -1,0 +1,56 @@
+"""What travels between the client and the workers: bytes of ads, in text or as saved pools.
+
+No ad travels as a pickle: jobs and updates are text that the parser reads, many slots a saved pool.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.formats import parse_ads
+from matchmaker.matching.columns import saved
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.views import View
+from matchmaker.matching.pool import Pool
+from matchmaker.matching.terms import Policy
+
+
+def ads_to_bytes(ads: Iterable[ClassAd]) -> bytes:
+    """Ads as text.
+
+    >>> list(ads_from_bytes(ads_to_bytes([ClassAd(A=1), ClassAd()]))) == [ClassAd(A=1), ClassAd()]
+    True
+    """
+    return "\n".join(map(str, ads)).encode("utf-8", "surrogatepass")
+
+
+def ads_from_bytes(data: bytes) -> list[ClassAd]:
+    """The ads that ``ads_to_bytes`` wrote."""
+    return list(parse_ads(data.decode("utf-8", "surrogatepass"), format="new"))
+
+
+def slots_to_bytes(view: View, key: str, rows: Rows | None = None) -> bytes:
+    """Some of the slots of a view, or all, as a saved pool."""
+    file = io.BytesIO()
+    saved.save(view.parts(rows), key, file)
+    return file.getvalue()
+
+
+def slots_from_bytes(data: bytes) -> Pool:
+    """The slots that ``slots_to_bytes`` wrote."""
+    return Pool.load(io.BytesIO(data))
+
+
+def policy_to_bytes(policy: Policy) -> bytes:
+    """The terms of a policy that slots are asked with."""
+    resources = {name: str(expression) for name, expression in policy.resources.items()}
+    return json.dumps([resources, str(policy.free), dict(policy.names)]).encode()
+
+
+def policy_from_bytes(data: bytes) -> Policy:
+    """A policy with the terms that ``policy_to_bytes`` wrote."""
+    resources, free, names = json.loads(data)
+    return Policy(resources=resources, free=free, names=names)
