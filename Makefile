@@ -2,8 +2,8 @@
 # own, made on first use and brought up to date when pyproject.toml or constraints.txt change. pip
 # and apt are used as they are configured on the machine.
 
-SHELL := /bin/bash
-.SHELLFLAGS := -euo pipefail -c
+# GNU make 3.81, which macOS has, knows no .SHELLFLAGS.
+SHELL := /bin/bash -euo pipefail
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
@@ -34,7 +34,7 @@ DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm0
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/.installed ## Broker the example job, down to the flags for the batch system
