@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import COMMAND, EXAMPLES, Run
+from tests.cli.outputs import subcommands
 from tests.cli.test_terminal import with_terminal
 
 MANY = "".join(f'[ Name = "n{number}"; Cpus = {number % 9} ]\n' for number in range(20_000))
@@ -52,6 +53,39 @@ def test_a_reader_that_goes_away_is_no_failure(
             process.stdout.close()
             said = process.stderr.read()
         assert (process.returncode, said) == (0, b"")
+
+
+FORKING = """
+# A process for each line of words: standard output is a pipe that nobody reads, or is closed.
+import os, sys
+import matchmaker.cli
+for line in sys.stdin.read().splitlines():
+    how, *words = line.split(" ")
+    if (child := os.fork()) == 0:
+        if how == "closed":
+            sys.stdout = None
+            os.close(1)
+        else:
+            reading, writing = os.pipe()
+            os.close(reading)
+            os.dup2(writing, 1)
+            os.close(writing)
+        sys.argv = ["classad", *words]
+        matchmaker.cli.main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), line, flush=True)
+"""
+
+
+def test_no_subcommand_minds_that_nobody_reads_its_help() -> None:
+    names = [name for name, _ in subcommands()]
+    lines = [f"{how} {name} --help" for name in names for how in ("pipe", "closed")]
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], input="\n".join(lines), check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    wanted = {"pipe": 0, "closed": 2}
+    assert done.stdout.splitlines() == [f"{wanted[line.split()[0]]} {line}" for line in lines]
+    assert set(done.stderr.splitlines()) == {"classad: standard output is closed"}
 
 
 def test_another_connection_that_breaks_off_is_no_reader_that_went_away() -> None:
