@@ -12,7 +12,9 @@ import pyarrow.parquet
 import pytest
 
 from matchmaker import Pool, parse_ads, write_ads
+from matchmaker.cli import sources
 from matchmaker.cli.convert_ import POOLS
+from matchmaker.matching.filling import streams
 from tests.cli.conftest import COMMAND, Run
 
 pytestmark = pytest.mark.slow
@@ -211,3 +213,27 @@ def test_a_key_that_is_no_text_is_told_with_its_place(classad: Run, tmp_path: Pa
     ads.write_text('[ Name = "a" ]\n[ Name = true ]')
     done = classad("convert", ads, "--to", "pool", tmp_path / "out")
     assert (done.status, f"{ads}, ad 2: an ad has Name = true" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("command", ["explain", "match", "assign"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Name = "a"\nCpus = 4\n\nName = "b"\nCpus = 2\n',
+        'Name = "a"\nCpus = 4\n\nName = "a"\nCpus = 2\n',
+        'Name = "a"\nCpus = 4\n\nCpus = 2\n',
+        'Name = "a"\nCpus = 4\n\nName = "b"\nCpus = 2 x\n',
+        '[ Name = "a"; Cpus = 4 ]',
+        "dn: o=grid\n",
+    ],
+    ids=["good", "same key", "no key", "broken", "new", "LDIF"],
+)
+def test_a_large_file_gives_what_a_small_one_does(
+    classad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, command: str
+) -> None:
+    path = tmp_path / "ads"
+    path.write_text(text)
+    small = classad(command, "-", path, stdin=JOB)
+    monkeypatch.setattr(sources, "LARGE", 0)
+    monkeypatch.setattr(streams, "_LEAST", 0)
+    assert classad(command, "-", path, stdin=JOB) == small

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from pathlib import Path
+from typing import IO, TypeVar
 
 import click
 
 from matchmaker import ClassAd, Expr, Pool
+from matchmaker.classad.errors import ParseError
 from matchmaker.cli import picking, sources
 from matchmaker.matching.pair import shorten, value_text
 from matchmaker.matching.states import NAMES
@@ -85,6 +87,10 @@ def held(
         sources.check_expressions()
         return constrained(several, wanted)
     with sources.opened(paths[0]) as file:
+        filled = _filled(paths[0], file, key) if wanted is None else None
+        if filled is not None:
+            sources.check_expressions()
+            return filled
         found = sources.held(paths[0], file, key)
         sources.check_expressions()
         whole = isinstance(found, Pool) and key in (None, found.key)
@@ -93,6 +99,22 @@ def held(
                 return found
             return Pool(picking.satisfying(found, wanted), found.key)
         return constrained([(paths[0], list(found))], wanted)
+
+
+def _filled(path: str, file: IO[bytes], key: str | None) -> Pool | None:
+    """The pool of a large file of ads, read into columns; None where each ad is to be looked at.
+
+    That is where two have the same key, or one has none: then the message has its place.
+    """
+    if path == "-" or Path(path).stat().st_size < sources.LARGE or not sources.is_text(path, file):
+        return None
+    try:
+        return Pool.read(file, key or "Name")
+    except ParseError:
+        raise
+    except ValueError:
+        file.seek(0)
+        return None
 
 
 def constrained(

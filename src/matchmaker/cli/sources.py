@@ -96,6 +96,12 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
     return read_ads(file)
 
 
+def is_text(path: str, file: IO[bytes]) -> bool:
+    """Whether a file holds ads as text. Raises ParseError for LDIF."""
+    refuse_ldif(path, file)
+    return not _beginning(file).startswith((*_SAVED, _PARQUET))
+
+
 def remark(path: str, file: IO[bytes]) -> None:
     """Says on standard error that a file is a job description which others may not read."""
     found = new.remark(_beginning(file).decode("utf-8-sig", "replace"))
