@@ -26,7 +26,7 @@ TARGETS ?=
 
 SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm slurmrestd munge chromium \
 	gridengine-master gridengine-client gridengine-exec busybox faketime shellcheck \
-	postgresql slurmdbd mariadb-server
+	postgresql slurmdbd mariadb-server man-db groff-base
 
 # A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
 DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \
@@ -109,6 +109,13 @@ coverage: $(VENV)/.installed-dev ## Measure which lines and branches the tests w
 docs: $(VENV)/.installed-docs ## Build the documentation site in build/site, and check every link
 	$(BIN)/python -m zensical build --clean --strict
 	$(BIN)/python tools/check_site.py build/site
+
+# Where `make man` writes the pages; ~/.local/share/man/man1 is where man finds them.
+MANDIR ?= build/man
+
+.PHONY: man
+man: $(VENV)/.installed-dev ## Write the man pages of the command to MANDIR
+	$(BIN)/python tools/man_pages.py $(MANDIR)
 
 .PHONY: release-check
 release-check: $(VENV)/.installed-release ## Build what a release would upload, and check it
