@@ -342,6 +342,21 @@ def test_what_is_not_known_to_be_idle_is_busy() -> None:
     assert pilot(row, None, idle, 600.0).state is PilotState.QUEUED
 
 
+def test_pilots_that_ended_long_ago_are_forgotten(site: Site) -> None:
+    site.demand(1)
+    site.cycles(3)
+    site.all_over()
+    before = {row.key for row in site.rows()}
+    site.world.pass_time(20 * 86_400.0)
+    site.demand(1)
+    with site.process() as (means, begun):
+        factory.cycle(means, attrs.evolve(begun, service=attrs.evolve(begun.service, cycles=1000)))
+    after = {row.key for row in site.rows()}
+    assert before
+    assert after
+    assert not before & after
+
+
 # --- the tables -----------------------------------------------------------------------------------
 
 

@@ -33,6 +33,9 @@ from matchmaker.pilots.snapshot import Decision, Demand, PilotState, Queue, Snap
 from matchmaker.pilots.sources import Place, SilentError
 
 _HISTORY: Final = 14 * 86_400.0
+"""For how many seconds the pilots of a queue say what it is like."""
+_TIDY: Final = 500
+"""After so many cycles pilots that are older are forgotten."""
 
 
 # --- one cycle ------------------------------------------------------------------------------------
@@ -44,6 +47,8 @@ def cycle(means: Means, known: Known) -> Known:
     silence = _looked(means, known)
     reports = sources.reports(means.settings.pilot.reports)
     known, rows, records = _settled(means, known, reports)
+    if known.service.cycles % _TIDY == 0:
+        means.services.forget(now - _HISTORY)
     known, places, silent = _places(means, known, now)
     rows = handed_again(means, known.service, rows, records, places)
     known, demand, quiet = _demand(means, known, rows, places, now)

@@ -347,6 +347,12 @@ class Services:
                 [{"old_key": r.key, **{n: getattr(r, n) for n in names}} for r in rows],
             )
 
+    def forget(self, before: float) -> None:
+        """Removes the pilots that were submitted before a time and have ended."""
+        with self._writing() as write:
+            old = (pilots.c.live == sql.false()) & (pilots.c.submitted < before)
+            write.execute(pilots.delete().where(old))
+
     # --- connections --------------------------------------------------------------------------
 
     @contextmanager
