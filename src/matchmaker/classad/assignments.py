@@ -235,7 +235,7 @@ def _ad_inside(text: str) -> ClassAd | None:
         at = found.end()
         if at == len(text):
             return _ad_of("".join(parts).rstrip(SEPARATORS), others)
-        found = common().match(text, at, at + LONGEST)
+        found = common().match(text, at, at + min(LONGEST, LIMITS.syntax))
         if found is not None:
             name, string, expression, plain = found.groups()
             value = value_of_common(expression) if string is None else string.replace('\\"', '"')

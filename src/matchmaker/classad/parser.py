@@ -60,7 +60,7 @@ def value_of(text: str) -> Any:
     >>> value_of("undefined"), value_of("a+1"), value_of("a+")
     (UNDEFINED, Expr('a + 1'), None)
     """
-    new = len(text) >= _SHORTEST and _comes_first(text)
+    new = _SHORTEST <= len(text) <= LIMITS.syntax and _comes_first(text)
     return Deferred(text) if new and is_common(text) else read_value(text)
 
 

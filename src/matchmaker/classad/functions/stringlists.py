@@ -79,31 +79,37 @@ def string_list_size(*values: Value, budget: Budget | None = None) -> Value:
     return texts if isinstance(texts, ErrorType) else len(elements(*texts, budget=budget))
 
 
-@function("stringListSum", 1, 2, budgeted=True)
-def string_list_sum(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListSum(s[, delimiters]): the sum of the numbers in a list written as a string.
+def _number_of(
+    name: str,
+    what: str,
+    examples: dict[str, str],
+    combine: Callable[[list[int | float]], int | float],
+    of_none: Value = 0.0,
+) -> Callable[..., Value]:
+    """Enters a function that makes one number of those in a list; `of_none` where there is none."""
 
-    An integer if all are, else a real; 0.0 of none. An argument that is no string, undefined too,
-    is an error, and so is an element that is no number. (HTCondor manual, ClassAd functions.)
+    @function(name, 1, 2, budgeted=True)
+    def number(*values: Value, budget: Budget | None = None) -> Value:
+        numbers = _numbers(name, values, budget)
+        if not isinstance(numbers, list):
+            return numbers
+        if not numbers:
+            return of_none
+        if any(isinstance(number, float) for number in numbers):
+            numbers = [float(number) for number in numbers]
+        result = combine(numbers)
+        return wrap(result) if isinstance(result, int) else result
 
-    >>> string_list_sum("1,2"), string_list_sum("1,2.5"), string_list_sum("")
-    (3, 3.5, 0.0)
+    number.__doc__ = f"""{name}(s[, delimiters]): {what} in a list written as a string.
+
+    An argument that is no string, undefined too, is an error, and so is an element that is no
+    number. (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f"{name}('{{text}}')".replace("'", '"')).eval() for text in {[*examples]}]
+    [{", ".join(examples.values())}]
     """
-    return _combined("stringListSum", values, budget, sum)
-
-
-@function("stringListAvg", 1, 2, budgeted=True)
-def string_list_avg(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListAvg(s[, delimiters]): the mean of the numbers in a list written as a string.
-
-    Of integers an integer, the fraction dropped; 0.0 of none. An argument that is no string,
-    undefined too, is an error, and so is an element that is no number. (HTCondor manual, ClassAd
-    functions.)
-
-    >>> string_list_avg("1,2.0"), string_list_avg("1,2")
-    (1.5, 1)
-    """
-    return _combined("stringListAvg", values, budget, _mean)
+    return number
 
 
 def _mean(numbers: list[int | float]) -> int | float:
@@ -113,73 +119,22 @@ def _mean(numbers: list[int | float]) -> int | float:
     return abs(total) // len(numbers) * (-1 if total < 0 else 1)
 
 
-@function("stringListMin", 1, 2, budgeted=True)
-def string_list_min(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListMin(s[, delimiters]): the smallest number in a list; undefined of none.
-
-    An argument that is no string, undefined too, is an error, and so is an element that is no
-    number. (HTCondor manual, ClassAd functions.)
-
-    >>> string_list_min("3,1,2"), string_list_min("")
-    (1, UNDEFINED)
-    """
-    return _combined("stringListMin", values, budget, min, UNDEFINED)
-
-
-@function("stringListMax", 1, 2, budgeted=True)
-def string_list_max(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListMax(s[, delimiters]): the largest number in a list; undefined of none.
-
-    An argument that is no string, undefined too, is an error, and so is an element that is no
-    number. (HTCondor manual, ClassAd functions.)
-
-    >>> string_list_max("3,1,2"), string_list_max("-1,-2")
-    (3, -1)
-    """
-    return _combined("stringListMax", values, budget, max, UNDEFINED)
-
-
-def _combined(
-    name: str,
-    values: tuple[Value, ...],
-    budget: Budget | None,
-    combine: Callable[[list[int | float]], int | float],
-    of_none: Value = 0.0,
-) -> Value:
-    numbers = _numbers(name, values, budget)
-    if not isinstance(numbers, list):
-        return numbers
-    if not numbers:
-        return of_none
-    if any(isinstance(number, float) for number in numbers):
-        numbers = [float(number) for number in numbers]
-    result = combine(numbers)
-    return wrap(result) if isinstance(result, int) else result
-
-
-@function("stringListMember", 2, 3, budgeted=True, result=BOOLEAN)
-def string_list_member(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListMember(x, s[, delimiters]): whether the string x is an element of the list s.
-
-    Undefined counts as an empty string, unless both are: then the result is undefined. Any other
-    argument that is no string is an error. (HTCondor manual, ClassAd functions.)
-
-    >>> string_list_member("b", "a, b"), string_list_member("B", "a, b")
-    (True, False)
-    """
-    return _member("stringListMember", values, str, budget)
-
-
-@function("stringListIMember", 2, 3, budgeted=True, result=BOOLEAN)
-def string_list_imember(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListIMember(x, s[, delimiters]): stringListMember() without regard to letter case.
-
-    Undefined and error as there. (HTCondor manual, ClassAd functions.)
-
-    >>> string_list_imember("B", "a, b")
-    True
-    """
-    return _member("stringListIMember", values, ascii_fold, budget)
+string_list_sum = _number_of(
+    "stringListSum", "the sum of the numbers, a real of reals and of none,",
+    {"1,2": "3", "1,2.5": "3.5", "": "0.0"}, sum,
+)  # fmt: skip
+string_list_avg = _number_of(
+    "stringListAvg", "the mean of the numbers, of integers without the fraction,",
+    {"1,2.0": "1.5", "1,2": "1", "": "0.0"}, _mean,
+)  # fmt: skip
+string_list_min = _number_of(
+    "stringListMin", "the smallest number, undefined of none,",
+    {"3,1,2": "1", "": "UNDEFINED"}, min, UNDEFINED,
+)  # fmt: skip
+string_list_max = _number_of(
+    "stringListMax", "the largest number, undefined of none,",
+    {"3,1,2": "3", "-1,-2": "-1"}, max, UNDEFINED,
+)  # fmt: skip
 
 
 def _texts(name: str, values: tuple[Value, ...]) -> list[str] | UndefinedType | ErrorType:
@@ -199,51 +154,67 @@ def _texts(name: str, values: tuple[Value, ...]) -> list[str] | UndefinedType | 
 
 
 def _member(
-    name: str, values: tuple[Value, ...], fold: Callable[[str], str], budget: Budget | None
-) -> Value:
-    texts = _texts(name, values)
-    if not isinstance(texts, list):
-        return texts
-    wanted, text, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    return fold(wanted) in map(fold, elements(text, delimiters, budget=budget))
+    name: str, fold: Callable[[str], str], case: str, example: bool
+) -> Callable[..., Value]:
+    """Enters a function; the example is whether B is in a list with b."""
 
+    @function(name, 2, 3, budgeted=True, result=BOOLEAN)
+    def member(*values: Value, budget: Budget | None = None) -> Value:
+        texts = _texts(name, values)
+        if not isinstance(texts, list):
+            return texts
+        wanted, text, delimiters, *_ = (*texts, _MORE_DELIMITERS)
+        return fold(wanted) in map(fold, elements(text, delimiters, budget=budget))
 
-@function("stringListSubsetMatch", 2, 3, budgeted=True, result=BOOLEAN)
-def string_list_subset_match(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListSubsetMatch(a, b[, delimiters]): whether every element of list a is one of list b.
+    member.__doc__ = f"""{name}(x, s[, delimiters]): whether the string x is an element of s.
 
-    An empty a is true, but one of nothing but delimiters is false. Undefined and error as in
-    stringListMember(). (HTCondor manual, ClassAd functions.)
+    Letters count {case}. Undefined counts as an empty string, unless both are: then the result is
+    undefined. Any other argument that is no string is an error. (HTCondor manual, ClassAd
+    functions.)
 
-    >>> string_list_subset_match("a,b", "c,b,a"), string_list_subset_match("", "a")
-    (True, True)
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f'{name}("{{x}}", "a, b")').eval() for x in ("b", "B")]
+    [True, {example}]
     """
-    return _subset("stringListSubsetMatch", values, str, budget)
+    return member
 
 
-@function("stringListISubsetMatch", 2, 3, budgeted=True, result=BOOLEAN)
-def string_list_isubset_match(*values: Value, budget: Budget | None = None) -> Value:
-    """stringListISubsetMatch(a, b[, delimiters]): the same without regard to letter case.
-
-    Undefined and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
-
-    >>> string_list_isubset_match("A", "c,b,a")
-    True
-    """
-    return _subset("stringListISubsetMatch", values, ascii_fold, budget)
+string_list_member = _member("stringListMember", str, "as they are", False)
+string_list_imember = _member("stringListIMember", ascii_fold, "without regard to case", True)
 
 
 def _subset(
-    name: str, values: tuple[Value, ...], fold: Callable[[str], str], budget: Budget | None
-) -> Value:
-    texts = _texts(name, values)
-    if not isinstance(texts, list):
-        return texts
-    part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
-    wanted = elements(part, delimiters, budget=budget)
-    if not wanted:
-        return not part
-    return set(map(fold, elements(whole, delimiters, budget=budget))).issuperset(map(fold, wanted))
+    name: str, fold: Callable[[str], str], case: str, example: bool
+) -> Callable[..., Value]:
+    """Enters a function; the example is whether a list with A is part of one with a."""
+
+    @function(name, 2, 3, budgeted=True, result=BOOLEAN)
+    def subset(*values: Value, budget: Budget | None = None) -> Value:
+        texts = _texts(name, values)
+        if not isinstance(texts, list):
+            return texts
+        part, whole, delimiters, *_ = (*texts, _MORE_DELIMITERS)
+        wanted = set(map(fold, elements(part, delimiters, budget=budget)))
+        if not wanted:
+            return not part
+        return wanted.issubset(map(fold, elements(whole, delimiters, budget=budget)))
+
+    subset.__doc__ = f"""{name}(a, b[, delimiters]): whether every element of a is one of b.
+
+    Letters count {case}. An empty a is true, but one of nothing but delimiters is false. Undefined
+    and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f'{name}("{{a}}", "c,b,a")').eval() for a in ("a,b", "", "A")]
+    [True, True, {example}]
+    """
+    return subset
+
+
+string_list_subset_match = _subset("stringListSubsetMatch", str, "as they are", False)
+string_list_isubset_match = _subset(
+    "stringListISubsetMatch", ascii_fold, "without regard to case", True
+)
 
 
 @function("stringListsIntersect", 2, 3, budgeted=True, result=BOOLEAN)
