@@ -92,6 +92,7 @@ def wanted_of(text: str, start: str) -> Any:
 @given(texts)
 @example(".'a.b'")
 @example("a-5(b)")
+@example('f("" // "a"\n"b" /* "c" */)')
 def test_the_fast_parser_is_the_grammar(text: str) -> None:
     node, left = parsed(text), LEFT.search(text)
     wanted = wanted_of(text, "expression")

@@ -177,7 +177,7 @@ def _number(symbol: str, _: _Tokens) -> Expr:
 def _string(symbol: str, _: _Tokens) -> Expr:
     if '"' in symbol[1:-1]:
         # Several side by side, perhaps.
-        return constant("".join(map(_unescaped, STRING.findall(symbol))))
+        return constant("".join(map(_unescaped, filter(None, STRING.findall(symbol)))))
     return constant(_unescaped(symbol))
 
 

@@ -28,10 +28,12 @@ _SYMBOL: Final = (
 # What comes most often comes first. What no token begins with takes all the rest, so that the time
 # stays linear.
 _TOKEN: Final = re.compile(
-    rf"({_NAME}(?:\.{_NAME})?+|{_SYMBOL}|{_STRING}(?:{_SPACE}{_STRING})*+|{_NUMBER}|[-.]|{_QUOTED}){_GAP}|.++",
+    rf"({_NAME}(?:\.{_NAME})?+|{_SYMBOL}|{_STRING}(?:{_GAP}{_STRING})*+|{_NUMBER}|[-.]|{_QUOTED}){_GAP}|.++",
     re.DOTALL,
 )
-STRING: Final = re.compile(_STRING)
+STRING: Final = re.compile(rf"(?://[^\n]*+|{_LONG_COMMENT})|({_STRING})")
+"""Takes the strings of a token, as its group, and the comments between them."""
+
 _LEADING: Final = re.compile(_GAP)
 
 
