@@ -490,3 +490,8 @@ def test_without_pyarrow_it_is_said_what_to_install(hide_pyarrow: Callable[[], N
     ):
         with pytest.raises(ImportError, match=r"pip install 'classad-matchmaker\[arrow\]'"):
             use()
+
+
+def test_lists_of_nothing_but_undefined_go_both_ways() -> None:
+    pool = Pool(parse_ads('[ Name = "a"; Items = { undefined, undefined } ]'))
+    assert list(Pool.from_arrow(pool.to_arrow())) == list(pool)

@@ -163,20 +163,10 @@ class Pool:
         [ Name = "a"; Requirements = TARGET.Cpus < 8 ]
         """
         from matchmaker.matching.columns import arrow
-        from matchmaker.matching.columns.arrow_types import KEY
 
         table = arrow.table_from(table)
-        for name in arrow.unmarked(table, expressions):
-            warnings.warn(
-                f"{name} is text in this table, and no expression: its field lost the mark that"
-                f" to_arrow() set; if it is one say expressions=[{name!r}]",
-                stacklevel=2,
-            )
-        if isinstance(expressions, str):
-            raise TypeError(f"names of columns were expected, not one string: [{expressions!r}]")
-        if key is None:
-            noted = dict(table.schema.metadata or {}).get(KEY, b"Name")
-            key = noted.decode("utf-8", "replace")
+        _check_expressions(arrow.unmarked(table.schema, expressions), expressions)
+        key = arrow.key_noted(table.schema, key)
         with _distinct(key):
             store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
         return cls._around(store, key)
@@ -218,7 +208,7 @@ class Pool:
 
         table = self.to_arrow()
         frame = data_frame(table)
-        frame.attrs[_ATTRS] = {"key": self.key, "expressions": arrow.marked(table)}
+        frame.attrs[_ATTRS] = {"key": self.key, "expressions": arrow.marked(table.schema)}
         return frame
 
     @classmethod
@@ -237,13 +227,41 @@ class Pool:
 
         return cls.from_arrow(arrow.parquet_table(path), key, expressions)
 
+    @classmethod
+    def open_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        key: str | None = None,
+        expressions: Collection[str] = (),
+    ) -> Pool:
+        """The pool of a Parquet file that may be larger than memory; see ``from_arrow``.
+
+        Keys and expressions are read at once, and every other column when a job needs it; it stays
+        in memory until ``forget``. A change of the pool reads all columns. Raises ValueError and
+        OSError as ``read_parquet`` does, for damage in the values of a column when that is read.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Pool([ClassAd(Name="a", Cpus=4)]).write_parquet(f"{folder}/slots")
+        ...     Pool.open_parquet(f"{folder}/slots").match(ClassAd()).keys
+        ('a',)
+        """
+        from matchmaker.matching.columns import arrow, parquet
+
+        file = parquet.opened(path)
+        _check_expressions(arrow.unmarked(file.schema_arrow, expressions), expressions)
+        key = arrow.key_noted(file.schema_arrow, key)
+        with _distinct(key):
+            parts = parquet.stored_parts(file, path, key, expressions)
+            return cls._around(Store.restored(ascii_fold(key), parts), key)
+
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
         """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
         table = self.to_arrow()
         from pyarrow import parquet
 
         with replacing_bytes(path) as file:
-            parquet.write_table(table, file)
+            parquet.write_table(table, file, write_page_checksum=True)
 
     def _key_of(self, ad: ClassAd) -> str:
         return key_of(ad, self.key)
@@ -333,8 +351,12 @@ class Pool:
         return Snapshot(self._store.view(), self._cache)
 
     def forget(self) -> None:
-        """Gives up what is kept between jobs: masks of clauses, and ranks. It frees memory."""
+        """Gives up what is kept between jobs: masks of clauses, and ranks. It frees memory.
+
+        Columns that ``open_parquet`` left in their file go back there too.
+        """
         self._cache = Cache()
+        self._store.release()
 
     def match(self, job: ClassAd) -> Matches:
         """All ads that match the job, both ways, in the pool's order."""
@@ -432,6 +454,18 @@ def key_of(ad: ClassAd, attribute: str) -> str:
 
 _ATTRS: Final = "classad"
 """Where a frame of pandas says which columns hold expressions."""
+
+
+def _check_expressions(doubtful: Iterable[str], named: Collection[str]) -> None:
+    """Warns of columns that are text and may be expressions, for the caller's caller."""
+    for name in doubtful:
+        warnings.warn(
+            f"{name} is text in this table, and no expression: its field lost the mark that"
+            f" to_arrow() set; if it is one say expressions=[{name!r}]",
+            stacklevel=3,
+        )
+    if isinstance(named, str):
+        raise TypeError(f"names of columns were expected, not one string: [{named!r}]")
 
 
 @contextmanager

@@ -7,7 +7,8 @@ Which type becomes which is listed in docs/pools.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timezone
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -65,22 +66,22 @@ def frame_table(frame: Any, key: str | None) -> ArrowTable:
     return table.replace_schema_metadata(noted)
 
 
-def marked(table: ArrowTable) -> list[str]:
-    """The columns whose fields say that they hold expressions."""
-    return [f.name for f in table.schema if _mark(f) == MARK[b"classad"]]
+def marked(schema: Any) -> list[str]:
+    """The columns of a table whose fields say that they hold expressions."""
+    return [f.name for f in schema if _mark(f) == MARK[b"classad"]]
 
 
-def unmarked(table: ArrowTable, expressions: Collection[str]) -> list[str]:
+def unmarked(schema: Any, expressions: Collection[str]) -> list[str]:
     """The columns of text that are mostly expressions in ads, and of which nothing says so.
 
     In a table of ``to_arrow`` a column without a mark has strings.
     """
-    if KEY in (table.schema.metadata or {}):
+    if KEY in (schema.metadata or {}):
         return []
-    known = {*map(ascii_fold, expressions), *map(ascii_fold, marked(table))}
+    known = {*map(ascii_fold, expressions), *map(ascii_fold, marked(schema))}
     return [
         field.name
-        for field in table.schema
+        for field in schema
         if ascii_fold(field.name) in (FOLDED_REQUIREMENTS, FOLDED_RANK)
         and ascii_fold(field.name) not in known
         and _mark(field) is None
@@ -101,20 +102,36 @@ def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
     if isinstance(path, (str, os.PathLike)) and not Path(path).is_dir():
         with Path(path).open("rb") as file:
             return parquet_table(file)
-    try:
+    name = path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "")
+    with parquet_problem(name):
         if isinstance(path, (str, os.PathLike)):
-            return parquet.read_table(path)
+            return parquet.read_table(path, page_checksum_verification=True)
         # A file is read by this thread: with those that read_table starts for a file object of
         # Python's, one process in a hundred was aborted at its end.
-        with parquet.ParquetFile(path, pre_buffer=False) as opened:
+        checked = {"pre_buffer": False, "page_checksum_verification": True}
+        with parquet.ParquetFile(path, **checked) as opened:
             return opened.read()
+
+
+@contextmanager
+def parquet_problem(name: object) -> Iterator[None]:
+    """Turns what pyarrow raises for a file that it cannot read into a ValueError for people."""
+    try:
+        yield
     except (ValueError, NotImplementedError, OSError) as error:
         # What the system says of a file has a number; what pyarrow finds in it has none.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        name = path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "")
         text = f"not a Parquet file, or only a part of one ({' '.join(str(error).split())})"
         raise ValueError(f"{name}: {text}" if name else text) from None
+
+
+def key_noted(schema: Any, key: str | None) -> str:
+    """The key attribute that a caller names, or else a table: Name where it notes none."""
+    if key is not None:
+        return key
+    noted: bytes = dict(schema.metadata or {}).get(KEY, b"Name")
+    return noted.decode("utf-8", "replace")
 
 
 def parts_of(
@@ -129,33 +146,63 @@ def parts_of(
     `computed` has the keys of rows by number, those of others are found in the ads.
     """
     size = table.num_rows
+    fields = fields_of(table.schema, expressions)
     columns: dict[str, Column] = {}
-    names = check_names("columns", table.schema.names)
+    for field, chunked in zip(fields, table.columns, strict=True):
+        column = column_in(field, chunked)
+        if column is not None:
+            columns[field.folded] = column
+    present = {name: ~column.missing(size) for name, column in columns.items()}
+    parts = parts_with(columns, present, fields, size)
+    return attrs.evolve(parts, computed=computed_keys(parts, key, computed or {}))
+
+
+@attrs.frozen(slots=True)
+class Field:
+    """A column of a table: its name, as it is spelled and folded, and what reads its strings."""
+
+    name: str
+    folded: str
+    read: Reader | None
+
+
+def fields_of(schema: Any, expressions: Collection[str]) -> list[Field]:
+    """The fields of a table, of which `expressions` names some. Raises ValueError, naming one."""
+    names = check_names("columns", schema.names)
     for name in expressions:
         if ascii_fold(name) not in names:
             raise ValueError(f"no column is named {name}, which is to hold expressions")
     parsed = set(map(ascii_fold, expressions))
-    for field, chunked in zip(table.schema, table.columns, strict=True):
-        folded = ascii_fold(field.name)
-        mark = _mark(field)
+    found = []
+    for field in schema:
+        folded, mark = ascii_fold(field.name), _mark(field)
+        read: Reader | None = content_of_cell if mark == CELLS[b"classad"] else None
         if mark == MARK[b"classad"] or folded in parsed:
-            read: Reader | None = parse_value
-        else:
-            read = content_of_cell if mark == CELLS[b"classad"] else None
-        try:
-            column = _column(chunked, read)
-        except (ValueError, NotImplementedError, OverflowError) as error:
-            raise ValueError(f"{field.name}: {error}") from None
-        if column is not None:
-            columns[folded] = forms.settled(column, size)
-    present = {name: ~column.missing(size) for name, column in columns.items()}
+            read = parse_value
+        found.append(Field(field.name, folded, read))
+    return found
+
+
+def column_in(field: Field, chunked: Any) -> Column | None:
+    """The column of a field, None where all of it is null. Raises ValueError, naming it."""
+    try:
+        column = _column(chunked, field.read)
+    except (ValueError, NotImplementedError, OverflowError) as error:
+        raise ValueError(f"{field.name}: {error}") from None
+    return None if column is None else forms.settled(column, len(chunked))
+
+
+def parts_with(
+    columns: dict[str, Column], present: Mapping[str, Mask], fields: Sequence[Field], size: int
+) -> Parts:
+    """The parts of columns, by which rows have something in each; keys are not looked at."""
+    names = {field.folded: field.name for field in fields}
     layout, firsts = _alike([mask for mask in present.values() if not mask.all()], size)
     layouts = [
         Layout.of(tuple(names[name] for name, mask in present.items() if mask[row]))
         for row in firsts
     ]
-    parts = Parts(size, columns, layouts, layout.astype(narrowest(len(layouts))), {})
-    return attrs.evolve(parts, computed=_computed(parts, key, computed or {}))
+    return Parts(size, columns, layouts, layout.astype(narrowest(len(layouts))), {})
 
 
 def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list[int]]:
@@ -169,7 +216,7 @@ def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list
     return numbers, firsts.tolist()
 
 
-def _computed(parts: Parts, key: str, known: Mapping[int, str]) -> dict[int, str]:
+def computed_keys(parts: Parts, key: str, known: Mapping[int, str]) -> dict[int, str]:
     """The keys of rows where no plain value says them. Raises ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))
     computed = dict(known)

@@ -65,10 +65,10 @@ def check(root: Type) -> None:
             _check_zone(kind)
         if types.is_struct(kind):
             check_names("fields", (field.name for field in kind))
-        pending += ((part, depth + 1) for part in _parts(kind))
+        pending += ((part, depth + 1) for part in parts_of_type(kind))
 
 
-def _parts(kind: Type) -> Iterator[Type]:
+def parts_of_type(kind: Type) -> Iterator[Type]:
     """The types that a nested one is made of."""
     if pyarrow().types.is_dictionary(kind):
         yield kind.value_type
@@ -89,7 +89,7 @@ def readable(kind: Type) -> Type:
 
 
 def whole(kind: Type) -> Type:
-    """The type with microseconds instead of nanoseconds."""
+    """The type with microseconds instead of nanoseconds, and a type for what is all null."""
     return _mapped(kind, _whole)
 
 
@@ -124,6 +124,9 @@ def _readable(pa: ModuleType, kind: Type) -> Type:
 
 
 def _whole(pa: ModuleType, kind: Type) -> Type:
+    if pa.types.is_null(kind):
+        # What pyarrow casts within a list loses its length.
+        return pa.bool_()
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return pa.timestamp("us", kind.tz)
     return pa.duration("us") if pa.types.is_duration(kind) and kind.unit == "ns" else kind

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest, stamp
 from matchmaker.matching.columns.contents import MISSING, same
+from matchmaker.matching.columns.stored import in_memory
 
 SPARSE: Final = 64
 """A column is sparse if fewer than one row in 64 holds something."""
@@ -113,7 +114,7 @@ class Shown(Mapping[str, Column]):
         self._coded: dict[str, Column] = {}
 
     def __getitem__(self, name: str) -> Column:
-        column = self.held[name]
+        column = in_memory(self.held[name])
         if isinstance(column, Sparse):
             known = self._coded.get(name)
             column = known if known is not None else self._coded.setdefault(name, column.coded())

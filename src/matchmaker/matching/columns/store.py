@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, Final
 from weakref import WeakSet
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -23,35 +22,13 @@ from matchmaker.matching.columns.entering import entered
 from matchmaker.matching.columns.forms import repeating, settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
-from matchmaker.matching.columns.views import Layout, Parts, View
+from matchmaker.matching.columns.stored import Stored
+from matchmaker.matching.columns.views import Block, Layout, Parts, View
 
 SETTLE_EVERY: Final = 1024
 """Columns are put into their best form after this many changes, or more with many columns."""
 
 _BATCH: Final = 512
-
-
-@attrs.frozen(slots=True, eq=False)
-class Block:
-    """New rows, numbered from 0: some of columns, and between them some of ads, with their keys.
-
-    ``columns`` has, by folded name, which rows hold something and what; ``layout`` is the number of
-    the layout of each of the ``rows`` that are not of ``ads``.
-    """
-
-    where: Rows
-    ads: list[tuple[str, ClassAd]]
-    rows: Rows
-    keys: list[str]
-    layouts: list[Layout]
-    layout: npt.NDArray[Any]
-    columns: list[tuple[str, Rows, Column]]
-
-    @classmethod
-    def of_ads(cls, ads: list[tuple[str, ClassAd]]) -> Block:
-        """The rows of ads with their keys."""
-        none = np.zeros(0, np.intp)
-        return cls(np.arange(len(ads)), ads, none, [], [], none, [])
 
 
 class Store:
@@ -178,6 +155,13 @@ class Store:
             for column in self._columns.values():
                 column.shown = True
             return view
+
+    def release(self) -> None:
+        """Gives up the columns in memory that can be read again."""
+        with self._lock:
+            for column in self._columns.values():
+                if isinstance(column, Stored):
+                    column.release()
 
     # --- under the lock ---------------------------------------------------------------------------
 
@@ -325,8 +309,10 @@ class Store:
             room = len(self._alive)
             fresh = Sparse(room, {}) if room > DENSE else Coded(np.zeros(room, np.uint8))
             column = self._columns[folded] = fresh
-        elif column.shown:
-            if any(view.held.get(folded) is column for view in self._views):
+        elif column.shown or isinstance(column, Stored):
+            if isinstance(column, Stored) or any(
+                view.held.get(folded) is column for view in self._views
+            ):
                 column = self._columns[folded] = column.copy(self._size, len(self._alive))
             else:
                 column.shown = False

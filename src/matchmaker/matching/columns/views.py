@@ -1,4 +1,4 @@
-"""What a store's rows look like from outside: a view that never changes, and all its parts."""
+"""Rows as they go into a store and come out: blocks, a view that never changes, and all parts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from matchmaker.classad.spellings import unusual_names
 from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown
+from matchmaker.matching.columns.stored import in_memory
 
 
 @attrs.frozen(slots=True)
@@ -73,7 +74,8 @@ class View:
         some = rows is not None or self.alive is not None
         rows = self.rows() if rows is None else rows
         columns = {
-            name: column.take(rows) if some else column for name, column in self.held.items()
+            name: column.take(rows) if some else in_memory(column)
+            for name, column in self.held.items()
         }
         used, layout = np.unique(self.layout[rows], return_inverse=True)
         layouts = [self.layouts[code] for code in used.tolist()]
@@ -105,3 +107,26 @@ class Parts:
     layout: npt.NDArray[Any]
     computed: dict[int, str]
     view: View | None = None
+
+
+@attrs.frozen(slots=True, eq=False)
+class Block:
+    """New rows, numbered from 0: some of columns, and between them some of ads, with their keys.
+
+    ``columns`` has, by folded name, which rows hold something and what; ``layout`` is the number of
+    the layout of each of the ``rows`` that are not of ``ads``.
+    """
+
+    where: Rows
+    ads: list[tuple[str, ClassAd]]
+    rows: Rows
+    keys: list[str]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    columns: list[tuple[str, Rows, Column]]
+
+    @classmethod
+    def of_ads(cls, ads: list[tuple[str, ClassAd]]) -> Block:
+        """The rows of ads with their keys."""
+        none = np.zeros(0, np.intp)
+        return cls(np.arange(len(ads)), ads, none, [], [], none, [])

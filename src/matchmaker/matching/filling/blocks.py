@@ -18,8 +18,7 @@ from matchmaker.classad.formats.stream import Report
 from matchmaker.classad.limits import LIMITS
 from matchmaker.matching.columns.column import Column, Rows
 from matchmaker.matching.columns.keys import unsaid
-from matchmaker.matching.columns.store import Block
-from matchmaker.matching.columns.views import Layout
+from matchmaker.matching.columns.views import Block, Layout
 from matchmaker.matching.filling.lines import Lines, Mask, Names, lines_of, names_of, unusual
 from matchmaker.matching.filling.values import column_of
 

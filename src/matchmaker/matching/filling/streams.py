@@ -11,7 +11,8 @@ from typing import Final
 from matchmaker.classad import formats
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats import old
-from matchmaker.matching.columns.store import Block, Store
+from matchmaker.matching.columns.store import Store
+from matchmaker.matching.columns.views import Block
 
 CHUNK: Final = 1 << 24
 """How many bytes of a file are looked at together."""
