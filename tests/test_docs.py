@@ -198,6 +198,25 @@ def test_what_ellipses_stand_for(shown: str, same: bool) -> None:
     assert agrees(shown, "a\nb\nc\n") is same
 
 
+@pytest.mark.parametrize(
+    ("task", "page"),
+    [
+        ("choose a queue for a job", "broker.md"),
+        ("connect a Slurm cluster", "slurm.md"),
+        ("know why your job does not match", "why.md"),
+        ("test a policy with random jobs and machines", "testing.md"),
+        ("check an ad or an expression before you use it", "eval.md"),
+    ],
+)
+def test_each_users_task_is_found_and_run(task: str, page: str) -> None:
+    [row] = [line for line in text_of("docs/index.md").splitlines() if f"| {task} |" in line]
+    assert f"({page})" in row
+    text = text_of(f"docs/{page}")
+    # What needs a Slurm is run by tests/services/test_slurm_page.py.
+    run = [*commands(text, page), *re.findall(r"^>>> |^\$ classad", text, re.MULTILINE)]
+    assert len(run) > 5
+
+
 def test_there_are_examples() -> None:
     assert {shown.where.split(":")[0] for shown in SHOWN} >= {"README.md", "docs/batch.md"}
     assert len(SHOWN) > 10
