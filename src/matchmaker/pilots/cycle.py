@@ -16,7 +16,7 @@ from matchmaker.classad import ClassAd
 from matchmaker.pilots.placing import limited
 from matchmaker.pilots.rates import Rate, number
 from matchmaker.pilots.scene import QUEUED, Scene
-from matchmaker.pilots.terms import Facts, Values, pool_facts, queue_facts
+from matchmaker.pilots.terms import Values, pool_facts, queue_facts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,7 +42,6 @@ class Cycle:
         probe_after: how many seconds after a probe each of these may be probed again.
         weight: the chance of each queue under regular selection.
         probes: by queue that there is, when it was last probed.
-        queue_facts: the facts of each queue.
         room: how many more pilots each queue takes in this cycle.
         usable: whether each queue (a column) may be used for each class (a row).
         response: for each class that of the quickest queue, in seconds.
@@ -61,7 +60,6 @@ class Cycle:
     probe_after: Reals
     weight: Reals
     probes: dict[str, float]
-    queue_facts: Facts
     room: Ints
     usable: Bools
     response: Reals
@@ -113,7 +111,7 @@ class Cycle:
             scene=scene, values=values, rates=rates, facts=facts,
             active=values.pool("Active", pool) > 0, minimum=minimum, left_out=left_out,
             failing=failing, probe_after=probe_after, weight=weight, probes=probes,
-            queue_facts=on, room=room, usable=usable,
+            room=room, usable=usable,
             response=np.where(np.isfinite(best), best, scene.guess),
             youngest=_least(quick, queues.late),
             known=np.asarray((usable & known).any(axis=1)),

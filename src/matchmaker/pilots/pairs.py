@@ -40,7 +40,7 @@ class Pairs:
 
     def table(self, kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Table:
         """Whether each kind's ad (a row) and each pilot's ad (a column) accept each other."""
-        if (len(self._kinds.ads) + len(kinds)) * (len(self._pilots.ads) + len(pilots)) > MOST:
+        if self._kinds.more(kinds) * self._pilots.more(pilots) > MOST:
             self.__init__()  # type: ignore[misc]
         old_kinds, old_pilots = len(self._kinds.ads), len(self._pilots.ads)
         rows, columns = self._kinds.numbers(kinds), self._pilots.numbers(pilots)
@@ -62,6 +62,11 @@ class _Numbered:
     def __init__(self) -> None:
         self.ads: list[ClassAd] = []
         self._numbers: dict[int, int] = {}
+
+    def more(self, ads: Sequence[ClassAd]) -> int:
+        """How many ads there will be with these."""
+        known = self._numbers
+        return len(known) + len({id(ad) for ad in ads if id(ad) not in known})
 
     def numbers(self, ads: Sequence[ClassAd]) -> list[int]:
         known = self._numbers

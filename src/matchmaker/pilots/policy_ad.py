@@ -19,6 +19,7 @@ from matchmaker.classad import ClassAd, Expr, Value, dumps, parse_ad, parse_expr
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import printable
+from matchmaker.classad.references import names_of
 from matchmaker.linting import lint
 from matchmaker.matching.pair import shorten, value_text
 
@@ -189,12 +190,33 @@ class Policy:
         whole.update(self.ad)
         return whole
 
-    @cached_property
-    def constants(self) -> frozenset[str]:
-        """The folded names of the terms whose value is the same on all facts of a cycle."""
-        return frozenset(
-            name for name, held in self.whole.content.items() if not isinstance(held, Expr)
-        )
+    def reach(self, name: str) -> frozenset[str] | None:
+        """The folded names of the facts that a term's value may hang on; None for any.
+
+        What the policy's own attributes refer to in turn counts too.
+
+        >>> sorted(Policy("[ Ready = MY.Keep; Keep = TARGET.Waiting > 5 ? 1 : 0 ]").reach("Ready"))
+        ['keep', 'waiting']
+        """
+        if name not in self._reach:
+            self._reach[name] = self._reached(ascii_fold(name))
+        return self._reach[name]
+
+    _reach: dict[str, frozenset[str] | None] = attrs.field(factory=dict, init=False, repr=False)
+
+    def _reached(self, name: str) -> frozenset[str] | None:
+        found: set[str] = set()
+        left = [name]
+        while left:
+            held = self.whole.content.get(left.pop())
+            if not isinstance(held, Expr):
+                continue
+            names = names_of(held)
+            if names.whole or names.opaque or names.nested:
+                return None
+            left.extend(names.attributes - found)
+            found |= names.attributes
+        return frozenset(found)
 
     @cached_property
     def expressions(self) -> Mapping[str, Expr]:

@@ -31,16 +31,26 @@ _DEFAULT: Final = Policy()
 
 @attrs.frozen(eq=False)
 class Facts:
-    """The facts of each kind, or of each queue, as ads that are made when they are first used."""
+    """The facts of each kind, or of each queue: a column for each name, a row for each of them.
 
-    make: Callable[[int], ClassAd]
-    made: dict[int, ClassAd] = attrs.field(factory=dict)
+    Attributes:
+        columns: the values by name; all as long.
+        folded: the columns by folded name, with the identity of an ad in its place.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    folded: Mapping[str, Sequence[Any]] = attrs.field(init=False)
+
+    @folded.default
+    def _folded(self) -> Mapping[str, Sequence[Any]]:
+        return {
+            ascii_fold(name): [*map(id, column)] if isinstance(column[0], ClassAd) else column
+            for name, column in self.columns.items()
+            if column
+        }
 
     def __getitem__(self, row: int) -> ClassAd:
-        found = self.made.get(row)
-        if found is None:
-            found = self.made[row] = self.make(row)
-        return found
+        return ClassAd({name: column[row] for name, column in self.columns.items()})
 
 
 @attrs.frozen(eq=False)
@@ -74,18 +84,23 @@ class Values:
     ) -> Reals:
         """A term on some of `size` rows of facts; 0 on others, and where it has no sound value.
 
+        It is evaluated once for all rows on which the facts that it refers to are equal.
         ``unsound`` is called with each row of the latter, and what is wrong there.
         """
         term = TERMS[ascii_fold(name)]
         found = np.zeros(size)
-        constant = ascii_fold(name) in self.policy.constants
-        value: float | str | None = None
+        names = self.policy.reach(term.name)
+        columns = [facts.folded[name] for name in facts.folded if names is None or name in names]
+        values: dict[tuple[Any, ...] | int, float | str] = {}
         for row in rows:
-            if value is None or not constant:
+            key = tuple(column[row] for column in columns) if names is not None else row
+            value = values.get(key)
+            if value is None:
                 try:
                     value = self.policy.value(term, facts[row])
                 except ValueError as problem:
                     value = str(problem)
+                values[key] = value
             if isinstance(value, str):
                 unsound(row, value)
             else:
@@ -129,58 +144,48 @@ def kind_facts(
     pool: ClassAd,
 ) -> Facts:
     """The facts of each kind; ads within them only where the policy refers to them."""
-    classes = scene.classes.of.tolist()
-
-    def make(row: int) -> ClassAd:
-        kind, number = scene.demand[row], classes[row]
-        rate = rates[kind.key]
-        facts: dict[str, Any] = {
-            "Kind": kind.key,
-            "Group": kind.group,
-            "Waiting": kind.waiting,
-            "Running": kind.running,
-            "Arrived": kind.arrived,
-            "Arrivals": rate.arrivals,
-            "Bursts": rate.bursts,
-            "Oldest": float(kind.oldest),
-            "Wall": float(kind.wall),
-            "Response": response[number],
-            "Known": known[number],
-        }
-        if "job" in policy.uses:
-            facts["Job"] = kind.ad
-        if "pool" in policy.uses:
-            facts["Pool"] = pool
-        return ClassAd(facts)
-
-    return Facts(make)
+    demand, classes = scene.demand, scene.classes.of.tolist()
+    found = [rates[kind.key] for kind in demand]
+    columns: dict[str, Sequence[Any]] = {
+        "Kind": [kind.key for kind in demand],
+        "Group": [kind.group for kind in demand],
+        "Waiting": [kind.waiting for kind in demand],
+        "Running": [kind.running for kind in demand],
+        "Arrived": [kind.arrived for kind in demand],
+        "Arrivals": [rate.arrivals for rate in found],
+        "Bursts": [rate.bursts for rate in found],
+        "Oldest": [float(kind.oldest) for kind in demand],
+        "Wall": [float(kind.wall) for kind in demand],
+        "Response": [response[number] for number in classes],
+        "Known": [known[number] for number in classes],
+    }
+    if "job" in policy.uses:
+        columns["Job"] = [kind.ad for kind in demand]
+    if "pool" in policy.uses:
+        columns["Pool"] = [pool] * len(demand)
+    return Facts(columns)
 
 
 def queue_facts(policy: Policy, scene: Scene, slots: Reals, pool: ClassAd) -> Facts:
     """The facts of each queue; ads within them only where the policy refers to them."""
-
-    def make(row: int) -> ClassAd:
-        queues = scene.queues
-        queue, counts = queues.given[row], queues.counts[:, row].tolist()
-        known = queue.estimate
-        facts: dict[str, Any] = {
-            "Queue": queue.key,
-            "Slots": float(slots[row]),
-            "Response": float(queues.response[row]),
-            "Late": float(queues.late[row]),
-            "Wall": float(queue.wall),
-            "Known": known.median is not None,
-            "Failures": 0.0 if known.failures is None else known.failures,
-            "Streak": known.streak,
-            "Probing": known.probing,
-            "Started": known.started,
-            "Pilots": sum(counts),
-            **dict(zip(STATES, counts, strict=True)),
-        }
-        if "pilot" in policy.uses:
-            facts["Pilot"] = queue.pilot
-        if "pool" in policy.uses:
-            facts["Pool"] = pool
-        return ClassAd(facts)
-
-    return Facts(make)
+    queues = scene.queues
+    given, known = queues.given, [queue.estimate for queue in queues.given]
+    columns: dict[str, Sequence[Any]] = {
+        "Queue": [queue.key for queue in given],
+        "Slots": slots.tolist(),
+        "Response": queues.response.tolist(),
+        "Late": queues.late.tolist(),
+        "Wall": [float(queue.wall) for queue in given],
+        "Known": [one.median is not None for one in known],
+        "Failures": [0.0 if one.failures is None else one.failures for one in known],
+        "Streak": [one.streak for one in known],
+        "Probing": [one.probing for one in known],
+        "Started": [one.started for one in known],
+        "Pilots": queues.counts.sum(axis=0).tolist(),
+        **dict(zip(STATES, queues.counts.tolist(), strict=True)),
+    }
+    if "pilot" in policy.uses:
+        columns["Pilot"] = [queue.pilot for queue in given]
+    if "pool" in policy.uses:
+        columns["Pool"] = [pool] * len(given)
+    return Facts(columns)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.functions.results import wrong
-from matchmaker.classad.operators import BINARY
+from matchmaker.classad.operators import BINARY, ascii_fold
 from matchmaker.classad.registry import BOOLEAN, NUMBER, function
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
@@ -57,6 +57,9 @@ def _contains(name: str, symbol: str, value: Value, items: Value) -> Value:
         return wrong(name, "a list as its second argument", items)
     if isinstance(value, (list, ClassAd)):
         return wrong(name, "a plain value as its first argument", value)
+    if symbol == "==" and isinstance(value, str):
+        folded = ascii_fold(value)
+        return folded in [ascii_fold(item) for item in items if isinstance(item, str)]
     compare = BINARY[symbol]
     return any(compare(item, value) is True for item in items)
 
