@@ -324,7 +324,7 @@ def test_more_pilots_are_queued_than_jobs_only_where_a_queue_started_some() -> N
     known = Estimate(median=600.0, late=1800.0, started=20)
     assert submitted(decided([kind(waiting=2)], [queue()], policy="[]")) == {"ce": 2}
     measured = decided([kind(waiting=2)], [queue(estimate=known)], policy="[]")
-    assert submitted(measured) == {"ce": 20}
+    assert submitted(measured) == {"ce": 90}
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,8 @@ def test_more_pilots_are_queued_than_jobs_only_where_a_queue_started_some() -> N
 )
 def test_hedging_goes_on_while_the_pilots_it_queued_wait(estimate: Estimate, busy: int) -> None:
     supply = [*pilots(20, "queued", since=500.0), *pilots(busy, "busy")]
-    decision = decided([kind(waiting=2)], [queue(estimate=estimate)], supply, "[]")
+    policy = "[ Hedge = TARGET.Known ? 10 : 1 ]"
+    decision = decided([kind(waiting=2)], [queue(estimate=estimate)], supply, policy)
     assert not decision.ends
 
 

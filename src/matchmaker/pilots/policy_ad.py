@@ -66,10 +66,11 @@ _LIST: Final = (
     Term("Standby", Of.KIND, "TARGET.Response * TARGET.Arrivals",
          "pilots that are queued ahead of a kind's jobs in active mode",
          "the jobs that come before a pilot submitted now would start"),
-    Term("Hedge", Of.KIND, "TARGET.Known ? 10 : 1",
+    Term("Hedge", Of.KIND, "TARGET.Known ? pow(TARGET.Response / 2, 2.0 / 3) : 1",
          "queued pilots for each waiting job; the rest are cancelled when the job runs",
-         "the first of ten starts several times sooner than one, and a pilot costs nothing while"
-         " queued; one until one of its queues started a pilot, so that no dead one is flooded"),
+         "the first of n starts about sqrt(n) times sooner than one, and each takes a second to"
+         " submit: as many as save more than that; one until one of its queues started a pilot, so"
+         " that no dead one is flooded"),
     Term("Horizon", Of.KIND, "60",
          "seconds within which a busy pilot must be expected to be free to count as supply",
          "one that is free sooner than a new pilot comes up is supply"),
@@ -111,9 +112,9 @@ _LIST: Final = (
     Term("IdleGrace", Of.POOL, "60",
          "seconds for which a pilot must have been idle to be ended",
          "ending and replacing it costs a minute too"),
-    Term("QueuedGrace", Of.POOL, "300",
+    Term("QueuedGrace", Of.POOL, "120",
          "seconds for which a pilot must have been queued to be cancelled",
-         "a queued pilot costs nothing, and demand that fell may rise in minutes"),
+         "a cycle: what nobody wants a decision later would start for nothing"),
     Term("UnknownResponse", Of.POOL, "600",
          "seconds to a pilot's start where no queue has a history",
          "a few rounds of a batch system's scheduler"),
