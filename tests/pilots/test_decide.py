@@ -427,6 +427,15 @@ def test_there_may_be_no_queue_no_kind_and_no_pilot() -> None:
     assert len(decided([], [queue()], pilots(2, "idle", since=0.0)).ends) == 2
 
 
+@pytest.mark.parametrize(("ready", "kept"), [(0.2, False), (0.3, True)])
+def test_an_idle_pilot_is_kept_if_enough_of_it_is_wanted(ready: float, kept: bool) -> None:
+    supply = pilots(1, "idle", since=0.0)
+    past = {"now": 880.0, "rates": {"job": [0.01, 1.0, 0.0, 0, 0]}}
+    policy = f"[ Ready = {ready}; Standby = 0 ]"
+    found = decided([kind(waiting=0, arrived=1)], [queue()], supply, policy, memory=past)
+    assert bool(found.ends) != kept
+
+
 def test_a_snapshot_and_a_decision_can_be_sent_to_another_process() -> None:
     snapshot = Snapshot(now=0.0, demand=None, queues=())
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot  # noqa: S301 - our own bytes

@@ -274,9 +274,11 @@ def _place(cycle: Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places, 
 def _ends(cycle: Cycle, taken: _Taken, ticks: Clock) -> tuple[tuple[End, ...], tuple[Lend, ...]]:
     """The pilots to end or to lend: queued ones first, then idle ones, the oldest first."""
     pilots, values = cycle.scene.pilots, cycle.values
-    extra = np.floor(taken.left + 1e-6).astype(np.intp)
+    # Kinds take parts of pilots: one of which less than ``Keep`` is wanted is not kept.
     facts = cycle.facts
     pool = ClassAd(facts)
+    part = np.clip(values.pool("Keep", pool), 1e-6, 1 - 1e-6)
+    extra = np.floor(taken.left + part).astype(np.intp)
     grace = np.full(5, np.inf)
     grace[IDLE] = values.pool("IdleGrace", pool)
     grace[QUEUED] = values.pool("QueuedGrace", pool)

@@ -60,9 +60,14 @@ _LIST: Final = (
     Term("Minimum", Of.POOL, "0",
          "free pilots (queued, starting or idle) that are there in either mode",
          "an idle pilot costs a slot: users and sites have to agree on one for nobody"),
-    Term("Ready", Of.KIND, "60 * TARGET.Arrivals",
+    Term("Ready", Of.KIND, "120 * TARGET.Arrivals",
          "idle pilots that are kept for a kind in active mode",
-         "a new pilot takes about a minute to come up: one that is used within it is cheaper kept"),
+         "the jobs that come while one is replaced: the wait for the next decision, and a minute to"
+         " come up"),
+    Term("Keep", Of.POOL, "0.25",
+         "the part of a free pilot that kinds must want together, so that it is kept whole",
+         "it idles for a cycle of two minutes; used, it saves a job some four minutes, and a minute"
+         " waited counts for two idle ones: used one time in four, it is worth it"),
     Term("Standby", Of.KIND, "TARGET.Response * TARGET.Arrivals",
          "pilots that are queued ahead of a kind's jobs in active mode",
          "the jobs that come before a pilot submitted now would start"),
