@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from matchmaker import Assignment, Expr, ParseError, Placement, Policy, parse_expr
-from matchmaker.cli import picking, pools, sources
+from matchmaker.cli import picking, pools, sources, spread
 from matchmaker.cli.output import count, number, plain, print_json, table
 from matchmaker.cli.reports import Page
 
@@ -54,6 +54,7 @@ _T = TypeVar("_T")
     help="What a job takes of a partitionable slot's attribute NAME. May be given again; then only"
     " those given are taken. [default: Cpus=MY.RequestCpus ?: 1, Memory, Disk, GPUs]",
 )
+@spread.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -66,6 +67,8 @@ def command(
     shares: tuple[str, ...],
     usages: tuple[str, ...],
     resources: tuple[str, ...],
+    shards: int | None,
+    scheduler: str | None,
     as_json: bool,
 ) -> int:
     """Give each of the JOBS its best free slot, in an order that is fair to accounting groups.
@@ -87,8 +90,8 @@ def command(
             terms[name] = _expression(f"--{name}", text)
     policy = Policy(**terms)
     jobs = [ad for path in job_files for ad in sources.ads(path)]
-    pool = pools.read(pool_files, key)
-    found = pool.assign(jobs, policy)
+    with spread.pool(pool_files, key, shards, scheduler) as pool:
+        found = pool.assign(jobs, policy)
     if as_json:
         print_json(_data(found, [picking.id_of(job) for job in jobs]))
     else:

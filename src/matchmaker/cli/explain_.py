@@ -17,7 +17,7 @@ from rich.text import Text
 
 from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.formats.files import replacing
-from matchmaker.cli import picking, pools, sources
+from matchmaker.cli import picking, pools, sources, spread
 from matchmaker.cli.output import console, count, plain, print_json, printable, show, table, warn
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, explain
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
@@ -40,6 +40,7 @@ BAR = 20
     metavar="KEY",
     help="Explain one ad of the pool, or the slot of a machine, with values.",
 )
+@spread.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
 def command(
@@ -51,6 +52,8 @@ def command(
     constraint: Expr | None,
     job_id: str | None,
     name: str | None,
+    shards: int | None,
+    scheduler: str | None,
     as_json: bool,
     html_file: str | None,
 ) -> int:
@@ -75,6 +78,21 @@ def command(
     jobs = sources.ads(job_file)
     if job_id is not None:
         jobs = [picking.the_job(jobs, job_id, job_file)]
+    explained: Explanation | PairExplanation
+    apart = shards is not None or scheduler is not None
+    if apart and (constraint is not None or len(jobs) > 1):
+        raise click.UsageError(
+            "--shards and --scheduler explain one job, and take no --constraint: give --job ID"
+        )
+    if apart:
+        job = sources.the_one(job_file, jobs)
+        with spread.pool(pool_files, key, shards, scheduler) as spread_pool:
+            explained = (
+                spread_pool.explain(job, names=names)
+                if name is None
+                else spread_pool.explain(job, name, names=names)
+            )
+        return _printed(explained, job, job_file, pool_files, html_file, as_json=as_json)
     pool = pools.read(pool_files, key, constraint)
     if len(jobs) > 1:
         if name is not None or html_file is not None:
@@ -83,11 +101,23 @@ def command(
             )
         return _many(jobs, pool, names, as_json=as_json)
     job = sources.the_one(job_file, jobs)
-    explained: Explanation | PairExplanation
     if name is None:
         explained = pool.explain(job, names=names)
     else:
         explained = pool.explain(job, picking.the_slot(pool, name), names=names)
+    return _printed(explained, job, job_file, pool_files, html_file, as_json=as_json)
+
+
+def _printed(
+    explained: Explanation | PairExplanation,
+    job: ClassAd,
+    job_file: str,
+    pool_files: tuple[str, ...],
+    html_file: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Prints an explanation and writes its page; the exit status."""
     if html_file is not None:
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         files = ", ".join(_file(path) for path in pool_files)

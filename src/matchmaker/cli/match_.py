@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from matchmaker import ClassAd, Expr, Pool, nodes
-from matchmaker.cli import picking, pools, reports
+from matchmaker import ClassAd, Expr, Pool, Shards, nodes
+from matchmaker.cli import picking, pools, reports, spread
 from matchmaker.cli.output import number, plain, print_json, table, warn
 from matchmaker.matching.selection import Selection, select
 from matchmaker.matching.states import State, States, in_words, matching, state_of
@@ -25,6 +25,7 @@ SHOWN = 20
 @pools.states
 @picking.constraint
 @picking.job_option
+@spread.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -35,6 +36,8 @@ def command(
     names: dict[str, str],
     constraint: Expr | None,
     job_id: str | None,
+    shards: int | None,
+    scheduler: str | None,
     as_json: bool,
 ) -> int:
     """Match JOB with each ad of the POOL files, both ways; best rank first.
@@ -47,6 +50,11 @@ def command(
     draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
     job = picking.only_job(job_file, job_id)
+    if shards is not None or scheduler is not None:
+        if constraint is not None:
+            raise click.UsageError("--shards and --scheduler take no --constraint")
+        with spread.pool(pool_files, key, shards, scheduler) as apart:
+            return _in_shards(job, apart, top, names, as_json)
     held = pools.held(pool_files, key, constraint)
     files = [("", list(held))] if isinstance(held, Pool) and len(held) <= MANY else held
     if isinstance(files, Pool) or sum(len(ads) for _, ads in files) > MANY:
@@ -91,6 +99,34 @@ def _page(matched: int, total: int, states: dict[str, int]) -> reports.Page:
     if not matched and total:
         page.show("classad explain says which clauses exclude them, and what would help")
     return page
+
+
+def _in_shards(
+    job: ClassAd, pool: Pool | Shards, top: int | None, names: dict[str, str], as_json: bool
+) -> int:
+    """Shows the best without a state for each: the slots are elsewhere."""
+    shown = SHOWN if top is None else top
+    matched = pool.match(job) if as_json and top is None else pool.top(job, max(shown, 1))
+    best = matched.best(len(matched))
+    states = pool.states(job, names) if isinstance(pool, Shards) else {}
+    count = sum(states.values())
+    rows = list(zip(best.keys, best.ranks, strict=True))
+    rows = rows if as_json and top is None else rows[:shown]
+    if as_json:
+        print_json({
+            "chosen": best.keys[0] if best else None,
+            "ranked": [{"name": name, "rank": plain(rank)} for name, rank in rows],
+            "refused": None, "matched": count, "total": len(pool), "states": states,
+            "error": best.error,
+        })  # fmt: skip
+    else:
+        page = _page(count, len(pool), states)
+        cells = [(place, name, number(rank)) for place, (name, rank) in enumerate(rows, 1)]
+        if cells:
+            page.show(table(("", "ad", "rank"), cells, right=(0, 2), whole=(1,)))
+        page.print()
+    _warn(best.error)
+    return 0 if best else 1
 
 
 def _among_many(

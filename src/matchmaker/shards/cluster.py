@@ -65,7 +65,7 @@ class Cluster:
         with dask.config.set(dict(SETTINGS)):
             ours = library.LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-                dashboard_address=None, silence_logs=logging.CRITICAL,
+                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
                 memory_limit=memory if memory is not None else "auto",
             )  # fmt: skip
         try:

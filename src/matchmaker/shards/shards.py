@@ -20,6 +20,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.given import some_ads
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.explanation import Explanation, PairExplanation
+from matchmaker.matching.pair import shorten
 from matchmaker.matching.pool import Pool, key_of
 from matchmaker.matching.snapshot import Matches
 from matchmaker.matching.terms import Policy
@@ -189,9 +190,12 @@ class Shards:
         has a key to remove, and ClusterError where a shard cannot take the update; all shards then
         stay at the epoch before.
         """
-        entered = {
-            key_of(ad, self.key): ad for ad in some_ads([ads] if isinstance(ads, ClassAd) else ads)
-        }
+        entered: dict[str, ClassAd] = {}
+        for ad in some_ads([ads] if isinstance(ads, ClassAd) else ads):
+            key = key_of(ad, self.key)
+            if key in entered:
+                raise ValueError(f"two ads of an update have {self.key} = {shorten(repr(key), 60)}")
+            entered[key] = ad
         gone = list(dict.fromkeys(remove))
         return self._advance(entered, gone)
 
@@ -310,6 +314,10 @@ class Shards:
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
         """The matches of each job, all at one epoch: see :meth:`Pool.match_many`."""
         yield from self._now.match_many(jobs)
+
+    def states(self, job: ClassAd, names: Mapping[str, str] | None = None) -> dict[str, int]:
+        """How many of the slots that match a job are in which state: see :meth:`Across.states`."""
+        return self._now.states(job, names)
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """One negotiation cycle over all shards: see :meth:`Pool.assign`."""

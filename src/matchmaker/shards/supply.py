@@ -1,15 +1,15 @@
 """The slots of a negotiation cycle that are in shards: asked for the best, and asked again.
 
-Each shard offers its best free slots for all kinds of jobs at once. What it offers comes here as a
-small pool, a part, so that fair share and taking are done in one place by the code of one pool. A
-shard says for each kind how good the best slot is that it kept back: a job takes nothing worse
-before the shard was asked again.
+Each shard offers its best free slots for all kinds of jobs at once. What they offer in a round is
+here a small pool, a part, so that fair share and taking are done in one place by the code of one
+pool. A shard says for each kind how good the best slot is that it kept back: a job takes nothing
+worse before the shard was asked again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -22,6 +22,7 @@ from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.idle import Idle, Standing, summed
+from matchmaker.matching.pool import Pool
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.supply import Kind, Whole
 from matchmaker.matching.terms import Policy
@@ -79,12 +80,29 @@ class FromPart(Offer):
 
 @attrs.frozen(slots=True, eq=False)
 class _Here:
-    """A part that is here: its shard, its slots, and where these are in the shard and in all."""
+    """What came in one round: slots, and of each its shard, its row there, and its number."""
 
-    shard: int
     whole: Whole
+    shards: npt.NDArray[np.intp]
     rows: npt.NDArray[np.intp]
     numbers: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, found: Mapping[int, Part], policy: Policy) -> _Here:
+        """One pool of what some shards offer: a kind of jobs is matched with it once."""
+        order = sorted(found)
+        pools = [wire.slots_from_bytes(found[shard].slots) for shard in order]
+        if len(pools) == 1:
+            (pool,) = pools
+        else:
+            pool = Pool.of_named(one for each in pools for one in each.snapshot().named())
+        snapshot = pool.snapshot()
+        return cls(
+            Whole(snapshot.view, snapshot.cache, policy),
+            np.repeat(order, [len(found[shard].rows) for shard in order]),
+            np.concatenate([found[shard].rows for shard in order]),
+            np.concatenate([found[shard].numbers for shard in order]),
+        )
 
 
 class Spread:
@@ -175,7 +193,7 @@ class Spread:
         self.rounds += 1
         before = {
             shard: np.concatenate(
-                [np.zeros(0, np.intp), *(p.rows for p in self._parts if p.shard == shard)]
+                [np.zeros(0, np.intp), *(p.rows[p.shards == shard] for p in self._parts)]
             )
             for shard in asked
         }
@@ -188,11 +206,10 @@ class Spread:
                     ahead.pop(kind, None)
                 else:
                     ahead[kind] = place
-            if len(part.rows):
-                snapshot = wire.slots_from_bytes(part.slots).snapshot()
-                whole = Whole(snapshot.view, snapshot.cache, self._policy)
-                self._parts.append(_Here(shard, whole, part.rows, part.numbers))
-                self._takes.append(0)
+        offered = {shard: part for shard, part in found.items() if len(part.rows)}
+        if offered:
+            self._parts.append(_Here.of(offered, self._policy))
+            self._takes.append(0)
 
     def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
         """See :meth:`Supply.give`."""
@@ -200,7 +217,8 @@ class Spread:
             raise TypeError("an offer of one of the parts was expected")
         part = self._parts[offer.part]
         self._takes[offer.part] += 1
-        self._taken[part.shard].append((int(part.rows[offer.row]), offer.taken))
+        shard = int(part.shards[offer.row])
+        self._taken[shard].append((int(part.rows[offer.row]), offer.taken))
         return part.whole.give(job, offer)
 
     def idle(self, job: ClassAd) -> Callable[[], Idle]:
