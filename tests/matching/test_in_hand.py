@@ -146,6 +146,15 @@ def test_an_assignment_is_entered_in_the_pool(pool: mm.Pool) -> None:
             "a reduction was expected, not ClassAd",
         ),
         (lambda pool: pool.set("b", State=object()), "object"),
+        (lambda pool: pool.expire("now"), "a time in seconds was expected, not str"),
+        (lambda _: mm.reduce(mm.ClassAd(), "q", mm.glue.scope), "an ad was expected, not str"),  # type: ignore[arg-type]
+        (lambda _: mm.reduce(mm.ClassAd(), mm.ClassAd(), {}), "scope is a function of a name"),  # type: ignore[arg-type]
+        (lambda _: mm.reduce_many(mm.ClassAd(), mm.ClassAd(), mm.glue.scope), "several ads were"),  # type: ignore[arg-type]
+        (lambda _: mm.trace(5), "an expression was expected, as an Expr or as text, not int"),  # type: ignore[arg-type]
+        (lambda _: mm.write_ads([], 5), "a path or an open file was expected, not int"),  # type: ignore[arg-type]
+        (lambda _: mm.read_ads(5), "a path or an open file was expected, not int"),  # type: ignore[arg-type]
+        (lambda _: mm.glue.read_ldif(5), "a path, a file or lines were expected, not int"),  # type: ignore[arg-type]
+        (lambda _: mm.ClassAd(5), "attributes by name were expected, not int"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_arguments_get_a_sentence(pool: mm.Pool, call: Any, said: str) -> None:

@@ -77,6 +77,9 @@ class ClassAd(Ad[Expr]):
             self.held = dict(zip(folded, held, strict=True))
             self._names = spelled.copy() if spelled is not None else None
             return
+        given: object = attributes
+        if not isinstance(given, Iterable) and not hasattr(given, "keys"):
+            raise TypeError(f"attributes by name were expected, not {type(given).__name__}")
         self.held = {}
         self._names = None
         self.update(attributes, **more)

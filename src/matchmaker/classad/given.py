@@ -1,4 +1,4 @@
-"""What callers give as ads, checked: one, or several. Anything else is a TypeError."""
+"""What callers give, checked: an ad, several, an expression. Anything else is a TypeError."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bindings import is_ad
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.parser import parse_expr
 
 
 def an_ad(given: object) -> ClassAd:
@@ -40,3 +42,20 @@ def some_ads(given: object) -> Iterator[ClassAd]:
         advice = "; parse_ads() makes them of a text" if text else ", such as a list of them"
         raise TypeError(f"several ads were expected, not {type(given).__name__}{advice}")
     return map(an_ad, given)
+
+
+def an_expression(given: Expr | str) -> Expr:
+    """The expression that was given, perhaps as text. Raises ParseError, and TypeError for others.
+
+    >>> an_expression(3)
+    Traceback (most recent call last):
+    ...
+    TypeError: an expression was expected, as an Expr or as text, not int
+    """
+    if isinstance(given, str):
+        return parse_expr(given)
+    if isinstance(given, Expr):
+        return given
+    raise TypeError(
+        f"an expression was expected, as an Expr or as text, not {type(given).__name__}"
+    )

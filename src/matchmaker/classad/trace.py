@@ -16,6 +16,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.given import an_expression
 from matchmaker.classad.limits import LIMITS, OutOfBoundsError, exhausted
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -31,7 +32,6 @@ from matchmaker.classad.nodes import (
     scope_of,
     spine,
 )
-from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
@@ -85,7 +85,7 @@ def trace(
     """Evaluates an expression and gives the value of each part. Text is read as an expression.
 
     The value of the whole is that of ``expression.eval(my, target)``. Raises ParseError for text
-    that is no expression, and nothing else.
+    that is no expression, and TypeError for what is neither.
 
     >>> from matchmaker import parse_ad
     >>> machine = parse_ad("[ START = Load < 0.5 && Idle > 900; Load = 0.7; Idle = 1000 ]")
@@ -96,9 +96,7 @@ def trace(
           Load is 0.7
         Idle > 900: not evaluated
     """
-    if isinstance(expression, str):
-        expression = parse_expr(expression)
-    node = expression
+    node = an_expression(expression)
     return with_room(lambda: _traced(node, my, target))
 
 

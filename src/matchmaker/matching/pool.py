@@ -17,7 +17,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import Errors, Source, opened, reporter
 from matchmaker.classad.formats.files import replacing_bytes
-from matchmaker.classad.given import an_ad, some_ads
+from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value
@@ -26,7 +26,6 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
-from matchmaker.matching.given import an_expression
 from matchmaker.matching.pair import shorten, value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
@@ -330,6 +329,8 @@ class Pool:
         >>> pool.expire(1000), pool.expire(1001), pool.keys()
         ([], ['1'], ['2'])
         """
+        if isinstance(now, bool) or not isinstance(now, (int, float)):
+            raise TypeError(f"a time in seconds was expected, not {type(now).__name__}")
         expression = an_expression(expires)
 
         def over(value: Value) -> bool:

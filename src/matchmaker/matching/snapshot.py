@@ -17,7 +17,7 @@ import numpy as np
 
 from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.given import an_ad, some_ads
+from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value
@@ -34,7 +34,6 @@ from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.vectors import Mask, values
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.decision import Decision, decide
-from matchmaker.matching.given import an_expression
 from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.pair import shorten

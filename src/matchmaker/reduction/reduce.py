@@ -13,6 +13,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import compared, conjunction, conjuncts
+from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal, postorder
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
@@ -130,6 +131,11 @@ def reduce(
     500: never: false
     undefined: never: false
     """
+    job, queue = an_ad(job), an_ad(queue)
+    given: object = scope
+    if not callable(given):
+        found = type(given).__name__
+        raise TypeError(f"scope is a function of a name, such as mm.glue.scope, not {found}")
     requirement = job.get(attribute, TRUE)
     binder = Binder.of(job, queue, scope, attribute)
     fates = []
@@ -204,7 +210,7 @@ def reduce_many(
     >>> [str(r.verdict) for r in made], made[0] is made[2]
     (['residual', 'never', 'residual'], True)
     """
-    every = list(queues)
+    job, every = an_ad(job), list(some_ads(queues))
     names = _reached(job, attribute)
     together = [[n] for n in range(len(every))] if names is None else alike(every, names)
     found: dict[int, Reduction] = {}

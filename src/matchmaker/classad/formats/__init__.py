@@ -142,6 +142,7 @@ def read_ads(
     done = reporter(errors, report)
     if isinstance(source, (str, os.PathLike)):
         return _read(pieces_at(source), format, os.fspath(source), done)
+    _has(source, "read")
     return _read(pieces_of(source), format, str(getattr(source, "name", "")), done)
 
 
@@ -173,7 +174,13 @@ def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
     if isinstance(file, (str, os.PathLike)):
         with replacing(file) as opened:
             return _write(ads, opened, chosen)
+    _has(file, "write")
     return _write(ads, file, chosen)
+
+
+def _has(file: object, method: str) -> None:
+    if not hasattr(file, method):
+        raise TypeError(f"a path or an open file was expected, not {type(file).__name__}")
 
 
 def _write(ads: Iterable[ClassAd], file: IO[str], chosen: _Format) -> int:

@@ -91,6 +91,8 @@ def read_all(source: Source, report: Report, max_size: int | None = None) -> Ite
     """
     if isinstance(source, (bytes, bytearray)):
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
+    if not isinstance(source, (str, os.PathLike, Iterable)) and not hasattr(source, "read"):
+        raise TypeError(f"a path, a file or lines were expected, not {type(source).__name__}")
     room = Room(max_size if max_size is not None else LIMITS.file)
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
