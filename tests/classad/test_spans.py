@@ -99,3 +99,8 @@ def test_errors_are_the_parsers(text: str) -> None:
     with pytest.raises(ParseError) as found:
         place_expr(text)
     assert str(found.value) == str(expected.value)
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    place = place_expr("\ufeffCpus + 1")
+    assert (str(place.node), place.start, place.end) == ("Cpus + 1", 1, 9)

@@ -35,10 +35,16 @@ from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 def parse(text: str, start: str) -> Any:
     """What a text denotes by the rule `start`. Raises ParseError with its place."""
+    text = without_mark(text)
     try:
         return lark(NODES).parse(text, start=start)
     except UnexpectedInput as error:
         raise _explained(error, text) from None
+
+
+def without_mark(text: str) -> str:
+    """The same text with a space in place of a byte order mark: what follows stays in its place."""
+    return " " + text[1:] if text.startswith("\ufeff") else text
 
 
 @cache

@@ -135,9 +135,6 @@ def by_grammar(text: str, start: str) -> Any:
         )
     from matchmaker.classad.grammar import parse
 
-    if text.startswith("\ufeff"):
-        # A byte order mark; what follows stays in its place.
-        text = " " + text[1:]
     tree: Any = parse(text, start)
     if tree.depth > LIMITS.nesting:
         raise ParseError(

@@ -123,7 +123,8 @@ OTHER: Final = re.compile(_ASSIGNMENT + _PLAIN)
 # --- expressions of the common forms --------------------------------------------------------------
 
 LONGEST: Final = 4000
-"""Up to this length, and in two brackets within each other, an expression is known by a pattern."""
+"""Up to this length, and in two brackets or four parentheses within each other, an expression is
+known by a pattern."""
 
 _WORD: Final = rf"(?!(?i:isn?t?)\b)[A-Za-z_]\w*+(?:\.{ASSIGNABLE}){{0,3}}+"
 _PLAIN_NUMBER: Final = r"(?:0|[1-9]\d{0,17}+)(?:\.\d{1,18}+)?+(?![\w.])"
@@ -164,7 +165,10 @@ def common() -> re.Pattern[str]:
     group = rf"\({plain}(?:{chosen})?+\)"
     once = _operations(_called(plain), group, items, ad)
     lists = rf"\{{{_listed(_operations(items, ad))}\}}"
-    twice = _operations(_called(once), group, rf"\({once}\)", lists, ad)
+    groups = rf"\({once}\)"
+    for _ in range(2):
+        groups = rf"\({_operations(_called(plain), group, groups)}\)"
+    twice = _operations(_called(once), group, groups, lists, ad)
     begun = rf"(?:{_BEGUN}{_SPACE}=(?![=?!]){_SPACE})?+"
     string = r'"((?:[^"\\\n\0]++|\\")*+)"'
     value = rf"(?:{string}{_CLOSED}|({twice}(?:{chosen})?+){_CLOSED})"

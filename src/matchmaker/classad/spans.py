@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 from lark import Token, Tree
 
-from matchmaker.classad.grammar import NODES, lark
+from matchmaker.classad.grammar import NODES, lark, without_mark
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
 
@@ -88,7 +88,7 @@ def place_ad(text: str) -> Place:
 
 def _placed(text: str, start: str, node: Expr) -> Place:
     # The text has been read before, so that bounds and errors are the parser's.
-    place = _converted(lark().parse(text, start=start))
+    place = _converted(lark().parse(without_mark(text), start=start))
     if not isinstance(place, Place) or place.node is not node:
         raise AssertionError("both ways to read a text give the same node")
     return place
