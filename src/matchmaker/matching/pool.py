@@ -84,11 +84,13 @@ class Pool:
         *,
         errors: Errors = "strict",
         report: Callable[[ParseError], object] | None = None,
+        processes: int = 1,
     ) -> Pool:
         r"""The pool of the ads of a file: ``Pool(read_ads(source, format), key)``, and faster.
 
         A large stream in the old format, as ``condor_status -long`` prints it, goes into columns
-        without an ad for each, where pyarrow is installed. Raises ParseError and OSError as
+        without an ad for each, where pyarrow is installed. One of hundreds of megabytes, given by
+        its path, may be read by several `processes`. Raises ParseError and OSError as
         ``read_ads`` does, ValueError as ``Pool`` does.
 
         >>> import io
@@ -98,6 +100,13 @@ class Pool:
         from matchmaker.matching.filling.streams import CHUNK, fill
 
         pool = cls(key=key)
+        if processes > 1 and errors == "strict" and isinstance(source, (str, os.PathLike)):
+            from matchmaker.matching.filling.processes import fill_from_parts, parts_of_file
+
+            parts = parts_of_file(source, format, processes)
+            with _distinct(key):
+                if parts and fill_from_parts(pool._store, source, key, parts):
+                    return pool
         with _distinct(key), opened(source, format, reporter(errors, report), CHUNK) as stream:
             fill(pool._store, pool._folded, pool._key_of, stream)
         return pool
