@@ -89,7 +89,7 @@ def lines_of(text: str) -> Lines:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     pieces = pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
     found = pieces.take(pa.array(np.arange(0, 3 * len(starts), 3))).dictionary_encode()
-    few = len(found.dictionary) <= max(_FEW, len(starts) // 8)
+    few = len(found.dictionary) <= max(_FEW, len(starts) // 128)
     names = [_name(each) if few else None for each in found.dictionary.to_pylist()]
     return Lines(
         data, np.cumsum(first)[filled] - 1, number, starts, ends, found.indices.to_numpy(), names,
