@@ -9,8 +9,10 @@ import pytest
 
 from matchmaker import ClassAd, broker, glue, parse_ad, parse_ads
 from matchmaker.glue.access import RULES
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.ldap import Bounds
 from tests.glue.ldap_server import done, entry, queue, server
+from tests.limits import fields
 
 ID = "h:1/jm-pbs-q"
 JOB = parse_ad('[ VirtualOrganisation = "cms"; Requirements = true; Rank = 1 ]')
@@ -98,3 +100,101 @@ def test_the_answer_names_the_base_that_it_is_of() -> None:
 def test_a_source_alone_has_no_other_to_close() -> None:
     found = broker.merged([("bdii", broken("o=grid"))])
     assert [i.rule for _, i in found.issues if i.partial] == ["ldap.partial"]
+
+
+OLD = f"""dn: GlueCEUniqueID=h.grid:443/rest-slurm-long,Mds-Vo-name=site,o=grid
+objectClass: GlueCE
+GlueCEUniqueID: h.grid:443/rest-slurm-long
+{RULES}: VO:cms
+
+"""
+
+
+def service(share: str = "s", rule: str = "VO:cms") -> str:
+    """That queue in GLUE 2.0."""
+    place = "GLUE2ServiceID=x,o=glue"
+    return f"""dn: {place}
+objectClass: GLUE2ComputingService
+GLUE2ServiceID: x
+
+dn: GLUE2ManagerID=m,{place}
+objectClass: GLUE2ComputingManager
+GLUE2ManagerProductName: slurm
+
+dn: GLUE2EndpointID=e,{place}
+objectClass: GLUE2ComputingEndpoint
+GLUE2EndpointURL: https://h.grid:443/x
+GLUE2EndpointInterfaceName: rest
+
+dn: GLUE2ShareID={share},{place}
+objectClass: GLUE2ComputingShare
+GLUE2ShareID: {share}
+GLUE2ComputingShareMappingQueue: long
+
+dn: GLUE2PolicyID=p,GLUE2ShareID={share},{place}
+objectClass: GLUE2MappingPolicy
+GLUE2PolicyID: p
+GLUE2PolicyRule: {rule}
+
+"""
+
+
+DENYING = service(rule="DENY:VO:cms")
+DAMAGE = {
+    "nothing": DENYING,
+    "the batch system": DENYING.replace("ProductName: slurm", "ProductName:"),
+    "a batch system that is none": DENYING.replace("ProductName: slurm", "ProductName: slém"),
+    "the manager": DENYING.replace("objectClass: GLUE2ComputingManager", "objectClass: x"),
+    "the address": DENYING.replace("https://h.grid:443/x", "nowhere"),
+    "a part of the address": DENYING.replace("https://h.grid:443/x", "https://h.grid\t!:443/x"),
+    "a key to one of two endpoints": DENYING.replace(
+        "MappingQueue: long\n", "MappingQueue: long\nyeK: e\nGLUE2ShareEndpointForeignKey: f\n"
+    )
+    + DENYING[DENYING.index("dn: GLUE2EndpointID") : DENYING.index("dn: GLUE2ShareID")]
+    .replace("ID=e", "ID=f")
+    .replace("//h.grid", "//i.grid"),
+    "the interface": DENYING.replace("GLUE2EndpointInterfaceName: rest\n", ""),
+    "the service": DENYING.replace("objectClass: GLUE2ComputingService", "objectClass: x"),
+    "the share's name": DENYING.replace("dn: GLUE2ShareID=s,", "dn:: "),
+    "a change": DENYING.replace("ShareID: s\n", "ShareID: s\nchangetype: delete\n"),
+    "the queue": DENYING.replace("MappingQueue: long", "MappingQueue:: lo*"),
+}
+
+
+@pytest.mark.parametrize("other", [OLD, service(), service("t")], ids=["1.3", "2.0", "2.0 too"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_source_that_lost_the_name_of_a_queue_still_denies_it(damage: str, other: str) -> None:
+    whole, lost = (glue.read(BytesIO(text.encode())) for text in (other, DAMAGE[damage]))
+    assert len(taken(broker.merged([("whole", whole)]))) == 1
+    for sources in ([("a", whole), ("b", lost)], [("b", lost), ("a", whole)]):
+        assert taken(broker.merged(sources)) == []
+
+
+def test_what_is_of_another_host_or_queue_is_no_description_of_it() -> None:
+    whole = glue.read(BytesIO(OLD.encode()))
+    for text in (
+        DAMAGE["the batch system"].replace("/h.grid", "/i.grid"),
+        DAMAGE["the address"].replace(": long", ": short"),
+    ):
+        lost = glue.read(BytesIO(text.encode()))
+        assert len(taken(broker.merged([("a", whole), ("b", lost)]))) == 1
+
+
+def test_shares_without_a_name_are_views_of_the_queue_of_another_source() -> None:
+    text = service(rule="VO:atlas")
+    text += "dn: GLUE2ShareID" + service("t").partition("dn: GLUE2ShareID")[2]
+    nameless = glue.read(BytesIO(text.replace("ProductName: slurm", "ProductName:").encode()))
+    wide = glue.read(BytesIO((OLD.rstrip("\n") + f"\n{RULES}: VO:atlas\n").encode()))
+    found = broker.merged([("a", nameless), ("b", wide)])
+    assert taken(found) == ["h.grid:443/rest-slurm-long", "t"]
+
+
+def test_a_queue_that_a_bound_left_out_denies_in_other_sources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = glue.read(BytesIO(OLD.encode()))
+    monkeypatch.setitem(fields(LIMITS), "ads", 0)
+    monkeypatch.setitem(fields(LIMITS), "ads_each", 0)
+    lost = glue.read(BytesIO(OLD.encode()))
+    assert lost.computing_elements() == []
+    assert taken(broker.merged([("a", whole), ("b", lost)])) == []

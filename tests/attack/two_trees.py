@@ -110,10 +110,9 @@ WHOLE: Final = ("dn: GLUE2ServiceID", "dn: GLUE2ManagerID")
 """Entries that are lost; what stands below them still names them."""
 
 
-def make(chance: random.Random) -> Case:
-    """A queue in both trees, damaged once or twice."""
-    entries = ["\n".join(each) for each in (*old_tree(chance), *new_tree(chance))]
-    whole = "\n\n".join(entries) + "\n\n"
+def broken(chance: random.Random, entries: list[Entry]) -> Case:
+    """Entries, and the same damaged once or twice."""
+    whole = "\n\n".join("\n".join(each) for each in entries) + "\n\n"
     damaged = whole
     for _ in range(chance.choice((1, 1, 2))):
         if chance.random() < 0.15:
@@ -126,6 +125,11 @@ def make(chance: random.Random) -> Case:
         if at:
             damaged = was.join(parts[:at]) + becomes + was.join(parts[at:])
     return Case(whole.encode(), damaged.encode())
+
+
+def make(chance: random.Random) -> Case:
+    """A queue in both trees, damaged."""
+    return broken(chance, [*old_tree(chance), *new_tree(chance)])
 
 
 ATTACK = Attack("two_trees", make, judge, smaller, show, nightly=20_000, smoke=500)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import zip_longest
 from typing import Final
 
 import attrs
@@ -14,10 +15,13 @@ from matchmaker.classad.ad import first_text
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import CLOSED, RULES, agreed, differ
 from matchmaker.glue.admission import with_denials
+from matchmaker.glue.agreement import Description, Places
 from matchmaker.glue.issues import issue as made
 from matchmaker.glue.linking import site_of
-from matchmaker.glue.records import texts
+from matchmaker.glue.records import ComputingElement, texts
 from matchmaker.glue.snapshot import joined
+
+_NOTHING: Final = GlueRecords((), (), (), ())
 
 NAMES: Final = ("CEid", "GlueCEUniqueID", "id", "Name")
 """The attributes that may name a computing element, the first that it has."""
@@ -87,7 +91,8 @@ def merged(
     """
     found: list[_Described] = []
     issues: list[tuple[str, Issue]] = []
-    records = GlueRecords((), (), (), ())
+    records: list[GlueRecords] = []
+    adrift: dict[int, tuple[ComputingElement, ...]] = {}
     all_given = [(source, *_described(given, open_without_rules)) for source, given in sources]
     lost = {} if accept_partial or len(all_given) == 1 else _lost(all_given, issues)
     for number, (source, whole, whole_ads) in enumerate(all_given):
@@ -95,10 +100,11 @@ def merged(
         description, ads = _closed(whole, whole_ads, over) if over else (whole, whole_ads)
         if description is not None:
             parts = description.snapshot
-            known = parts.sites or parts.clusters or parts.computing_elements
+            adrift[number] = parts.adrift
+            known = parts.sites or parts.clusters or parts.computing_elements or parts.adrift
             if not known and all(i.rule != "link.no-queue" for i in description.issues):
                 raise ValueError(f"{source}: no entry of a GLUE information system was found")
-            records = joined(records, parts, agree=lambda _: None)  # said of the ads
+            records.append(parts)
             issues.extend((source, issue) for issue in description.issues)
             ads = [*description.computing_elements(), *ads]
         elif not ads:
@@ -108,13 +114,16 @@ def merged(
             found.append(_Described((number, times[name]), Queue(name, ad, source)))
             times[name] += 1
     kept: dict[str, Queue] = {}
-    for queue in _agreed(found, issues):
+    for queue in _agreed(found, adrift, issues):
         if queue.name in kept:
             said = "a queue of this name came before; this one is left out"
             issues.append((queue.source, made("source.duplicate", said, raw=queue.name)))
         else:
             kept[queue.name] = queue
-    return Queues(tuple(kept.values()), tuple(issues), records)
+    while len(records) > 1:
+        pairs = zip_longest(records[::2], records[1::2], fillvalue=_NOTHING)
+        records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
+    return Queues(tuple(kept.values()), tuple(issues), records[0] if records else _NOTHING)
 
 
 def _lost(
@@ -186,28 +195,41 @@ class _Described:
         return (first_text(self.queue.ad, ("GlueCEUniqueID",)) or self.queue.name).lower()
 
 
-def _agreed(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Iterator[Queue]:
+def _agreed(
+    found: Sequence[_Described],
+    adrift: Mapping[int, Sequence[ComputingElement]],
+    issues: list[tuple[str, Issue]],
+) -> Iterator[Queue]:
     """The queues, each of which admits only whom all sources that describe it admit."""
     rules: dict[str, dict[tuple[int, int], list[str] | None]] = {}
     for one in found:
         known = rules.setdefault(one.id, {})
         before, own = known.get(one.place, []), _rules(one.queue.ad)
         known[one.place] = None if before is None or own is None else [*before, *own]
-    common: dict[str, list[str]] = {}
+    for number, left in adrift.items():
+        for ce in left:
+            if ce.id.lower() in rules:
+                rules[ce.id.lower()][number, -1] = [CLOSED]
+    common: dict[str, list[str] | None] = {}
+    changed: set[str] = set()
     for ident, by_source in rules.items():
         lists = [each for each in by_source.values() if each is not None]
+        common[ident] = reduce(agreed, lists) if lists else None
         some = 0 < len(lists) < len(by_source)
         if some or any(differ(lists[0], other) for other in lists[1:]):
-            common[ident] = reduce(agreed, lists)
+            changed.add(ident)
+    narrowed = _narrowed(found, adrift, common)
+    common |= narrowed
     told: set[tuple[str, tuple[int, int]]] = set()
     for one in found:
         queue = one.queue
-        if (shared := common.get(one.id)) is not None:
+        if one.id in changed | narrowed.keys() and (shared := common[one.id]) is not None:
             own = _rules(queue.ad)
             ad = queue.ad.copy()
             ad[RULES] = list[Value](agreed(shared if own is None else own, shared))
             queue = attrs.evolve(queue, ad=ad)
-            if one.place != next(iter(rules[one.id])) and (one.id, one.place) not in told:
+            first = one.place == next(iter(rules[one.id])) and one.id not in narrowed
+            if not first and (one.id, one.place) not in told:
                 told.add((one.id, one.place))
                 said = (
                     "it is described twice with different rules of access; what only one admits is"
@@ -216,6 +238,44 @@ def _agreed(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Ite
                     (queue.source, made("access.conflict", f"{said} refused", raw=queue.name))
                 )
         yield queue
+
+
+def _narrowed(
+    found: Sequence[_Described],
+    adrift: Mapping[int, Sequence[ComputingElement]],
+    common: Mapping[str, list[str] | None],
+) -> dict[str, list[str] | None]:
+    """The rules of queues that may be what goes without a name in another source.
+
+    Args:
+        found: the queues.
+        adrift: what is left of others, by the number of the source.
+        common: the rules of each queue, by its id.
+    """
+    count = max((one.place[0] for one in found), default=-1) + 1
+    described: list[list[Description]] = [[] for _ in range(max([count, *(n + 1 for n in adrift)]))]
+    known: dict[str, set[int]] = {}
+    ones: list[tuple[str, Description]] = []
+    for queue in found:
+        own, shared = _rules(queue.queue.ad), common[queue.id]
+        # A share that goes by its id may be at several hosts, and at each admit others.
+        rules = agreed(own, shared) if own is not None and shared is not None else shared
+        one = Description.of(queue.id, queue.queue.ad.eval, rules)
+        one = one if one.nameless else attrs.evolve(one, rules=shared)
+        described[queue.place[0]].append(one)
+        known.setdefault(queue.id, set()).add(queue.place[0])
+        ones.append((queue.id, one))
+    if not any(adrift.values()) and not any(one.nameless for _, one in ones):
+        return {}
+    left = (
+        [Description.of(r.id, r.values.get, [CLOSED]) for r in adrift.get(number, ())]
+        for number in range(len(described))
+    )
+    places = Places.among(zip(described, left, strict=True))
+    narrower = dict(common)
+    for ident, one in ones:
+        narrower[ident] = places.narrowed(one, narrower[ident], known[ident])
+    return {ident: rules for ident, rules in narrower.items() if rules != common[ident]}
 
 
 def _rules(ad: ClassAd) -> list[str] | None:

@@ -1,21 +1,22 @@
-"""Queues that one source describes several times admit whom all their descriptions admit.
+"""Queues that are described several times admit whom all their descriptions admit.
 
 Descriptions are of one queue where they have one id. What is left of a share of GLUE 2.0 that lost
 its service, endpoint or manager has no such id: it may be of every queue of its name whose host and
-site do not differ from its own. Descriptions in several sources are `joined` without this.
+site do not differ from its own. The descriptions of one source are compared here; `broker.sources`
+compares those of several.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.classad import ClassAd, parse_expr
-from matchmaker.glue.access import CLOSED, agreed, denies, differ, folded
+from matchmaker.classad import ClassAd, Value, parse_expr
+from matchmaker.glue.access import CLOSED, RULES, agreed, denies, differ, folded
 from matchmaker.glue.admission import all_rules, restricted
 from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.limits import LIMITS
@@ -28,20 +29,17 @@ _Key: TypeAlias = tuple[str | None, ...]
 """A place, with None for any host and any site."""
 
 _DOMAIN: Final = parse_expr("Computing.Service.AdminDomainForeignKey")
+_SERVICE: Final = parse_expr("Computing.Service.ID")
 
 
 def agreeing_queues(
-    first: GlueRecords,
-    second: GlueRecords,
-    adrift: Sequence[ComputingElement],
-    report: Report,
+    first: GlueRecords, second: GlueRecords, report: Report
 ) -> tuple[list[ComputingElement], list[ComputingElement]]:
     """The queues of both, each of which admits only whom all its descriptions admit.
 
     Args:
         first: of GLUE 1.3.
         second: of GLUE 2.0.
-        adrift: shares of GLUE 2.0 that are no queues any more, as their service is lost.
         report: called with ``access.conflict`` for each queue whose descriptions differ.
     """
     queues = (*first.computing_elements, *second.computing_elements)
@@ -54,56 +52,152 @@ def agreeing_queues(
         if first_rules is not rules and differ(first_rules, rules):
             conflicts.setdefault(key, ce.id)
             found[key] = agreed(first_rules, rules)
-    nameless = [ce for ce in queues if _nameless(ce)]
-    if nameless or adrift:
-        # A site of GLUE 1.3 is another than one of GLUE 2.0 only where both trees use one id.
-        new = {site.id.lower() for site in second.sites}
-        both = new & {site.id.lower() for site in first.sites}
-        named = [(ce, _place(ce, both)) for ce in first.computing_elements if split_id(ce.id)]
-        named += [(ce, _place(ce, new)) for ce in second.computing_elements if split_id(ce.id)]
-        unnamed = [(ce, _place(ce, new)) for ce in nameless]
-        ours = _by_place((place, found[ce.id.lower()]) for ce, place in named)
-        theirs = _by_place((place, found[ce.id.lower()]) for ce, place in unnamed)
-        lost = _by_place((_place(ce, new), all_rules(ce)) for ce in adrift)
-        for ce, place, known in (
-            *((ce, place, known) for ce, place in named for known in (theirs, lost)),
-            *((ce, place, known) for ce, place in unnamed for known in (ours, lost)),
-        ):
-            for common in (known[key] for key in _meeting(place) if key in known):
-                ident = ce.id.lower()
-                if (rules := common.of(found[ident])) != found[ident]:
-                    conflicts.setdefault(ident, ce.id)
-                    found[ident] = rules
+    count = len(first.computing_elements)
+    # A site of GLUE 1.3 is another than one of GLUE 2.0 only where both trees use one id.
+    new = {site.id.lower() for site in second.sites}
+    both = new & {site.id.lower() for site in first.sites}
+    described = [
+        [*_descriptions(ce, found[ce.id.lower()], both if number < count else new)]
+        for number, ce in enumerate(queues)
+    ]
+    lost = [
+        Description.of(ce.id, ce.values.get, all_rules(ce), _site(ce, new))
+        for ce in (*first.adrift, *second.adrift)
+    ]
+    every = [*chain.from_iterable(described)]
+    if lost or any(one.nameless for one in every):
+        places = Places.among([(every, lost)])
+        for ce, ones in zip(queues, described, strict=True):
+            ident = ce.id.lower()
+            narrower = found[ident]
+            for one in ones:
+                narrower = places.narrowed(one, narrower) or []
+            if narrower != found[ident]:
+                conflicts.setdefault(ident, ce.id)
+                found[ident] = narrower
     for ident in conflicts.values():
         said = "it is described twice with different rules of access; what only one admits is"
         report(issue("access.conflict", f"{said} refused", raw=excerpt(ident)))
     made = [
         restricted(ce, found[ce.id.lower()]) if ce.id.lower() in conflicts else ce for ce in queues
     ]
-    count = len(first.computing_elements)
     return made[:count], made[count:]
 
 
-def _nameless(ce: ComputingElement) -> bool:
-    """Whether a queue of GLUE 2.0 goes by the id of its share."""
-    return "GLUE2" in ce.values and split_id(ce.id) is None
+def _descriptions(ce: ComputingElement, rules: list[str], sites: set[str]) -> Iterator[Description]:
+    """A queue, or each of its views where it goes by the id of a share at several endpoints."""
+    whole = Description.of(ce.id, ce.values.get, rules, _site(ce, sites))
+    if not whole.nameless or whole.place[0]:
+        yield whole
+        return
+    for values in [view.values for view in ce.views] or [ce.values]:
+        known = {**ce.values, **values}
+        own = [*filter(denies, rules), *texts(values.get(RULES))]
+        yield Description.of(ce.id, known.get, agreed(own, rules), whole.place[2])
 
 
-def _place(ce: ComputingElement, sites: set[str]) -> _Place:
-    """Where a queue is; its site only as one of those given, as another id may be damaged."""
-    contact, _, name = split_id(ce.id) or (_text(ce, "GlueCEInfoHostName"), "", "")
-    host = contact.partition("/")[0].partition(":")[0]
+def _site(ce: ComputingElement, sites: set[str]) -> str:
+    """The site of a queue, as one of those given; another id may be damaged."""
     site = ce.cluster.site_id if ce.cluster is not None else ""
     inner = ce.values.get("GLUE2")
     if not site and isinstance(inner, ClassAd):
         site = next(iter(texts(_DOMAIN.eval(my=inner))), "")
-    known = site.lower() if site.lower() in sites else ""
-    return host.lower(), (name or _text(ce, "GlueCEName")).strip().lower(), known
+    return site.lower() if site.lower() in sites else ""
 
 
-def _text(ce: ComputingElement, name: str) -> str:
-    found = ce.values.get(name)
-    return found if isinstance(found, str) else ""
+@attrs.frozen(slots=True)
+class Description:
+    """What a source says of a queue and its views.
+
+    Attributes:
+        place: where the queue is; without a name where nothing says so.
+        rules: of access; None where the author of an ad set none.
+        nameless: the service of a share of GLUE 2.0 that goes by its id, or else that id. Shares
+            of one place in one service are of one queue, as its views are.
+    """
+
+    place: _Place
+    rules: list[str] | None
+    nameless: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        ident: str,
+        value: Callable[[str], Value | None],
+        rules: list[str] | None,
+        site: str = "",
+    ) -> Description:
+        """That of a queue by its id and its values, and the site where it is known."""
+        parts, inner, nameless = split_id(ident), value("GLUE2"), ""
+        if parts is None:
+            if not isinstance(inner, ClassAd):
+                return cls(("", "", ""), rules)
+            nameless = _text(_SERVICE.eval(my=inner)) or ident or "?"
+        contact, _, name = parts or (_text(value("GlueCEInfoHostName")), "", "")
+        host = contact.partition("/")[0].partition(":")[0]
+        name = (name or _text(value("GlueCEName"))).strip().lower()
+        return cls((host.lower(), name, site), rules, nameless)
+
+
+def _text(value: Value | None) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_Said: TypeAlias = dict[_Key, list[tuple[int, "_Common"]]]
+"""By place the sources, each with what all that it says of the place, and within it, agree on."""
+
+
+@attrs.frozen(slots=True)
+class Places:
+    """What each source says of queues by their places, as far as these tell them apart."""
+
+    named: _Said
+    nameless: _Said
+    lost: _Said
+
+    @classmethod
+    def among(
+        cls, sources: Iterable[tuple[Iterable[Description], Iterable[Description]]]
+    ) -> Places:
+        """The queues of each source, and what is left of others."""
+        made = cls({}, {}, {})
+        for number, (described, lost) in enumerate(sources):
+            named: list[tuple[_Place, list[str] | None]] = []
+            views: dict[tuple[_Place, str], list[str]] = {}
+            for one in described:
+                if one.nameless:
+                    views.setdefault((one.place, one.nameless), []).extend(one.rules or ())
+                else:
+                    named.append((one.place, one.rules))
+            for said, placed in (
+                (made.named, named),
+                (made.nameless, ((place, rules) for (place, _), rules in views.items())),
+                (made.lost, ((one.place, one.rules) for one in lost)),
+            ):
+                for key, common in _by_place(placed).items():
+                    said.setdefault(key, []).append((number, common))
+        return made
+
+    def narrowed(
+        self, one: Description, rules: list[str] | None, known: Container[int] | None = None
+    ) -> list[str] | None:
+        """The rules of a description's queue, less those of what may be the same queue.
+
+        Args:
+            one: the description.
+            rules: of its queue.
+            known: the sources that describe the queue by its id; others may call it otherwise.
+                None where there is one source.
+        """
+        named = self.named if one.nameless else {}
+        nameless = self.nameless if known is not None or not one.nameless else {}
+        for said in (named, nameless, self.lost):
+            for key in _meeting(one.place):
+                for number, common in said.get(key, ()):
+                    if known is None or number not in known:
+                        rules = common.of(rules)
+        return rules
 
 
 @attrs.frozen(slots=True)
@@ -111,39 +205,48 @@ class _Common:
     """What several lists of rules agree on, whatever their number.
 
     Attributes:
-        admitting: the rules that admit and are in all lists, folded.
+        admitting: the rules that admit and are in all lists, by what they are folded to.
         denying: those that deny and are in any; all, where they are too many to repeat.
     """
 
-    admitting: frozenset[str]
+    admitting: Mapping[str, str]
     denying: tuple[str, ...]
 
     @classmethod
     def among(cls, lists: Sequence[list[str]]) -> _Common:
+        spelt = {folded(rule): rule for rule in chain.from_iterable(lists)}
         counted = Counter(chain.from_iterable({folded(rule) for rule in its} for its in lists))
         denying = tuple(dict.fromkeys(filter(denies, chain.from_iterable(lists))))
         return cls(
-            frozenset(rule for rule, number in counted.items() if number == len(lists)),
+            {known: spelt[known] for known, number in counted.items() if number == len(lists)},
             denying if len(denying) <= LIMITS.repeated else (CLOSED,),
         )
 
-    def of(self, rules: list[str]) -> list[str]:
-        """What a list agrees on with these; the same list where it has nothing else."""
+    def of(self, rules: list[str] | None) -> list[str]:
+        """What a list agrees on with these; the same list where it has nothing else.
+
+        These alone for None, as who set no rule leaves it to the others.
+        """
+        if rules is None:
+            return [*(rule for rule in self.admitting.values() if not denies(rule)), *self.denying]
         kept = [rule for rule in rules if denies(rule) or folded(rule) in self.admitting]
         own = set(map(folded, kept))
         return [*kept, *(rule for rule in self.denying if folded(rule) not in own)]
 
 
-def _by_place(placed: Iterable[tuple[_Place, list[str]]]) -> dict[_Key, _Common]:
+def _by_place(placed: Iterable[tuple[_Place, list[str] | None]]) -> dict[_Key, _Common]:
     """What all agree on of a place, and of every wider one."""
     made: dict[_Key, list[list[str]]] = {}
     for (host, name, site), rules in placed:
-        for key in product((host, None), (name,), (site, None)) if name else ():
-            made.setdefault(key, []).append(rules)
+        # What is damaged and has no name may be of any queue.
+        if rules is not None and (name or CLOSED in rules):
+            for key in product((host, None), (name,), (site, None)):
+                made.setdefault(key, []).append(rules)
     return {key: _Common.among(lists) for key, lists in made.items()}
 
 
 def _meeting(place: _Place) -> Iterator[_Key]:
     """The keys of all places that may be one place."""
     host, name, site = place
-    return product((host, "") if host else (None,), (name,), (site, "") if site else (None,))
+    hosts, sites = ((known, "") if known else (None,) for known in (host, site))
+    return product(hosts, (name, ""), sites) if name else iter(())

@@ -103,12 +103,18 @@ class ComputingElement:
 
 @attrs.frozen(slots=True, repr=False)
 class GlueRecords:
-    """The records of an information system, in the order they were published."""
+    """The records of an information system, in the order they were published.
+
+    Attributes:
+        adrift: shares of GLUE 2.0 that lost their service, and queues that a bound left out. The
+            queues that they may be of admit nobody.
+    """
 
     sites: tuple[Site, ...]
     clusters: tuple[Cluster, ...]
     computing_elements: tuple[ComputingElement, ...]
     storage_elements: tuple[StorageElement, ...]
+    adrift: tuple[ComputingElement, ...] = ()
 
     @property
     def summary(self) -> str:

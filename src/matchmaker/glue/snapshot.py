@@ -99,7 +99,8 @@ def build(
     policies = Policies.of(kinds, others, report, broken_off=ended, open_=open_)
     old = glue13.link(kinds, report, broken_off=ended, open_=open_)
     new, short = glue20.link(kinds, policies, report, rules)
-    linked = joined(old, new, agree=report, adrift=[*adrift(kinds, others, short)])
+    new = attrs.evolve(new, adrift=tuple(adrift(kinds, others, short)))
+    linked = joined(old, new, agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
         report(issue("link.no-queue", f"the source describes no queue; it has {counts}"))
@@ -159,7 +160,6 @@ def joined(
     second: GlueRecords,
     report: Report | None = None,
     agree: Report | None = None,
-    adrift: Sequence[ComputingElement] = (),
 ) -> GlueRecords:
     """The records of two snapshots; where both have one of a kind and id, that of the first.
 
@@ -169,7 +169,6 @@ def joined(
         report: called with ``source.duplicate`` for each queue and storage element left out.
         agree: given where both are of one source: a queue then admits whom all its descriptions
             admit, and this is called with ``access.conflict`` where they differ.
-        adrift: shares of that source that lost their service.
 
     >>> from matchmaker.glue.records import StorageElement
     >>> one = GlueRecords((), (), (), (StorageElement("se.S.grid", {}),))
@@ -181,12 +180,13 @@ def joined(
     queues: Sequence[ComputingElement] = first.computing_elements
     others: Sequence[ComputingElement] = second.computing_elements
     if agree is not None:
-        queues, others = agreeing_queues(first, second, adrift, agree)
+        queues, others = agreeing_queues(first, second, agree)
     return GlueRecords(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
         _both(queues, others, report),
         _both(first.storage_elements, second.storage_elements, report),
+        (*first.adrift, *second.adrift),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.glue.access import RULES
+from matchmaker.glue.access import CLOSED, RULES
 from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
@@ -41,8 +41,19 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
         ce = snapshot.computing_elements[place]
         said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
         report(issue("link.too-many", said, raw=excerpt(ce.id)))
-    kept = (ce for place, ce in enumerate(snapshot.computing_elements) if place not in dropped)
-    return attrs.evolve(snapshot, computing_elements=tuple(kept))
+    all_of = snapshot.computing_elements
+    return attrs.evolve(
+        snapshot,
+        computing_elements=tuple(ce for n, ce in enumerate(all_of) if n not in dropped),
+        adrift=(*snapshot.adrift, *(_left_out(all_of[n]) for n in sorted(dropped))),
+    )
+
+
+def _left_out(ce: ComputingElement) -> ComputingElement:
+    """What other sources must know of a queue: where it is, and that it admits nobody here."""
+    known = ("GlueCEInfoHostName", "GlueCEName", "GLUE2")
+    values = {name: ce.values[name] for name in known if name in ce.values}
+    return ComputingElement(ce.id, {**values, RULES: [CLOSED]})
 
 
 def _weigher() -> Callable[[ComputingElement], int]:

@@ -219,6 +219,15 @@ def test_access(line: str, lists: dict[str, list[str]] | None) -> None:
     assert facts(ad, "LocalAccess", RULES) == [[ClassAd(lists)], ["DENY:ALL"]]
 
 
+def test_a_name_has_no_blank() -> None:
+    line = f"PartitionName=p Allow\xb7Groups=ALL {ALL_QOS} DenyAccounts=ops State=UP"
+    found = read_description("slurm", [("lines", line)])
+    [ad] = found.queues
+    assert facts(ad, "Name", RULES) == ["p", ["DENY:ALL"]]
+    [said] = found.issues
+    assert said.startswith("lines: partition p admits nobody")
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -56,6 +56,9 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
             if kind == "partition":
                 # Slurm prints no comments there. One may have taken in the lists after it.
                 facts.update((LOST, facts[name]) for name in _LAST if name in facts)
+                name, *more = facts["PartitionName"].split()[:2] or [""]
+                if more:  # a name has no blank: the next fact has lost its own
+                    facts |= {"PartitionName": name, LOST: more[0]}
             yield kind, facts
         elif facts or line.strip() not in _NOTHING:
             text.skip(line, f"a node, a partition, or a job as {JOB} has it")

@@ -21,7 +21,7 @@ from typing import IO, TypeAlias, cast
 
 import attrs
 
-from matchmaker.glue.access import POLICY_RULE, RULES, like_a_rule
+from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, excerpt, issue
 from matchmaker.glue.limits import LIMITS
@@ -42,9 +42,12 @@ Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[byt
 Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
-_IDENTIFYING = {"objectclass", "gluevoviewlocalid", "glueceuniqueid", "glue2policyid"}
+_NAMING = {
+    *("gluevoviewlocalid", "glueceuniqueid", "glue2policyid", "glue2shareid"),
+    *("glue2computingsharemappingqueue", "glue2entityname"),
+}
+_IDENTIFYING = {"objectclass", *_NAMING}
 _CHANGES = {"delete", "modify", "modrdn", "moddn"}
-_RULES = {RULES.lower(), POLICY_RULE.lower()}
 _MARK = b"\xef\xbb\xbf"
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
 
@@ -282,14 +285,15 @@ class _Group:
         """Notes a value that cannot be read, or a whole line where its name is empty."""
         if decides_access(name):
             self.add(number, name, "")
-        elif not name or attribute(name) is None:
+        elif not name or name.lower() in _IDENTIFYING or attribute(name) is None:
             self.damaged = True
 
     def finish(self) -> Iterator[Entry]:
         if self.changes:
             said = "a change, not an entry, skipped"
             self.report(issue("ldif.change", said, self.line, self.dn))
-            if self.damaged or any(name.lower() in _RULES for name, _ in self.pairs):
+            names = {name.lower() for name, _ in self.pairs}
+            if self.damaged or names & _NAMING or any(map(decides_access, names)):
                 yield Entry(self.dn, Attributes(self.pairs), self.line, damaged=True)
         elif self.dn:
             if self.unparted and not self.classed:
@@ -328,7 +332,7 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
             report(_issue("ldif.missing-newline", said, line.number, dn, name, rest))
             rest, text = rest[:split].rstrip(), rest[split:]
         value = _value(rest, name, line.number, dn, report)
-        yield name, value if sound or not decides_access(name) else None
+        yield name, value if sound or not _must_be_sound(name) else None
         if not sound and attribute(name) is None:
             yield "", None  # its name may be damaged too
         dn = value if value and count == 0 and name.lower() == "dn" else dn
@@ -355,7 +359,12 @@ def _value(rest: str, name: str, number: int, dn: str, report: Report) -> str | 
         said = "base64 with wrong padding, mended"
         report(_issue("ldif.base64", said, number, dn, name, text))
     value, sound = _decoded(data, number, dn, name, report)
-    return value if sound or not decides_access(name) else None
+    return value if sound or not _must_be_sound(name) else None
+
+
+def _must_be_sound(name: str) -> bool:
+    """Whether a value that may be another one counts as lost."""
+    return name.lower() in _NAMING or decides_access(name)
 
 
 def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""Shares of GLUE 2.0 whose service the source does not have whole, and what they say of queues.
+"""Shares of GLUE 2.0 without an id or a whole service, and what they say of queues.
 
 `link` makes no queues of them. `agreement` closes the queues that they may be of.
 """
@@ -22,7 +22,7 @@ def adrift(
     others: Iterable[tuple[str, str]] = (),
     short: Collection[str] = frozenset(),
 ) -> Iterator[ComputingElement]:
-    """Shares that lost their service, or that a bound left out of it: they admit nobody.
+    """Shares that lost their id or service, or that a bound left out of it: they admit nobody.
 
     They are no queues, but say of which queue, host and site the access is not known. The hosts are
     those of the endpoints of its service, where all of these are known.
@@ -40,7 +40,7 @@ def adrift(
         if len(its) <= LIMITS.repeated:
             its.add(host)
     for share in kinds["glue2computingshare"]:
-        if not known.isdisjoint(keys_of(share, SERVICES, "GLUE2ServiceID")):
+        if share.id and not known.isdisjoint(keys_of(share, SERVICES, "GLUE2ServiceID")):
             continue
         its = set(chain.from_iterable(hosts.get(s, ()) for s in _services(share)))
         if "" in its or not 0 < len(its) <= LIMITS.repeated:

@@ -233,6 +233,9 @@ def _tag(application: Record) -> str:
     return f"{name}-{version}" if name and version else name
 
 
+_HOSTNAME: Final = re.compile(r"[a-z0-9._:%-]+")
+
+
 def address(endpoint: Record | None) -> tuple[str, int | None]:
     """The host and port of an endpoint; none where its URL has none."""
     url = endpoint.text("GLUE2EndpointURL") if endpoint is not None else ""
@@ -241,7 +244,10 @@ def address(endpoint: Record | None) -> tuple[str, int | None]:
         port = parts.port
     except ValueError:
         return "", None
-    return parts.hostname or "", port or {"https": 443, "http": 80}.get(parts.scheme)
+    host = parts.hostname or ""
+    if _HOSTNAME.fullmatch(host) is None or not url.isprintable():
+        return "", None
+    return host, port or {"https": 443, "http": 80}.get(parts.scheme)
 
 
 def _interface(endpoint: Record) -> str:
@@ -252,7 +258,7 @@ def _interface(endpoint: Record) -> str:
 
 def _lrms(manager: Record | None) -> str:
     name = manager.text("GLUE2ManagerProductName").strip().lower() if manager is not None else ""
-    return _LRMS.get(name, name)
+    return _LRMS.get(name, name) if name.isascii() else ""  # none has such a name
 
 
 def queue_name(share: Record) -> str:

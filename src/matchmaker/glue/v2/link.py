@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr
-from matchmaker.glue.access import CLOSED, denies
+from matchmaker.glue.access import CLOSED, POLICY_RULE, denies
 from matchmaker.glue.admission import HOLDERS, agreeing
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
@@ -331,7 +331,8 @@ class _Linker:
             "GLUE2ShareEndpointForeignKey",
             "GLUE2ComputingShareComputingEndpointForeignKey",
         )
-        wanted = keys_of(share, names, "")
+        # A damaged share may have lost a key: it is closed at all endpoints.
+        wanted = keys_of(share, names, "") if POLICY_RULE not in share.values else []
         lost = [key for key in wanted if key not in endpoints]
         known = [endpoints[key] for key in wanted or endpoints if key in endpoints]
         chosen: list[Record | None] = [*filter(takes_jobs, by_id(known) if wanted else known)]
