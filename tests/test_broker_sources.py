@@ -153,6 +153,9 @@ DAMAGE = {
     + DENYING[DENYING.index("dn: GLUE2EndpointID") : DENYING.index("dn: GLUE2ShareID")]
     .replace("ID=e", "ID=f")
     .replace("//h.grid", "//i.grid"),
+    "the address, with an id of another endpoint": DENYING.replace(
+        "MappingQueue: long", "MappingQueue: long\nGLUE2EntityOtherInfo: CEid=i.grid:1/cream-pbs-q"
+    ).replace("https://h.grid:443/x", "nowhere"),
     "the interface": DENYING.replace("GLUE2EndpointInterfaceName: rest\n", ""),
     "the service": DENYING.replace("objectClass: GLUE2ComputingService", "objectClass: x"),
     "the share's name": DENYING.replace("dn: GLUE2ShareID=s,", "dn:: "),

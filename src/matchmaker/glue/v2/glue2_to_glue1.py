@@ -275,7 +275,7 @@ def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str
     host, port = address(endpoint)
     for said in marks(share, CE_ID):
         named = said.partition("/")[0].partition(":")[0].lower()
-        if endpoint is None or not host or named == host.lower():
+        if endpoint is None or named == host.lower():
             return said
     queue = queue_name(share)
     lrms = _lrms(manager).replace("-", "_")
