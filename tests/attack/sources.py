@@ -126,12 +126,26 @@ def judge(case: Merge) -> str | None:
     return more(before[0], after[0])
 
 
+NAMES: Final = (
+    *(b"MappingQueue: long", b"MappingQueue: short"),
+    *(b"GlueCEUniqueID: h", b"GlueCEUniqueID: c"),
+)
+OBJECTS: Final = (
+    *(b"ComputingEndpoint", b"ComputingShare"),
+    *(b"urn:endpoint:", b"urn:share:", b"urn:service"),
+)
+
+
 def silent(each: Part) -> bool:
-    """Whether a rule, a name of a list or of a queue is lost, and no trace of it left."""
+    """Whether a rule, a name of a list or of a queue is lost, and no trace of it left.
+
+    Nor is any of the queues at an endpoint of several that lost its class or its ids.
+    """
     if each.kind == "slurm":
-        names = [name.encode() for name in (*VOS, f"PartitionName={two_trees.QUEUE}")]
+        names: Sequence[bytes] = [v.encode() for v in (*VOS, f"PartitionName={two_trees.QUEUE}")]
     else:
-        names = [b"MappingQueue: ", b"<MappingQueue>", b'"MappingQueue"', b"GlueCEUniqueID: "]
+        several = b"urn:endpoint:" in each.case.whole
+        names = (*NAMES, b"<MappingQueue>", b'"MappingQueue"', *(OBJECTS if several else ()))
     lost = any(each.case.damaged.count(name) < each.case.whole.count(name) for name in names)
     return lost or (each.kind != "slurm" and access.silent(each.case))
 
