@@ -132,7 +132,7 @@ NAMES: Final = (
 )
 OBJECTS: Final = (
     *(b"ComputingEndpoint", b"ComputingShare"),
-    *(b"urn:endpoint:", b"urn:share:", b"urn:service"),
+    *(b"urn:endpoint:", b"urn:share:", b"urn:service", b",GLUE2ServiceID=urn:service"),
 )
 
 
