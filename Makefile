@@ -113,6 +113,10 @@ docs: $(VENV)/.installed-docs ## Build the documentation site in build/site, and
 # Where `make man` writes the pages; ~/.local/share/man/man1 is where man finds them.
 MANDIR ?= build/man
 
+.PHONY: pictures
+pictures: $(VENV)/.installed-dev ## Draw the pictures of docs/why.md again, with chromium
+	$(BIN)/python tools/pictures.py
+
 .PHONY: man
 man: $(VENV)/.installed-dev ## Write the man pages of the command to MANDIR
 	$(BIN)/python tools/man_pages.py $(MANDIR)
