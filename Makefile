@@ -149,6 +149,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/real_ads.py
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
+	$(BIN)/python benchmarks/shards.py
 	$(BIN)/python benchmarks/filling.py
 	$(BIN)/python benchmarks/memory_growth.py
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
