@@ -15,47 +15,13 @@ import attrs
 import pytest
 
 from matchmaker.cli import transfers
-from matchmaker.delegation import Delegator, Ledger
+from matchmaker.delegation import Ledger
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Payload
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 from tests.cli.conftest import Done, Run
 from tests.delegation.world import World
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    """A batch system and a spool that the command meets; its time passes while we would sleep."""
-    made = World(length=500.0)
-    made.now = time.time()
-
-    def delegator(place: transfers.Place, ledger: Any, system: str) -> Delegator:
-        made.name = system
-        return Delegator(
-            ledger, made, made, owner="ana@ui", cluster=place.cluster, clock=lambda: made.now
-        )
-
-    monkeypatch.setattr(transfers, "delegator", delegator)
-    monkeypatch.setattr(time, "sleep", made.pass_time)
-    monkeypatch.setattr(time, "time", lambda: made.now)
-    monkeypatch.setattr(time, "monotonic", lambda: made.now)
-    return made
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> list[object]:
-    return ["--ledger", tmp_path / "jobs.db"]
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> list[object]:
-    """A job with a script, and the queue that it goes to."""
-    (tmp_path / "job.ad").write_text("[ Requirements = other.MaxWall >= 60 ]")
-    (tmp_path / "ce.ad").write_text('[ CEid = "ce:1/x-slurm-short"; MaxWall = 100 ]')
-    (tmp_path / "job.sh").write_text("#!/bin/sh\nexit 0\n")
-    return [tmp_path / "job.ad", "--ce", tmp_path / "ce.ad", "--lrms", "slurm",
-            "--script", tmp_path / "job.sh"]  # fmt: skip
 
 
 @pytest.fixture

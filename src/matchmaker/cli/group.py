@@ -74,17 +74,13 @@ class ReaderGoneError(Exception):
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Says that a reader has gone before click and rich make it an exit with status 1.
+    """Says that a reader has gone before click makes it an exit with status 1.
 
     Where another connection broke off, such as a server's, that is no way to end in silence.
     """
     try:
         yield
-    except (BrokenPipeError, SystemExit) as error:
-        if not isinstance(error, BrokenPipeError) and not isinstance(
-            error.__context__, BrokenPipeError
-        ):
-            raise
+    except BrokenPipeError as error:
         if _reader_gone():
             raise ReaderGoneError from error
         raise click.ClickException("a connection broke off; try again") from error

@@ -35,10 +35,16 @@ def beside() -> Console:
     return Console(stderr=True, color_system="auto" if in_colour() else None)
 
 
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves the error to the command; rich would end the process with status 1."""
+        raise  # noqa: PLE0704 - rich calls it where it caught the error
+
+
 def console() -> Console:
     """Standard output. In a file lines have no limit, so that each row is one line."""
     wide = None if sys.stdout.isatty() else 100_000
-    return Console(
+    return _Output(
         markup=False, highlight=False, emoji=False, width=wide,
         color_system="auto" if in_colour() else None,
     )  # fmt: skip
