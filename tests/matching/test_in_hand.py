@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import matchmaker as mm
-from matchmaker import batch
+from matchmaker import batch, pilots
 from matchmaker.matching.selection import select
 from matchmaker.matching.snapshot import Snapshot
 
@@ -125,6 +125,7 @@ def test_an_ad_that_was_renewed_meanwhile_does_not_expire(monkeypatch: pytest.Mo
 def test_an_assignment_is_entered_in_the_pool(pool: mm.Pool) -> None:
     job = mm.parse_ad('[ Owner = "ana"; RequestCpus = 3; RequestMemory = 1000 ]')
     cycle = pool.assign([job, job, mm.parse_ad("[ ]")])
+    assert repr(cycle) == f"<Assignment: {len(cycle.placed)} of 3 jobs placed>"
     cycle.apply(pool)
     assert pool["b"].eval("Cpus") == 8 - sum(p.taken["Cpus"] for p in cycle.placed if p.slot == "b")
     assert pool["b"].eval("State") == "Unclaimed"
@@ -154,6 +155,8 @@ def test_an_assignment_is_entered_in_the_pool(pool: mm.Pool) -> None:
         (lambda _: mm.write_ads([], 5), "a path or an open file was expected, not int"),  # type: ignore[arg-type]
         (lambda _: mm.read_ads(5), "a path or an open file was expected, not int"),  # type: ignore[arg-type]
         (lambda _: mm.glue.read_ldif(5), "a path, a file or lines were expected, not int"),  # type: ignore[arg-type]
+        (lambda pool: pool.assign([]).apply("x"), "a Pool was expected, not str"),
+        (lambda _: pilots.decide("x"), "a pilots.Snapshot was expected, not str"),  # type: ignore[arg-type]
         (lambda _: mm.ClassAd(5), "attributes by name were expected, not int"),  # type: ignore[arg-type]
     ],
 )

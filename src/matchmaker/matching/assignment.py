@@ -114,6 +114,9 @@ class Assignment:
         """The jobs whose rank of their slot is not a number."""
         return tuple(p for p in self.placements if not p.ranked)
 
+    def __repr__(self) -> str:
+        return f"<Assignment: {len(self.placed)} of {len(self.placements)} jobs placed>"
+
     def __iter__(self) -> Iterator[Placement]:
         """What the cycle came to for each job, in the order in which they were given."""
         return iter(self.placements)
@@ -123,7 +126,7 @@ class Assignment:
 
         A partitionable slot has what is left of its resources, a static one the attributes of
         ``claimed``: ``State = "Claimed"`` where none are given. Raises KeyError, with the pool as
-        it was, where it has lost one of the slots.
+        it was, where it has lost one of the slots, and TypeError for what is no pool.
 
         >>> from matchmaker import Pool, parse_ad, parse_ads
         >>> pool = Pool(parse_ads('[ Name = "a"; PartitionableSlot = true; Cpus = 8 ]'))
@@ -131,6 +134,8 @@ class Assignment:
         >>> pool["a"].eval("Cpus")
         5
         """
+        if not callable(getattr(pool, "set", None)):
+            raise TypeError(f"a Pool was expected, not {type(pool).__name__}")
         taken = dict.fromkeys(p.slot for p in self.placements if p.slot is not None)
         ads = {key: pool[key] for key in taken}
         for key, ad in ads.items():

@@ -74,7 +74,8 @@ def decide(
         pairs: which ads match, remembered from cycle to cycle; see :func:`rule`.
 
     Never raises on what ads say. A queue on which a term is undefined, an error, NaN or negative
-    is left out, and said to be. Raises ParseError for a policy's text that is no ad.
+    is left out, and said to be. Raises ParseError for a policy's text that is no ad, and TypeError
+    for what is no snapshot.
 
     >>> from matchmaker.pilots import Demand, Queue
     >>> job = ClassAd(Requirements=True)
@@ -86,6 +87,8 @@ def decide(
     ...     print(one.queue, one.count, "|", one.reason)
     ce1 3 | 3 waiting jobs have no pilot
     """
+    if not isinstance(snapshot, Snapshot):
+        raise TypeError(f"a pilots.Snapshot was expected, not {type(snapshot).__name__}")
     if not isinstance(policy, Policy):
         policy = Policy(policy if policy is not None else ClassAd())
     values = Values(policy)
