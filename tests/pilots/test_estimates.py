@@ -40,3 +40,11 @@ def test_a_queue_that_started_nothing_is_unknown() -> None:
 def test_a_quantile_that_is_reached_is_a_wait_that_was_seen() -> None:
     waits = [(float(length), True) for length in range(1, 10)]
     assert quantiles(waits, (0.1, 0.5)) == (1.0, 5.0)
+
+
+def test_pilots_that_are_queued_at_once_displace_no_start() -> None:
+    """As many as a queue takes: what is known of it stays known."""
+    started = [PilotRecord(submitted=float(n), started=n + 60.0) for n in range(200)]
+    flood = 900 * [PilotRecord(submitted=1000.0)]
+    assert estimate([*started, *flood], 1010.0).median == 60.0
+    assert estimate([*started, *flood], 1010.0).started == 200

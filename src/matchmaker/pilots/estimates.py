@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import Final
 
 import attrs
 
-RECENT = 200
-"""How many records of a queue count, the latest: a queue's load changes within days."""
+RECENT: Final = 200
+"""How many starts and losses of a queue count, the latest: a queue's load changes within days."""
+MOST: Final = 6
+"""How many times as many records count in all, with those of pilots that wait or were cancelled."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -71,7 +73,7 @@ def estimate(
     Args:
         records: the queue's pilots, in the order of their submission.
         now: the time, by the clock of the records.
-        recent: how many of the latest records count.
+        recent: how many starts and losses count; see :func:`latest`.
         streak: after how many failures in a row pilots are held back but for a probe.
 
     Waits below 0, of clocks that were set back, count as 0. A quantile that the waits do not
@@ -85,7 +87,7 @@ def estimate(
     >>> estimate([waiting, waiting], 600).median is None
     True
     """
-    last = list(records)[-recent:] if recent > 0 else []
+    last = latest(list(records), recent)
     waits = [_wait(record, now) for record in last]
     median, late = quantiles(waits, (0.5, 0.9))
     settled = [record for record in last if record.failed or record.started is not None]
@@ -105,6 +107,23 @@ def estimate(
         streak=row,
         probing=row >= streak,
     )
+
+
+def latest(records: Sequence[PilotRecord], recent: int = RECENT) -> Sequence[PilotRecord]:
+    """The last records, as many as hold `recent` starts and losses, at most ``MOST`` times that.
+
+    Pilots that are queued at once, in any number, do not displace the starts that are known.
+
+    >>> records = [PilotRecord(submitted=0, started=60), *9 * [PilotRecord(submitted=100)]]
+    >>> len(latest(records, 2)), len(latest(5 * records, 2))
+    (10, 12)
+    """
+    known, first = 0, max(len(records) - MOST * recent, 0)
+    for place in range(len(records) - 1, first - 1, -1):
+        known += records[place].started is not None or records[place].failed
+        if known >= recent:
+            return records[place:]
+    return records[first:]
 
 
 def _wait(record: PilotRecord, now: float) -> tuple[float, bool]:

@@ -26,7 +26,7 @@ from matchmaker.pilots.effects import (
     renewed,
     submit,
 )
-from matchmaker.pilots.estimates import RECENT, Estimate, estimate
+from matchmaker.pilots.estimates import Estimate, estimate
 from matchmaker.pilots.means import Known, Means, beat
 from matchmaker.pilots.services import Row, Service, TakenOverError
 from matchmaker.pilots.snapshot import Decision, Demand, PilotState, Queue, Snapshot
@@ -188,7 +188,7 @@ def _queues(
     means: Means, places: Mapping[str, Place], silence: Mapping[str, str], now: float
 ) -> tuple[Queue, ...]:
     """The queues of a snapshot, with what their history says."""
-    history = stock.histories(means.services.history(now - _HISTORY), RECENT)
+    history = stock.histories(means.services.history(now - _HISTORY))
     made = []
     for place in places.values():
         closed = place.closed

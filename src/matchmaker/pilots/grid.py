@@ -17,7 +17,7 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.matching import match
 from matchmaker.pilots.delays import Starts
-from matchmaker.pilots.estimates import RECENT, PilotRecord
+from matchmaker.pilots.estimates import MOST, RECENT, PilotRecord
 from matchmaker.pilots.metrics import Tally
 from matchmaker.pilots.rules import Rule
 from matchmaker.pilots.snapshot import Pilot, PilotState, Queue
@@ -77,7 +77,7 @@ class Place:
     idle: dict[int, Simulated] = attrs.field(factory=dict)
     ready: deque[Simulated] = attrs.field(factory=deque)
     opening: bool = False
-    latest: deque[Simulated] = attrs.field(factory=lambda: deque(maxlen=RECENT))
+    latest: deque[Simulated] = attrs.field(factory=lambda: deque(maxlen=MOST * RECENT))
     estimated: float = -math.inf
     settled: int = 0
 

@@ -7,14 +7,14 @@ rows as they should be written, the pilots of a snapshot, and the records that e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.delegation.record import Record, State
-from matchmaker.pilots.estimates import PilotRecord
+from matchmaker.pilots.estimates import PilotRecord, latest
 from matchmaker.pilots.snapshot import Pilot, PilotState
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def pilot(row: Row, record: Record | None, reports: Reports, wall: float) -> Pil
     )  # fmt: skip
 
 
-def histories(rows: Iterable[Row], recent: int) -> dict[str, list[PilotRecord]]:
+def histories(rows: Iterable[Row]) -> dict[str, Sequence[PilotRecord]]:
     """The latest records of each queue, in the order of submission."""
     found: dict[str, list[PilotRecord]] = {}
     for row in rows:
@@ -114,4 +114,4 @@ def histories(rows: Iterable[Row], recent: int) -> dict[str, list[PilotRecord]]:
                 submitted=row.submitted, started=row.started, ended=row.ended, failed=row.failed
             )
         )
-    return {queue: records[-recent:] for queue, records in found.items()}
+    return {queue: latest(records) for queue, records in found.items()}
