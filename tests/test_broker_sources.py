@@ -140,6 +140,10 @@ GLUE2PolicyRule: {rule}
 
 
 DENYING = service(rule="DENY:VO:cms")
+_BESIDE = DENYING[DENYING.index("dn: GLUE2EndpointID") : DENYING.index("dn: GLUE2ShareID")]
+TWO = DENYING + _BESIDE.replace("ID=e", "ID=f").replace("//h.grid", "//i.grid")
+"""The queue at another endpoint too."""
+KEYS = "MappingQueue: long\nGLUE2ShareEndpointForeignKey: e\nGLUE2ShareEndpointForeignKey: f\n"
 DAMAGE = {
     "nothing": DENYING,
     "the batch system": DENYING.replace("ProductName: slurm", "ProductName:"),
@@ -161,6 +165,15 @@ DAMAGE = {
     "the share's name": DENYING.replace("dn: GLUE2ShareID=s,", "dn:: "),
     "a change": DENYING.replace("ShareID: s\n", "ShareID: s\nchangetype: delete\n"),
     "the queue": DENYING.replace("MappingQueue: long", "MappingQueue:: lo*"),
+    "the class of one of two endpoints": TWO.replace("MappingQueue: long\n", KEYS).replace(
+        "objectClass: GLUE2ComputingEndpoint", "objectClass: x", 1
+    ),
+    "the id of one of two endpoints": TWO.replace("MappingQueue: long\n", KEYS).replace(
+        "dn: GLUE2EndpointID=e,", "dn: GLUE2EndpointID=urn,"
+    ),
+    "the service of one of two endpoints": TWO.replace(
+        "dn: GLUE2EndpointID=e,GLUE2ServiceID=x", "dn: GLUE2EndpointID=e,GLUE2ServiceID=y"
+    ),
 }
 
 
@@ -178,6 +191,8 @@ def test_what_is_of_another_host_or_queue_is_no_description_of_it() -> None:
     for text in (
         DAMAGE["the batch system"].replace("/h.grid", "/i.grid"),
         DAMAGE["the address"].replace(": long", ": short"),
+        DAMAGE["the class of one of two endpoints"].replace(": long", ": short"),
+        DAMAGE["the service of one of two endpoints"].replace("/h.grid", "/j.grid"),
     ):
         lost = glue.read(BytesIO(text.encode()))
         assert len(taken(broker.merged([("a", whole), ("b", lost)]))) == 1

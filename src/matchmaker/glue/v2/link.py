@@ -43,6 +43,7 @@ from matchmaker.glue.records import (
 )
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
+from matchmaker.glue.v2.adrift import ENDPOINTS
 from matchmaker.glue.v2.pairs import Pair, by_queue, deny_alike, queues_of, takes_jobs
 from matchmaker.glue.v2.policies import SERVICES, Policies
 from matchmaker.glue.v2.storage import Close, storage_elements
@@ -327,12 +328,8 @@ class _Linker:
         share: Record,
     ) -> Iterator[tuple[int, Pair]]:
         """Each endpoint with a share, and the number of values that the pair is made of."""
-        names = (
-            "GLUE2ShareEndpointForeignKey",
-            "GLUE2ComputingShareComputingEndpointForeignKey",
-        )
         # A damaged share may have lost a key: it is closed at all endpoints.
-        wanted = keys_of(share, names, "") if POLICY_RULE not in share.values else []
+        wanted = keys_of(share, ENDPOINTS, "") if POLICY_RULE not in share.values else []
         lost = [key for key in wanted if key not in endpoints]
         known = [endpoints[key] for key in wanted or endpoints if key in endpoints]
         chosen: list[Record | None] = [*filter(takes_jobs, by_id(known) if wanted else known)]
