@@ -130,22 +130,23 @@ NAMES: Final = (
     *(b"MappingQueue: long", b"MappingQueue: short"),
     *(b"GlueCEUniqueID: h", b"GlueCEUniqueID: c"),
 )
-OBJECTS: Final = (
-    *(b"ComputingEndpoint", b"ComputingShare"),
-    *(b"urn:endpoint:", b"urn:share:", b"urn:service", b",GLUE2ServiceID=urn:service"),
-)
+SHARE: Final = (b"ComputingShare", b"urn:share:")
+OBJECTS: Final = (*SHARE, b"ComputingEndpoint", b"urn:endpoint:", b"urn:service")
+KEYED: Final = b"GLUE2ComputingShareComputingEndpointForeignKey: urn:endpoint:"
 
 
 def silent(each: Part) -> bool:
     """Whether a rule, a name of a list or of a queue is lost, and no trace of it left.
 
-    Nor is any of the queues at an endpoint of several that lost its class or its ids.
+    Nor is any of a share that lost its class or id, or, where shares name no endpoints, of an
+    endpoint of several that did.
     """
     if each.kind == "slurm":
         names: Sequence[bytes] = [v.encode() for v in (*VOS, f"PartitionName={two_trees.QUEUE}")]
     else:
         several = b"urn:endpoint:" in each.case.whole
-        names = (*NAMES, b"<MappingQueue>", b'"MappingQueue"', *(OBJECTS if several else ()))
+        objects = (SHARE if KEYED in each.case.whole else OBJECTS) if several else ()
+        names = (*NAMES, b"<MappingQueue>", b'"MappingQueue"', *objects)
     lost = any(each.case.damaged.count(name) < each.case.whole.count(name) for name in names)
     return lost or (each.kind != "slurm" and access.silent(each.case))
 
