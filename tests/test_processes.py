@@ -255,6 +255,10 @@ def test_a_copy_of_a_pool_changes_alone() -> None:
 def test_an_error_in_a_text_is_pickled() -> None:
     with pytest.raises(mm.ParseError) as caught:
         mm.parse_ad("[ a = ")
+    context: BaseException | None = caught.value
+    while context is not None:  # Dask sends it too
+        assert isinstance(context, mm.ParseError)
+        context = context.__context__
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - made above
     assert str(again) == str(caught.value)
     assert isinstance(again, mm.ParseError)

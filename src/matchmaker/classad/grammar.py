@@ -39,7 +39,9 @@ def parse(text: str, start: str) -> Any:
     try:
         return lark(NODES).parse(text, start=start)
     except UnexpectedInput as error:
-        raise _explained(error, text) from None
+        wrong = _explained(error, text)
+    # Raised here, it holds nothing of Lark's, which cannot be sent to another process.
+    raise wrong
 
 
 def without_mark(text: str) -> str:

@@ -182,7 +182,7 @@ class Policy:
 
     >>> policy = Policy("[ Minimum = 5; Standbye = 3 ]")
     >>> policy.whole["Minimum"], policy.whole["Hedge"].references().target
-    (Expr('5'), ('Known',))
+    (Expr('5'), ('Known', 'Response'))
     >>> policy.problems()
     ['Standbye is no term of a policy, and no term uses it; perhaps Standby is meant']
     """
