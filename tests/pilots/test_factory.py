@@ -25,7 +25,7 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Record, State
-from matchmaker.pilots import factory, running
+from matchmaker.pilots import factory, running, sources
 from matchmaker.pilots.means import Known, Means
 from matchmaker.pilots.policy import rule
 from matchmaker.pilots.services import (
@@ -355,6 +355,33 @@ def test_pilots_that_ended_long_ago_are_forgotten(site: Site) -> None:
     assert before
     assert after
     assert not before & after
+
+
+SOURCE = FILE.replace(
+    '[[queue]]\nname = "faulty"\nlrms = "slurm"', '[[source]]\nads = "queues.ads"'
+)
+
+
+@pytest.mark.parametrize(
+    ("published", "system", "closed"),
+    [
+        ("SGE", "sge", ""), ("gridengine", "sge", ""), ("condor", "htcondor", ""),
+        ("PBSPro", "pbspro", ""), ("torque", "torque", ""), ("slurm", "slurm", ""),
+        ("pbs", "pbs", "its batch system is pbs, which may be pbspro or torque"),
+        ("fork", "fork", "its batch system is fork, which is none that is known"),
+    ],
+)  # fmt: skip
+def test_a_published_batch_system_goes_by_its_own_name(
+    tmp_path: Path, published: str, system: str, closed: str
+) -> None:
+    (tmp_path / "queues.ads").write_text(
+        f'[ CEid = "q"; QueueName = "q"; GlueCEInfoLRMSType = "{published}" ]'
+    )
+    made = settings_of(SOURCE, tmp_path, name="grid")
+    (place,) = sources.described(made, made.source[0])
+    assert place.lrms == system
+    assert place.closed.startswith(closed)
+    assert bool(place.closed) == bool(closed), place.closed
 
 
 # --- the tables -----------------------------------------------------------------------------------

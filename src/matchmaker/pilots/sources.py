@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from matchmaker.batch import NoFlagsError, describe, load_mapping
+from matchmaker.batch import NoFlagsError, describe, known_lrms, load_mapping, same_system
 from matchmaker.batch.programs import ProgramError, run
 from matchmaker.broker import Hosts, merged, route
 from matchmaker.broker.routing import local_name
 from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads, read_ads
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.quoting import printable
 from matchmaker.delegation.contact import PREFIX
 from matchmaker.glue import read as read_glue
 from matchmaker.glue import read_ldap
@@ -143,17 +144,15 @@ _LRMS: Final = ("GlueCEInfoLRMSType", "LRMSType", "BatchSystem")
 _MINUTES: Final = "GlueCEPolicyMaxWallClockTime"
 _UNLIMITED: Final = 10**8
 _SITE: Final = ("GlueSiteUniqueID", "GlueSiteName", "Site")
-_NAMES: Final[Mapping[str, str]] = {"sge": "gridengine", "condor": "htcondor", "pbspro": "pbs"}
 
 
 def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> Place:
-    lrms = source.lrms or source.describe or (first_text(ad, _LRMS) or "").lower()
-    lrms = _NAMES.get(lrms, lrms)
+    lrms, unknown = _system(source.lrms or source.describe or first_text(ad, _LRMS) or "")
     pilot = ad.copy()
     pilot.pop("Requirements", None)
     pilot.pop("Rank", None)
     pilot.update(settings.pilot.ad)
-    words, closed = _options(settings, source, name, ad, lrms)
+    words, closed = ((), unknown) if unknown else _options(settings, source, name, ad, lrms)
     status = first_text(ad, ("GlueCEStateStatus",))
     if status is not None and status.lower() not in {"production", "queueing"}:
         closed = closed or f"its site says that it is {status}"
@@ -163,6 +162,17 @@ def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> P
         wall=min(_wall(ad), settings.pilot.wall),
         most=source.max_pilots, most_queued=source.max_queued, closed=closed,
     )  # fmt: skip
+
+
+def _system(published: str) -> tuple[str, str]:
+    """The batch system that a queue is published with; or why it is not known."""
+    name = published.lower()
+    of = [name] if name in known_lrms() else [one for one in known_lrms() if same_system(name, one)]
+    if len(of) == 1:
+        return of[0], ""
+    found = f"its batch system is {printable(published)[:60] or 'not named'}"
+    meant = f", which may be {' or '.join(of)}" if of else ", which is none that is known"
+    return name, f'{found}{meant}: give the source lrms = "…"'
 
 
 def _wall(ad: ClassAd) -> float:
