@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from matchmaker.matching.assignment import Assignment
+
 
 @attrs.define(eq=False)
 class Made:
@@ -62,3 +64,8 @@ class Inline:
 
     def close(self) -> None:
         self.status = "closed"
+
+
+def written(found: Assignment) -> str:
+    """All that a cycle came to, as text: NaN and the sign of zero too."""
+    return repr(attrs.astuple(found, recurse=False))

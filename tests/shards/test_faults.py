@@ -17,6 +17,7 @@ from matchmaker.shards import ClusterError, ShardError, questions
 from matchmaker.shards import cluster as clusters
 from matchmaker.shards.cluster import Cluster
 from matchmaker.shards.shard import Shard
+from tests.shards.inline import written
 from tests.shards.test_shards import jobs, slots
 
 
@@ -79,7 +80,7 @@ def test_more_shards_than_slots_are_as_one_pool(client: Any, number: int) -> Non
     pool, many = Pool(slots(number)), jobs(3)
     with Shards(pool, client, shards=4) as shards:
         assert len(shards) == number
-        assert repr(shards.assign(many)) == repr(pool.assign(many))
+        assert written(shards.assign(many)) == written(pool.assign(many))
         assert shards.match(many[0]) == pool.match(many[0])
         assert shards.top(many[0], 5) == pool.top(many[0], 5)
         found, expected = shards.explain(many[0]), pool.explain(many[0])
@@ -160,7 +161,7 @@ def die_once(shard: Shard, *args: Any) -> Any:
 
 def test_a_worker_that_dies_changes_no_answer(fragile: Cluster, tmp_path: Path) -> None:
     pool, many = Pool(slots(60)), jobs(40)
-    expected = repr(pool.assign(many))
+    expected = written(pool.assign(many))
     paths = files(tmp_path, [list(pool)[:20], list(pool)[20:40], list(pool)[40:]])
     with Shards(paths, fragile.client) as shards:
         shards.update(pool["slot3"])
@@ -171,7 +172,7 @@ def test_a_worker_that_dies_changes_no_answer(fragile: Cluster, tmp_path: Path) 
                 0.03 * (1 + 2 * number), os.kill, (pids[number], signal.SIGKILL)
             )
             killer.start()
-            assert repr(shards.assign(many)) == expected
+            assert written(shards.assign(many)) == expected
             killer.join()
             fragile.client.wait_for_workers(2, timeout=60)
         # And at a question, surely.
@@ -180,7 +181,7 @@ def test_a_worker_that_dies_changes_no_answer(fragile: Cluster, tmp_path: Path) 
         assert fragile.ask(named[:1], die_once, [(mark,)]) == fragile.ask(
             named[:1], questions.stamp, [()]
         )
-        assert repr(shards.assign(many)) == expected
+        assert written(shards.assign(many)) == expected
 
 
 def test_a_damaged_file_is_named_when_its_shard_must_be_made_again(

@@ -19,7 +19,7 @@ from tests.property.test_assignment import (
     shares_of,
     slots_of,
 )
-from tests.shards.inline import Inline
+from tests.shards.inline import Inline, written
 
 QUICK = [Phase.explicit, Phase.reuse, Phase.generate]
 """An example makes shards many times over, and takes too long for a search for a shorter one."""
@@ -39,7 +39,7 @@ def same_answers(shards: Shards, pool: Pool, jobs: list[ClassAd], policy: Policy
         same_matches(shards.top(job, 2), pool.top(job, 2))
         assert shards.top(job, 2, tie=random.Random(3)) == pool.top(job, 2, tie=random.Random(3))
     whole, spread = pool.assign(jobs, policy), shards.assign(jobs, policy)
-    assert repr(spread) == repr(whole)
+    assert written(spread) == written(whole)
 
 
 @given(slots_of, crowds(), shares_of, st.integers(1, 7), st.randoms(use_true_random=False))
@@ -132,7 +132,7 @@ def jobs(count: int, seed: int = 7) -> list[ClassAd]:
 def test_a_cycle_with_contention_is_that_of_one_pool(count: int) -> None:
     pool, many = Pool(slots(120)), jobs(150)
     with Shards(pool, Inline(random.Random(1)), shards=count) as shards:
-        assert repr(shards.assign(many)) == repr(pool.assign(many))
+        assert written(shards.assign(many)) == written(pool.assign(many))
 
 
 # --- on a real cluster ----------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_a_cluster_answers_as_one_pool(client: Any, count: int) -> None:
     pool, many = Pool(slots(100)), jobs(60)
     with Shards(pool, client, shards=count) as shards:
         same_answers(shards, pool, many[:10], Policy())
-        assert repr(shards.assign(many)) == repr(pool.assign(many))
+        assert written(shards.assign(many)) == written(pool.assign(many))
         assert str(shards.explain(many[0], "slot3")) == str(pool.explain(many[0], "slot3"))
         pool.remove("slot5")
         pool.update(ClassAd(Name="new", Cpus=9, Memory=9900, KFlops=99))
