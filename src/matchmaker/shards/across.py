@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from itertools import islice
@@ -17,11 +17,10 @@ from matchmaker.matching.assignment import Assignment, Cycle
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain_pair
-from matchmaker.matching.idle import Standing
-from matchmaker.matching.slots import Amounts
 from matchmaker.matching.snapshot import Matches, checked
 from matchmaker.matching.terms import Policy
 from matchmaker.shards import explaining, merge, questions, wire
+from matchmaker.shards.asked import Asked
 from matchmaker.shards.cluster import Cluster, Future
 from matchmaker.shards.supply import Spread
 
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 BATCH: Final = 64
 """How many jobs of ``match_many`` are asked for at once."""
-
-SMALL: Final = 1 << 14
-"""Bytes of jobs that go with each question; more are scattered to the workers once."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -119,7 +115,7 @@ class Across:
         policy = policy if policy is not None else Policy()
         if not isinstance(policy, Policy):
             raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
-        asked = _Asked(self.cluster, self.shards, policy)
+        asked = Asked(self.cluster, self.shards, policy)
         supply = Spread(asked, self.outline, self.total, policy)
         return Cycle(supply, list(some_ads(jobs)), policy).run()
 
@@ -144,49 +140,3 @@ class Across:
         parts = self._ask(questions.explained, wire.ads_to_bytes([job]), dict(names or {}))
         tried = [(each, self.states(each.job, names)) for each in explaining.changes(parts)]
         return explaining.summed(parts, tried)
-
-
-class _Asked:
-    """Shards that are asked for one cycle: jobs travel once."""
-
-    def __init__(
-        self, cluster: Cluster, shards: Sequence[tuple[str, Future]], policy: Policy
-    ) -> None:
-        self.cluster = cluster
-        self.shards = shards
-        self._terms = wire.policy_to_bytes(policy)
-        self._jobs: Any = b""
-
-    @property
-    def count(self) -> int:
-        return len(self.shards)
-
-    def begin(self, jobs: Sequence[ClassAd]) -> None:
-        self._jobs = self._spread(jobs)
-
-    def _spread(self, jobs: Sequence[ClassAd]) -> Any:
-        data = wire.ads_to_bytes(jobs)
-        return data if len(data) <= SMALL else self.cluster.scatter(data)
-
-    def offers(
-        self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[Any]]
-    ) -> dict[int, questions.Part]:
-        some = [self.shards[number] for number in kinds]
-        each = [
-            (self._jobs, wanted, self._terms, before[number]) for number, wanted in kinds.items()
-        ]
-        found = self.cluster.ask(some, questions.offers, each)
-        return dict(zip(kinds, found, strict=True))
-
-    def standings(
-        self,
-        jobs: Sequence[ClassAd],
-        moments: Sequence[Sequence[int]],
-        taken: Sequence[Sequence[tuple[int, Amounts]]],
-    ) -> list[list[Standing]]:
-        data = self._spread(jobs)
-        each = [
-            (data, [moment[number] for moment in moments], self._terms, taken[number])
-            for number in range(self.count)
-        ]
-        return self.cluster.ask(self.shards, questions.standings, each)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -27,6 +27,7 @@ from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.supply import Kind, Whole
 from matchmaker.matching.terms import Policy
 from matchmaker.shards import wire
+from matchmaker.shards.asked import Asked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,34 +36,6 @@ if TYPE_CHECKING:
 
 MORE = 2
 """How many times its fair part of the jobs a shard offers slots for at first."""
-
-
-class Asked(Protocol):
-    """Shards of one epoch, by number, while they are asked for one cycle."""
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        ...
-
-    def begin(self, jobs: Sequence[ClassAd]) -> None:
-        """Takes the first job of each kind, which ``offers`` names by its place."""
-        ...
-
-    def offers(
-        self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[np.intp]]
-    ) -> dict[int, Part]:
-        """What some shards offer for some kinds: see ``questions.offers``."""
-        ...
-
-    def standings(
-        self,
-        jobs: Sequence[ClassAd],
-        moments: Sequence[Sequence[int]],
-        taken: Sequence[Sequence[tuple[int, Amounts]]],
-    ) -> list[list[Standing]]:
-        """How all shards stand to jobs that are left idle: see ``questions.standings``."""
-        ...
 
 
 @attrs.frozen(slots=True)
