@@ -55,19 +55,19 @@ def row(paths: list[Path], workers: int, jobs: list[mm.ClassAd]) -> tuple[float,
         now = shards.snapshot()
         terms = wire.policy_to_bytes(mm.Policy())
         wanted = [(place, 1) for place in range(len(jobs))]
-        data = now.cluster.scatter(wire.ads_to_bytes(jobs))
+        data = now.workers.scatter(wire.ads_to_bytes(jobs))
 
         def ask() -> None:
             busy: Counter[str] = Counter()
             args = [(data, wanted, terms, np.zeros(0, int))] * SHARDS
-            for worker, seconds in now.cluster.ask(now.shards, timed, args):
+            for worker, seconds in now.workers.ask(now.shards, timed, args):
                 busy[worker] += seconds
             own.append(max(busy.values()))
 
         asked = taken(ask)
         cycle = taken(lambda: shards.assign(jobs))
         best = taken(lambda: shards.top(jobs[0], 100))
-        nothing = taken(lambda: now.cluster.ask(now.shards, questions.stamp, [()] * SHARDS))
+        nothing = taken(lambda: now.workers.ask(now.shards, questions.stamp, [()] * SHARDS))
         return asked, min(own), cycle, best, nothing
 
 

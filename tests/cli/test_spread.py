@@ -46,7 +46,34 @@ def test_a_pool_on_a_scheduler_is_matched_and_explained(files: tuple[str, str]) 
         status, out, err = classad("explain", job, pool, *there, "--with", "s1")
         assert (status, err) == (1, "")
         assert (status, out) == classad("explain", job, pool, "--with", "s1")[:2]
+        chosen = ("--constraint", "Cpus > 3")
+        assert classad("explain", job, pool, *chosen, *there) == classad(
+            "explain", job, pool, *chosen
+        )
+        assert "4 of 4 match" in classad("match", job, pool, *chosen, *there)[1]
+        several = f"{job}s"
+        Path(several).write_text(JOB + JOB.replace("Id = 1", "Id = 2"))
+        assert classad("explain", several, pool, *there) == classad("explain", several, pool)
+        assert (
+            "no ad of the pool has Name = s9"
+            in classad("explain", job, pool, "--with", "s9", *there)[2]
+        )
         status, out, err = classad("match", job, f"{pool}.gone", *there)
         assert (status, out) == (2, "")
         assert f"{pool}.gone" in err
         assert "Traceback" not in err
+
+
+def test_a_pool_in_one_piece_imports_no_shards(files: tuple[str, str]) -> None:
+    code = (
+        "import sys; from matchmaker.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in sys.modules if 'matchmaker.shards' in name])"
+    )
+    for subcommand in ("match", "explain"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, subcommand, *files],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.endswith("\n[]\n")

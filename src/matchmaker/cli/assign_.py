@@ -90,7 +90,7 @@ def command(
             terms[name] = _expression(f"--{name}", text)
     policy = Policy(**terms)
     jobs = [ad for path in job_files for ad in sources.ads(path)]
-    with spread.pool(pool_files, key, shards, scheduler) as pool:
+    with spread.pool(pool_files, key, None, shards, scheduler) as pool:
         found = pool.assign(jobs, policy)
     if as_json:
         print_json(_data(found, [picking.id_of(job) for job in jobs]))

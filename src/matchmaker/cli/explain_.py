@@ -8,7 +8,7 @@ import textwrap
 import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -19,10 +19,13 @@ from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.formats.files import replacing
 from matchmaker.cli import picking, pools, sources, spread
 from matchmaker.cli.output import console, count, plain, print_json, printable, show, table, warn
-from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, explain
+from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
 from matchmaker.matching.pair import shorten, value_text
 from matchmaker.matching.states import State
+
+if TYPE_CHECKING:
+    from matchmaker import Shards
 
 BAR = 20
 
@@ -78,33 +81,20 @@ def command(
     jobs = sources.ads(job_file)
     if job_id is not None:
         jobs = [picking.the_job(jobs, job_id, job_file)]
-    explained: Explanation | PairExplanation
-    apart = shards is not None or scheduler is not None
-    if apart and (constraint is not None or len(jobs) > 1):
-        raise click.UsageError(
-            "--shards and --scheduler explain one job, and take no --constraint: give --job ID"
-        )
-    if apart:
+    with spread.pool(pool_files, key, constraint, shards, scheduler) as pool:
+        if len(jobs) > 1:
+            if name is not None or html_file is not None:
+                raise click.UsageError(
+                    f"--with and --html explain one job, and {job_file} has {len(jobs)}:"
+                    " give --job ID"
+                )
+            return _many(jobs, pool, names, as_json=as_json)
         job = sources.the_one(job_file, jobs)
-        with spread.pool(pool_files, key, shards, scheduler) as spread_pool:
-            explained = (
-                spread_pool.explain(job, names=names)
-                if name is None
-                else spread_pool.explain(job, name, names=names)
-            )
-        return _printed(explained, job, job_file, pool_files, html_file, as_json=as_json)
-    pool = pools.read(pool_files, key, constraint)
-    if len(jobs) > 1:
-        if name is not None or html_file is not None:
-            raise click.UsageError(
-                f"--with and --html explain one job, and {job_file} has {len(jobs)}: give --job ID"
-            )
-        return _many(jobs, pool, names, as_json=as_json)
-    job = sources.the_one(job_file, jobs)
-    if name is None:
-        explained = pool.explain(job, names=names)
-    else:
-        explained = pool.explain(job, picking.the_slot(pool, name), names=names)
+        explained = (
+            pool.explain(job, names=names)
+            if name is None
+            else pool.explain(job, picking.the_slot(pool, name), names=names)
+        )
     return _printed(explained, job, job_file, pool_files, html_file, as_json=as_json)
 
 
@@ -137,7 +127,7 @@ MOST = 100
 """How many autoclusters are explained."""
 
 
-def _many(jobs: list[ClassAd], pool: Pool, names: dict[str, str], *, as_json: bool) -> int:
+def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str], *, as_json: bool) -> int:
     """Explains each autocluster of the jobs once, those first that fewest slots match."""
     then = pool.snapshot()
     ids = picking.labels(jobs)
@@ -145,7 +135,7 @@ def _many(jobs: list[ClassAd], pool: Pool, names: dict[str, str], *, as_json: bo
     for number, job in enumerate(jobs):
         members.setdefault(then.cluster(job), []).append(number)
     groups = sorted(members.values(), key=len, reverse=True)
-    found = [(numbers, explain(then, jobs[numbers[0]], names)) for numbers in groups[:MOST]]
+    found = [(numbers, pool.explain(jobs[numbers[0]], names=names)) for numbers in groups[:MOST]]
     found.sort(key=lambda one: (one[1].matched, one[1].states.get(State.FREE, 0), -len(one[0])))
     left = len(groups) - len(found)
     if left:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from matchmaker import ClassAd, Expr, Pool, Shards, nodes
+from matchmaker import ClassAd, Expr, Pool, nodes
 from matchmaker.cli import picking, pools, reports, spread
 from matchmaker.cli.output import number, plain, print_json, table, warn
 from matchmaker.matching.selection import Selection, select
 from matchmaker.matching.states import State, States, in_words, matching, state_of
+
+if TYPE_CHECKING:
+    from matchmaker import Shards
 
 MANY = 1000
 """More ads than this are matched as a pool, without a reason for each refusal."""
@@ -50,10 +55,8 @@ def command(
     draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
     job = picking.only_job(job_file, job_id)
-    if shards is not None or scheduler is not None:
-        if constraint is not None:
-            raise click.UsageError("--shards and --scheduler take no --constraint")
-        with spread.pool(pool_files, key, shards, scheduler) as apart:
+    if spread.asked(shards, scheduler):
+        with spread.in_shards(pool_files, key, constraint, shards, scheduler) as apart:
             return _in_shards(job, apart, top, names, as_json)
     held = pools.held(pool_files, key, constraint)
     files = [("", list(held))] if isinstance(held, Pool) and len(held) <= MANY else held
@@ -102,13 +105,13 @@ def _page(matched: int, total: int, states: dict[str, int]) -> reports.Page:
 
 
 def _in_shards(
-    job: ClassAd, pool: Pool | Shards, top: int | None, names: dict[str, str], as_json: bool
+    job: ClassAd, pool: Shards, top: int | None, names: dict[str, str], as_json: bool
 ) -> int:
     """Shows the best without a state for each: the slots are elsewhere."""
     shown = SHOWN if top is None else top
     matched = pool.match(job) if as_json and top is None else pool.top(job, max(shown, 1))
     best = matched.best(len(matched))
-    states = pool.states(job, names) if isinstance(pool, Shards) else {}
+    states = pool.states(job, names)
     count = sum(states.values())
     rows = list(zip(best.keys, best.ranks, strict=True))
     rows = rows if as_json and top is None else rows[:shown]

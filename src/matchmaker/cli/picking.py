@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -13,6 +13,9 @@ from matchmaker.cli import sources
 from matchmaker.cli.output import count, warn
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.pair import shorten, value_text
+
+if TYPE_CHECKING:
+    from matchmaker import Shards
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -136,7 +139,7 @@ def the_job(jobs: Sequence[ClassAd], wanted: str, path: str) -> ClassAd:
 # --- slots ----------------------------------------------------------------------------------------
 
 
-def the_slot(pool: Pool, wanted: str) -> str:
+def the_slot(pool: Pool | Shards, wanted: str) -> str:
     """The key of an ad, or of the only slot of a machine.
 
     Raises UsageError for neither, and offers the slots of a machine that has several.
@@ -144,7 +147,9 @@ def the_slot(pool: Pool, wanted: str) -> str:
     if wanted in pool:
         return wanted
     host = ascii_fold(wanted)
-    found = [key for key, ad in pool.snapshot().named() if _on(host, key, ad)]
+    # Slots in shards are not looked through one by one: those are named by their keys only.
+    named = pool.snapshot().named() if isinstance(pool, Pool) else []
+    found = [key for key, ad in named if _on(host, key, ad)]
     if len(found) == 1:
         return found[0]
     if not found:

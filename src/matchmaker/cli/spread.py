@@ -11,7 +11,7 @@ import click
 from matchmaker.cli import pools
 
 if TYPE_CHECKING:
-    from matchmaker import Pool, Shards
+    from matchmaker import Expr, Pool, Shards
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -33,18 +33,41 @@ def options(command: _F) -> _F:
     return command
 
 
+def asked(shards: int | None, scheduler: str | None) -> bool:
+    """Whether the options ask for shards."""
+    return shards is not None or scheduler is not None
+
+
 @contextmanager
 def pool(
-    paths: tuple[str, ...], key: str | None, shards: int | None, scheduler: str | None
+    paths: tuple[str, ...],
+    key: str | None,
+    constraint: Expr | None,
+    shards: int | None,
+    scheduler: str | None,
 ) -> Iterator[Pool | Shards]:
-    """The pool of some files: here, or where the options ask for it, in shards."""
-    if shards is None and scheduler is None:
-        yield pools.read(paths, key)
-        return
+    """The pool of some files, of the ads for which a constraint is true, in shards if asked for."""
+    if asked(shards, scheduler):
+        with in_shards(paths, key, constraint, shards, scheduler) as found:
+            yield found
+    else:
+        yield pools.read(paths, key, constraint)
+
+
+@contextmanager
+def in_shards(
+    paths: tuple[str, ...],
+    key: str | None,
+    constraint: Expr | None,
+    shards: int | None,
+    scheduler: str | None,
+) -> Iterator[Shards]:
+    """The shards of some files. What is counted out or chosen is read here, and then divided."""
     from matchmaker.shards import Shards
     from matchmaker.shards.cluster import Cluster, cores
 
-    given = list(paths) if shards is None else pools.read(paths, key)
+    by_file = shards is None and constraint is None
+    given = list(paths) if by_file else pools.read(paths, key, constraint)
     if scheduler is None:
         workers = min(shards or 1, cores())
         with Shards(given, key=key, shards=shards, workers=workers) as found:

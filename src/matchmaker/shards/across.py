@@ -43,7 +43,7 @@ class Across:
     key: str
     epoch: int
     total: int
-    cluster: Cluster
+    workers: Cluster
     shards: tuple[tuple[str, Future], ...]
     outline: View
     firsts: npt.NDArray[np.int64]
@@ -64,13 +64,13 @@ class Across:
         return isinstance(key, str) and any(any(has) for has in self._ask(questions.holds, [key]))
 
     def _ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
-        return self.cluster.ask(self.shards, question, [args] * len(self.shards))
+        return self.workers.ask(self.shards, question, [args] * len(self.shards))
 
     @cached_property
     def _clusters(self) -> Clusters:
         return Clusters(self.outline.columns)
 
-    def kind_of(self, job: ClassAd) -> Hashable:
+    def cluster(self, job: ClassAd) -> Hashable:
         """The autocluster of a job: equal for jobs that match these slots alike."""
         return self._clusters.of(job)
 
@@ -96,7 +96,7 @@ class Across:
         """See :meth:`Pool.match_many`."""
         pending = iter(some_ads(jobs))
         while some := list(islice(pending, BATCH)):
-            clusters = [self.kind_of(job) for job in some]
+            clusters = [self.cluster(job) for job in some]
             kinds = dict(zip(reversed(clusters), reversed(some), strict=True))
             answers = self._ask(questions.matches, wire.ads_to_bytes(kinds.values()))
             found = {
@@ -115,7 +115,7 @@ class Across:
         policy = policy if policy is not None else Policy()
         if not isinstance(policy, Policy):
             raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
-        asked = Asked(self.cluster, self.shards, policy)
+        asked = Asked(self.workers, self.shards, policy)
         supply = Spread(asked, self.outline, self.total, policy)
         return Cycle(supply, list(some_ads(jobs)), policy).run()
 

@@ -151,7 +151,7 @@ class Shards:
         firsts = np.cumsum([0, *(each.total for each in known)])
         self._next = 0
         self._now = Across(
-            key=key, epoch=0, total=int(firsts[-1]), cluster=self._cluster, shards=tuple(named),
+            key=key, epoch=0, total=int(firsts[-1]), workers=self._cluster, shards=tuple(named),
             outline=merge.outline([each.leading for each in known]), firsts=firsts,
         )  # fmt: skip
 
