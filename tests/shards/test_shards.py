@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Matches, Policy, Pool, Shards, parse_ad
+from matchmaker.shards import ShardError
 from tests.property.test_assignment import (
     ODD_JOBS,
     ODD_SLOTS,
@@ -98,6 +99,48 @@ def test_updates_come_as_in_one_pool(
             same_answers(shards, pool, jobs, Policy())
         assert list(before.match_many(jobs)) == then
         assert shards.epoch == len(updates)
+
+
+@given(
+    slots_of,
+    st.lists(st.tuples(slots_of, st.sets(st.integers(0, 10), max_size=3)), min_size=2, max_size=6),
+    st.integers(2, 4),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=25, phases=QUICK)
+def test_many_updates_become_one_that_comes_to_the_same(
+    slots: list[ClassAd],
+    updates: list[tuple[list[ClassAd], set[int]]],
+    chain: int,
+    chance: random.Random,
+) -> None:
+    pool = Pool(slots)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("matchmaker.shards.shards.CHAIN", chain)
+        with Shards(pool, Inline(chance), shards=2) as shards:
+            for ads, numbers in updates:
+                gone = [f"s{number}" for number in sorted(numbers) if f"s{number}" in pool]
+                shards.update(ads, gone)
+                for key in gone:
+                    pool.remove(key)
+                for ad in ads:
+                    pool.update(ad)
+                every = parse_ad("[Requirements = true]")
+                same_matches(shards.match(every), pool.match(every))
+                assert all(shards[key] == pool[key] for key in tuple(pool.keys()))
+                assert all(len(one.changes) < chain for one in shards._made)
+
+
+def test_a_file_that_is_replaced_is_said(tmp_path: Path) -> None:
+    first, second = Pool(slots(3)), Pool(slots(4))
+    first.save(tmp_path / "pool")
+    with Shards(tmp_path / "pool", Inline(random.Random(1))) as shards:
+        every = parse_ad("[Requirements = true]")
+        assert len(shards.match(every)) == 3
+        second.save(tmp_path / "pool")
+        # By chance the shard is made from its file again.
+        with pytest.raises(ShardError, match=r"pool: the file is another than when"):
+            assert {len(shards.match(every)) for _ in range(100)} == {3}
 
 
 def slots(count: int, seed: int = 7) -> list[ClassAd]:

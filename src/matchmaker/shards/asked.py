@@ -48,7 +48,7 @@ class Asked:
         return data if len(data) <= SMALL else self._cluster.scatter(data)
 
     def offers(
-        self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[np.intp]]
+        self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[np.int64]]
     ) -> dict[int, questions.Part]:
         """What some shards offer for some kinds: see ``questions.offers``."""
         some = [self._shards[number] for number in kinds]

@@ -25,8 +25,6 @@ from matchmaker.shards.shard import Shard, hashes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from matchmaker.matching.columns.column import Rows
-
 
 @attrs.frozen(slots=True, eq=False)
 class Summary:
@@ -58,13 +56,12 @@ class Answer:
 class Part:
     """The best free slots of a shard for some kinds of jobs.
 
-    ``slots`` is a saved pool of them, in the order of ``rows`` and ``numbers``. ``ahead`` has, for
+    ``slots`` is a saved pool of them, in the order of ``numbers``. ``ahead`` has, for
     each kind, the rank with its sign changed and the key of the best slot that is not among them
     or those before; None if there is no such slot.
     """
 
     slots: bytes
-    rows: Rows
     numbers: npt.NDArray[np.int64]
     ahead: list[tuple[float, str] | None]
 
@@ -134,16 +131,20 @@ def _slots(shard: Shard, terms: bytes) -> Slots:
 
 
 def offers(
-    shard: Shard, jobs: bytes, kinds: Sequence[tuple[int, int]], terms: bytes, before: Rows
+    shard: Shard,
+    jobs: bytes,
+    kinds: Sequence[tuple[int, int]],
+    terms: bytes,
+    before: npt.NDArray[np.int64],
 ) -> Part:
     """The best free slots for some kinds of jobs, for as many jobs of each as there are.
 
-    `kinds` are places among the jobs, with how many jobs each stands for; `before` are the rows
-    that were offered earlier. No slot is counted for two jobs: what one kind has is passed over by
-    the kinds that follow.
+    `kinds` are places among the jobs, with how many jobs each stands for; `before` are the numbers
+    of the slots that were offered earlier. No slot is counted for two jobs: what one kind has is
+    passed over by the kinds that follow.
     """
     slots = _slots(shard, terms)
-    slots.clean[before] = False
+    slots.clean[shard.rows_of(before)] = False
     orders = Orders(slots)
     all_jobs = wire.ads_from_bytes(jobs)
     walks = []
@@ -163,7 +164,7 @@ def offers(
     after = [walk.first() for walk in walks]
     ahead = [None if one is None else (one[0], keys[one[2]]) for one in after]
     data = wire.slots_to_bytes(slots.view, shard.key, rows)
-    return Part(data, rows, shard.numbers[rows], ahead)
+    return Part(data, shard.numbers[rows], ahead)
 
 
 def standings(
@@ -175,14 +176,15 @@ def standings(
 ) -> list[Standing]:
     """How the slots stand to jobs that are left idle, each as the slots were at its turn.
 
-    `taken` are the rows that served a job, in order, with what each job took; `moments`
-    says for each job how many rows had been taken by then.
+    `taken` are the numbers of the slots that served a job, in order, with what each job took;
+    `moments` says for each job how many had been taken by then.
     """
     slots = _slots(shard, terms)
+    rows = shard.rows_of(np.array([number for number, _ in taken], np.int64)).tolist()
     found = []
     done = 0
     for job, moment in zip(wire.ads_from_bytes(jobs), moments, strict=True):
-        for row, amounts in taken[done:moment]:
+        for row, (_, amounts) in zip(rows[done:moment], taken[done:moment], strict=True):
             slots.take(row, amounts)
         done = moment
         found.append(_numbered(shard, standing(slots, job)))

@@ -7,18 +7,21 @@ the place of a lost one makes the same shard again. What is asked of it is in ``
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
+from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import read_ads
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.saved import MAGIC
-from matchmaker.matching.pool import Pool
+from matchmaker.matching.pool import Pool, key_of
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.shards import wire
 from matchmaker.shards.errors import ShardError
@@ -40,7 +43,7 @@ class Source:
 
     ``first`` is the number of the first row. ``key`` is the attribute that tells slots apart, or
     None for that of a saved pool or else Name; ``expressions`` are the columns of a Parquet file
-    that hold expressions.
+    that hold expressions. ``mark`` is what the file was when the shards began: see ``marked``.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Source:
     data: bytes | None = None
     key: str | None = None
     expressions: tuple[str, ...] = ()
+    mark: str = ""
 
 
 @attrs.frozen(slots=True)
@@ -81,6 +85,13 @@ class Shard:
         self.latest = stamp
         """The shard whose slots the pool holds by now."""
 
+    def rows_of(self, numbers: npt.NDArray[np.int64]) -> Rows:
+        """The rows of the slots of some numbers.
+
+        A shard that is made again may hold them in other rows, though in the same order.
+        """
+        return self.rows[np.searchsorted(self.numbers[self.rows], numbers)]
+
     @property
     def key(self) -> str:
         """The attribute that tells slots apart."""
@@ -106,14 +117,40 @@ def _restored(name: str, stamp: str, data: bytes, numbers: npt.NDArray[np.int64]
 def load(source: Source) -> Shard:
     """The shard of a source. Raises ShardError, with the name."""
     refuse_version(f"the worker of shard {source.name}", VERSION, source.version)
-    try:
+    with _named(source):
         pool = _pool(source)
+    if marked(source) != source.mark:
+        raise ShardError(
+            f"shard {source.name}: the file is another than when the shards began; make them again"
+        )
+    return Shard(source.name, "", pool, source.first + np.arange(len(pool), dtype=np.int64))
+
+
+def marked(source: Source) -> str:
+    """The size and checksum of a source's file, empty for one of bytes.
+
+    Raises ShardError where it cannot be read.
+    """
+    if source.data is not None:
+        return ""
+    size = checksum = 0
+    with _named(source), Path(source.name).open("rb") as file:
+        while piece := file.read(1 << 20):
+            size += len(piece)
+            checksum = zlib.crc32(piece, checksum)
+    return f"{size}-{checksum:08x}"
+
+
+@contextmanager
+def _named(source: Source) -> Iterator[None]:
+    """Raises ShardError, with the name of the shard, for what reading its slots raises."""
+    try:
+        yield
     except (ValueError, OSError, ImportError, MemoryError) as error:
         said = error.summary() if isinstance(error, ParseError) else str(error)
         why = said or type(error).__name__
         named = why if source.name in why else f"shard {source.name}: {why}"
         raise ShardError(named) from None
-    return Shard(source.name, "", pool, source.first + np.arange(len(pool), dtype=np.int64))
 
 
 def _pool(source: Source) -> Pool:
@@ -134,14 +171,8 @@ def stamp_after(stamp: str, ads: bytes, gone: Iterable[str]) -> str:
     return hashlib.blake2b(repr((stamp, ads, list(gone))).encode(), digest_size=16).hexdigest()
 
 
-def changed(shard: Shard, changes: Sequence[Change]) -> Shard:
-    """The shard after some changes, each of which follows from the one before."""
-    for change in changes:
-        shard = _changed(shard, change)
-    return shard
-
-
-def _changed(shard: Shard, change: Change) -> Shard:
+def changed(shard: Shard, change: Change) -> Shard:
+    """The shard after a change. Raises ShardError for one that follows from another shard."""
     ads = wire.ads_from_bytes(change.ads)
     if stamp_after(shard.stamp, change.ads, change.gone) != change.stamp:
         raise ShardError(
@@ -166,6 +197,30 @@ def _changed(shard: Shard, change: Change) -> Shard:
     left = numbers[view.rows()]
     fresh = np.array(change.fresh, np.int64)
     return Shard(shard.name, change.stamp, pool, np.concatenate([left[left >= 0], fresh]))
+
+
+def squashed(changes: Iterable[Change], key: str) -> Change:
+    """One change of a shard as its file has it that comes to the same as some in order.
+
+    Ads that were replaced or removed since are left out. ``key`` is the attribute that tells slots
+    apart.
+    """
+    gone: dict[str, None] = {}
+    entered: dict[str, tuple[ClassAd, int]] = {}
+    for change in changes:
+        for name in change.gone:
+            # A slot that has a number of its own came after the file.
+            if entered.pop(name, (None, -1))[1] < 0:
+                gone[name] = None
+        ads = wire.ads_from_bytes(change.ads)
+        numbers = (*[-1] * (len(ads) - len(change.fresh)), *change.fresh)
+        for ad, number in zip(ads, numbers, strict=True):
+            name = key_of(ad, key)
+            entered[name] = ad, entered[name][1] if name in entered else number
+    order = sorted(entered.values(), key=lambda each: each[1])
+    data, names = wire.ads_to_bytes(ad for ad, _ in order), tuple(gone)
+    fresh = tuple(number for _, number in order if number >= 0)
+    return Change(data, names, fresh, stamp_after("", data, names))
 
 
 def hashes(shard: Shard) -> npt.NDArray[np.uint64]:

@@ -28,12 +28,21 @@ from matchmaker.shards import merge, questions, wire
 from matchmaker.shards.across import Across
 from matchmaker.shards.cluster import Client, Cluster, Future, cores
 from matchmaker.shards.errors import ShardError
-from matchmaker.shards.shard import NUMBERS, Change, Source, changed, load, stamp_after
+from matchmaker.shards.shard import (
+    NUMBERS,
+    Change,
+    Source,
+    changed,
+    load,
+    marked,
+    squashed,
+    stamp_after,
+)
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 
 CHAIN: Final = 64
-"""After this many updates a shard is made from its file and all its updates again, in one task."""
+"""After this many updates a shard is made again from its file, and they become one."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -137,6 +146,9 @@ class Shards:
     def _start(self, sources: Sequence[Source]) -> None:
         run = uuid.uuid4().hex[:12]
         self._run = run
+        marks = [self._cluster.submit(marked, source, pure=False) for source in sources]
+        found = self._cluster.results([source.name for source in sources], marks)
+        sources = [attrs.evolve(s, mark=mark) for s, mark in zip(sources, found, strict=True)]
         self._made = tuple(
             _Made(source, self._cluster.submit(load, source, key=f"matchmaker-shard-{run}-{n}-0"))
             for n, source in enumerate(sources)
@@ -261,13 +273,14 @@ class Shards:
 
     def _after(self, one: _Made, change: Change, name: str) -> _Made:
         changes = (*one.changes, change)
-        if len(changes) % CHAIN:
-            future = self._cluster.submit(changed, one.future, [change], key=name)
-        else:
-            # So that a lost shard is not made again through every epoch there was.
-            base = self._cluster.submit(load, one.source, key=f"{name}-file")
-            future = self._cluster.submit(changed, base, list(changes), key=name)
-        return _Made(one.source, future, change.stamp, changes)
+        if len(changes) < CHAIN:
+            future = self._cluster.submit(changed, one.future, change, key=name)
+            return _Made(one.source, future, change.stamp, changes)
+        # So that a lost shard is not made again through every epoch there was.
+        whole = squashed(changes, self.key)
+        base = self._cluster.submit(load, one.source, key=f"{name}-file")
+        future = self._cluster.submit(changed, base, whole, key=name)
+        return _Made(one.source, future, whole.stamp, (whole,))
 
     # --- questions --------------------------------------------------------------------------------
 

@@ -53,11 +53,10 @@ class FromPart(Offer):
 
 @attrs.frozen(slots=True, eq=False)
 class _Here:
-    """What came in one round: slots, and of each its shard, its row there, and its number."""
+    """What came in one round: slots, and of each its shard and its number."""
 
     whole: Whole
     shards: npt.NDArray[np.intp]
-    rows: npt.NDArray[np.intp]
     numbers: npt.NDArray[np.int64]
 
     @classmethod
@@ -72,8 +71,7 @@ class _Here:
         snapshot = pool.snapshot()
         return cls(
             Whole(snapshot.view, snapshot.cache, policy),
-            np.repeat(order, [len(found[shard].rows) for shard in order]),
-            np.concatenate([found[shard].rows for shard in order]),
+            np.repeat(order, [len(found[shard].numbers) for shard in order]),
             np.concatenate([found[shard].numbers for shard in order]),
         )
 
@@ -166,7 +164,7 @@ class Spread:
         self.rounds += 1
         before = {
             shard: np.concatenate(
-                [np.zeros(0, np.intp), *(p.rows[p.shards == shard] for p in self._parts)]
+                [np.zeros(0, np.int64), *(p.numbers[p.shards == shard] for p in self._parts)]
             )
             for shard in asked
         }
@@ -179,7 +177,7 @@ class Spread:
                     ahead.pop(kind, None)
                 else:
                     ahead[kind] = place
-        offered = {shard: part for shard, part in found.items() if len(part.rows)}
+        offered = {shard: part for shard, part in found.items() if len(part.numbers)}
         if offered:
             self._parts.append(_Here.of(offered, self._policy))
             self._takes.append(0)
@@ -191,7 +189,7 @@ class Spread:
         part = self._parts[offer.part]
         self._takes[offer.part] += 1
         shard = int(part.shards[offer.row])
-        self._taken[shard].append((int(part.rows[offer.row]), offer.taken))
+        self._taken[shard].append((int(part.numbers[offer.row]), offer.taken))
         return part.whole.give(job, offer)
 
     def idle(self, job: ClassAd) -> Callable[[], Idle]:
