@@ -92,7 +92,7 @@ def keys_of(shard: Shard, wanted: npt.NDArray[np.uint64]) -> list[str]:
 
 def holds(shard: Shard, keys: Sequence[str]) -> list[bool]:
     """Which of some keys are in a shard."""
-    return [key in shard.slots for key in keys]
+    return [key in shard for key in keys]
 
 
 def ads(shard: Shard, keys: Sequence[str]) -> bytes:

@@ -100,6 +100,10 @@ class Shard:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __contains__(self, key: str) -> bool:
+        # The pool knows its keys; those of a snapshot are put in order first.
+        return key in (self.pool if self.latest == self.stamp else self.slots)
+
     def __sizeof__(self) -> int:
         """About how many bytes another worker would have to fetch."""
         return 1000 + 8 * len(self.numbers) * (4 + len(self.slots.view.held))
