@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,48 @@ def test_a_worker_that_dies_changes_no_answer(fragile: Cluster, tmp_path: Path) 
             named[:1], questions.stamp, [()]
         )
         assert written(shards.assign(many)) == expected
+
+
+def fatal_once(mark: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Ends the worker when it is first called, and then does what was asked."""
+    if not Path(mark).exists():
+        Path(mark).write_text("was here")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*args)
+
+
+def test_a_worker_that_dies_at_any_task_changes_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One task after the other; the first few, unless SHARD_KILLS says how many."""
+    pool, many = Pool(slots(60)), jobs(40)
+    pool.update(ClassAd(Name="slot3", Cpus=7, Memory=9000, KFlops=60))
+    expected = written(pool.assign(many))
+    paths = files(tmp_path, [slots(60)[:20], slots(60)[20:40], slots(60)[40:]])
+    submit = Cluster.submit
+    asked = fatal = 0
+
+    def submitted(self: Cluster, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == fatal:
+            return submit(self, fatal_once, str(tmp_path / f"{fatal}"), function, *args, **options)
+        return submit(self, function, *args, **options)
+
+    monkeypatch.setattr(Cluster, "submit", submitted)
+    most = int(os.environ.get("SHARD_KILLS", "3"))
+    step = 1 if most > 3 else 9
+    for fatal in range(1, 1 + most * step, step):
+        asked = 0
+        # New workers each time: Dask does not start each worker again that is killed early.
+        with Shards(paths, workers=2) as shards:
+            shards.update(pool["slot3"])
+            assert written(shards.assign(many)) == expected
+        assert (tmp_path / f"{fatal}").exists() == (fatal <= asked)
+        if fatal > asked:
+            break
+    else:
+        assert asked > 9
 
 
 def test_a_damaged_file_is_named_when_its_shard_must_be_made_again(
