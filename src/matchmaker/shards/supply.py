@@ -22,7 +22,6 @@ from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.idle import Idle, Standing, summed
-from matchmaker.matching.pool import Pool
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.supply import Kind, Whole
 from matchmaker.matching.terms import Policy
@@ -63,14 +62,9 @@ class _Here:
     def of(cls, found: Mapping[int, Part], policy: Policy) -> _Here:
         """One pool of what some shards offer: a kind of jobs is matched with it once."""
         order = sorted(found)
-        pools = [wire.slots_from_bytes(found[shard].slots) for shard in order]
-        if len(pools) == 1:
-            (pool,) = pools
-        else:
-            pool = Pool.of_named(one for each in pools for one in each.snapshot().named())
-        snapshot = pool.snapshot()
+        view = wire.view_from_bytes([found[shard].slots for shard in order])
         return cls(
-            Whole(snapshot.view, snapshot.cache, policy),
+            Whole(view, Cache(), policy),
             np.repeat(order, [len(found[shard].numbers) for shard in order]),
             np.concatenate([found[shard].numbers for shard in order]),
         )

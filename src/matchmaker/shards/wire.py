@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats import parse_ads
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns import saved
 from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.pool import Pool
 from matchmaker.matching.terms import Policy
@@ -42,6 +44,16 @@ def slots_to_bytes(view: View, key: str, rows: Rows | None = None) -> bytes:
 def slots_from_bytes(data: bytes) -> Pool:
     """The slots that ``slots_to_bytes`` wrote."""
     return Pool.load(io.BytesIO(data))
+
+
+def view_from_bytes(parts: Sequence[bytes]) -> View:
+    """The slots of several that ``slots_to_bytes`` wrote, in order."""
+    found = [saved.load(io.BytesIO(data), "slots") for data in parts]
+    key, store = found[0]
+    if len(found) > 1:
+        store = Store(ascii_fold(key))
+        store.absorb(each.parts().block(list(each)) for _, each in found)
+    return store.view()
 
 
 def policy_to_bytes(policy: Policy) -> bytes:

@@ -261,6 +261,8 @@ class Store:
             fresh = entered(self._writable(folded), places + first, column, self._size)
             self._columns[folded] = fresh
         self._write(block.where + first, block.ads)
+        for row, key in block.computed.items():
+            self._say(first + row, key)
         index.extend(names, first)
         self._changed(len(names))
         return again

@@ -108,13 +108,25 @@ class Parts:
     computed: dict[int, str]
     view: View | None = None
 
+    def block(self, keys: list[str]) -> Block:
+        """The rows, with their keys, to be entered into another store."""
+        columns = []
+        for name, column in self.columns.items():
+            rows = np.flatnonzero(~column.missing(self.size))
+            columns.append((name, rows, column if len(rows) == self.size else column.take(rows)))
+        none = np.zeros(0, np.intp)
+        return Block(
+            none, [], np.arange(self.size), keys, self.layouts, self.layout, columns, self.computed
+        )
+
 
 @attrs.frozen(slots=True, eq=False)
 class Block:
     """New rows, numbered from 0: some of columns, and between them some of ads, with their keys.
 
     ``columns`` has, by folded name, which rows hold something and what; ``layout`` is the number of
-    the layout of each of the ``rows`` that are not of ``ads``.
+    the layout of each of the ``rows`` that are not of ``ads``. ``computed`` has the keys of rows
+    that do not say them.
     """
 
     where: Rows
@@ -124,6 +136,7 @@ class Block:
     layouts: list[Layout]
     layout: npt.NDArray[Any]
     columns: list[tuple[str, Rows, Column]]
+    computed: Mapping[int, str] = attrs.field(factory=dict)
 
     @classmethod
     def of_ads(cls, ads: list[tuple[str, ClassAd]]) -> Block:

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import IO, Final, cast
 
 import attrs
-import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats import Stream, opened
@@ -88,13 +87,7 @@ def _block(path: Path) -> Block:
     """The rows of a saved pool."""
     with path.open("rb") as file:
         _, store = saved.load(file, str(path))
-    parts = store.parts()
-    columns = []
-    for name, column in parts.columns.items():
-        rows = np.flatnonzero(~column.missing(parts.size))
-        columns.append((name, rows, column if len(rows) == parts.size else column.take(rows)))
-    none, rows = np.zeros(0, np.intp), np.arange(parts.size)
-    return Block(none, [], rows, list(store), parts.layouts, parts.layout, columns)
+    return store.parts().block(list(store))
 
 
 def _plain_key(ad: ClassAd, folded: str) -> str:
