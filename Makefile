@@ -78,6 +78,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	FACTORY_CASES=200 $(BIN)/python -m pytest -q tests/pilots/test_factory.py
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
+	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Check style and likely bugs, workflows, forms and CITATION.cff
@@ -150,6 +151,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py
 	$(BIN)/python benchmarks/shards.py
+	$(BIN)/python benchmarks/merge.py
 	$(BIN)/python benchmarks/filling.py
 	$(BIN)/python benchmarks/memory_growth.py
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
