@@ -1,0 +1,172 @@
+"""How jobs and sessions change: a pure function for each event, which gives a Change.
+
+A job is given again only after its pilot said that it does not run it, or after the pilot was
+silent for so long that it has ended its jobs by itself: a pilot ends them ``lease`` seconds after
+it sent the last heartbeat that was answered, and the binder heard that heartbeat no earlier. So no
+two pilots run one job at once. What a book and a change are is in ``states``.
+
+A pilot keeps these promises: before it resumes a session it closes all other connections of it, so
+that no pairing under way reaches it; it names as running each job that runs, and each whose end
+was not acknowledged; and it ends all jobs of a session that is over before it greets anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from matchmaker.pilots.binder.states import Book, Change, Job, Kind, Session, Stage, Word
+
+
+def submit(book: Book, job: Job) -> tuple[Job, Change]:
+    """The job under the owner's key: the one that is there, or the new one.
+
+    >>> book = Book()
+    >>> job, change = submit(book, Job(id="1", owner="ana", key="k", ad="[]"))
+    >>> job.id, len(change.jobs)
+    ('1', 1)
+    """
+    known = book.keys.get((job.owner, job.key))
+    if known is not None:
+        return book.jobs[known], Change()
+    return job, Change(jobs=(job,))
+
+
+def begin(session: Session) -> Change:
+    """A pilot greets for the first time, or after its last session was over."""
+    return Change(begun=(session,))
+
+
+def hear(book: Book, name: str, now: float) -> Change:
+    """A pilot's heartbeat. It renews the lease, which is not stored; OVER where it has run out."""
+    session = book.sessions.get(name)
+    if session is None:
+        return Change(words=(Word(Kind.OVER, name),))
+    return Change(heard=(attrs.evolve(session, heard=max(now, session.heard)),))
+
+
+def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Change:
+    """A pilot comes back, with the epochs of the jobs that it runs or whose end it still reports.
+
+    A job that it was given and does not name never reached it, and is queued again. It is to end
+    what it names and does not hold.
+    """
+    greeting = hear(book, name, now)
+    if not greeting.heard:
+        return greeting
+    jobs, words = [], []
+    for id_ in sorted(book.held.get(name, ())):
+        job = book.jobs[id_]
+        if running.get(id_) != job.epoch:
+            jobs.append(_returned(job, "its pilot came back without it"))
+        else:
+            jobs.append(attrs.evolve(job, stage=Stage.RUNNING))
+    for id_, epoch in running.items():
+        held = _held(book, name, id_, epoch)
+        if held is None or held.cancel:
+            words.append(Word(Kind.KILL, name, id_, epoch))
+    return attrs.evolve(greeting, jobs=tuple(jobs), words=tuple(words))
+
+
+def give(book: Book, id_: str, name: str) -> Change:
+    """Gives a queued job to a pilot; nothing where the job or the session is gone meanwhile."""
+    job = book.jobs.get(id_)
+    if job is None or job.stage is not Stage.QUEUED or name not in book.sessions:
+        return Change()
+    given = attrs.evolve(job, stage=Stage.GIVEN, epoch=job.epoch + 1, session=name)
+    return Change(jobs=(given,), words=(Word(Kind.PAIRED, name, id_, given.epoch),))
+
+
+def started(book: Book, name: str, id_: str, epoch: int) -> Change:
+    """A pilot has accepted a job. It is to end one that it does not hold, or that was cancelled.
+
+    The pairing and the word that cancels it go by two connections, and may change places.
+    """
+    job = _held(book, name, id_, epoch)
+    end = Change(words=(Word(Kind.KILL, name, id_, epoch),))
+    if job is None:
+        return end
+    now = Change(jobs=(attrs.evolve(job, stage=Stage.RUNNING),))
+    return attrs.evolve(now, words=end.words) if job.cancel else now
+
+
+def declined(book: Book, name: str, id_: str, epoch: int, reason: str) -> Change:
+    """A pilot gives a job back: it does not run it, and has no process of it."""
+    job = _held(book, name, id_, epoch)
+    return Change() if job is None else Change(jobs=(_returned(job, reason),))
+
+
+def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> Change:
+    """A pilot reports the end of a job. A late report of another giving is acknowledged only."""
+    job = _held(book, name, id_, epoch)
+    said = (Word(Kind.ACKNOWLEDGE, name, id_, epoch),)
+    if job is None:
+        return Change(words=said)
+    return Change(jobs=(attrs.evolve(job, stage=Stage.ENDED, result=result),), words=said)
+
+
+def cancel(book: Book, id_: str, reason: str) -> Change:
+    """Ends a job: at once where no pilot has it, else when its pilot has said so."""
+    job = book.jobs.get(id_)
+    if job is None or not job.stage.open:
+        return Change()
+    if job.stage is Stage.QUEUED:
+        return Change(jobs=(attrs.evolve(job, stage=Stage.CANCELLED, reason=reason),))
+    wanted = attrs.evolve(job, cancel=True, reason=reason)
+    return Change(jobs=(wanted,), words=(Word(Kind.KILL, job.session, id_, job.epoch),))
+
+
+def leave(book: Book, name: str, reason: str) -> Change:
+    """A pilot says that it ends, and that nothing of its session runs any more."""
+    if name not in book.sessions:
+        return Change()
+    ids = sorted(book.held.get(name, ()))
+    return Change(jobs=tuple(_returned(book.jobs[id_], reason) for id_ in ids), over=(name,))
+
+
+def expire(book: Book, now: float, lease: float) -> Change:
+    """Ends the sessions of pilots that were silent for longer than a lease, with its margin."""
+    late = [name for name, each in book.sessions.items() if now > each.heard + lease]
+    words = tuple(Word(Kind.OVER, name) for name in late)
+    jobs = tuple(
+        _returned(book.jobs[id_], f"its pilot was silent for {lease:g} s")
+        for name in late
+        for id_ in sorted(book.held.get(name, ()))
+    )
+    return Change(jobs=jobs, over=tuple(late), words=words)
+
+
+def restored(jobs: Iterable[Job], sessions: Iterable[Session], now: float) -> tuple[Book, Change]:
+    """The book after a restart, from what was stored, and what the restart changes.
+
+    Every pilot has a whole lease to come back. Jobs whose client was connected are lost.
+    """
+    book, lost = Book(), []
+    for session in sessions:
+        book.sessions[session.name] = attrs.evolve(session, heard=now)
+    for job in jobs:
+        book.put(job)
+        if job.stage.open and not job.detached:
+            lost.append(attrs.evolve(job, stage=Stage.LOST, reason="the binder was restarted"))
+        elif job.stage.held and job.session not in book.sessions:
+            lost.append(_returned(job, "its pilot's session was over"))
+    change = Change(jobs=tuple(lost))
+    return book, change
+
+
+def _held(book: Book, name: str, id_: str, epoch: int) -> Job | None:
+    """The job, where this session has it by this giving."""
+    job = book.jobs.get(id_)
+    if job is None or not job.stage.held or job.session != name or job.epoch != epoch:
+        return None
+    return job
+
+
+def _returned(job: Job, reason: str) -> Job:
+    """The job that no pilot runs any more, and that did not end."""
+    if job.cancel:
+        return attrs.evolve(job, stage=Stage.CANCELLED)
+    if not job.detached:
+        return attrs.evolve(job, stage=Stage.LOST, reason=reason)
+    return attrs.evolve(job, stage=Stage.QUEUED, reason=reason)
