@@ -1,0 +1,243 @@
+"""What a binder stores in SQL: jobs, sessions of pilots, starts of queues, and revoked tokens.
+
+A change of the book is one transaction, made before anything of it is said. What a change is, is
+in ``states``; one binder writes to a set of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sql
+from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, RowMapping, Table, Text
+from sqlalchemy.engine import Connection
+
+from matchmaker.delegation import database
+from matchmaker.delegation.database import explained
+from matchmaker.delegation.errors import DamagedError, LedgerError
+from matchmaker.pilots.binder.states import Change, Job, Session, Stage
+from matchmaker.pilots.estimates import MOST, RECENT, PilotRecord
+
+VERSION: Final = 1
+"""The version of the tables; those of a newer one are refused."""
+_WAIT_SECONDS: Final = 10.0
+_MOST_STARTS: Final = RECENT * MOST
+_AT_ONCE: Final = 500
+
+metadata: Final = MetaData()
+
+facts: Final = Table(
+    "binder_facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Integer, nullable=False),
+)
+jobs: Final = Table(
+    "binder_jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("ad", Text, nullable=False),
+    Column("detached", Boolean, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("cancel", Boolean, nullable=False),
+    Column("result", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+Index("binder_jobs_key", jobs.c.owner, jobs.c.key, unique=True)
+sessions: Final = Table(
+    "binder_sessions",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("subject", Text, nullable=False),
+    Column("ad", Text, nullable=False),
+)
+# Times are seconds since 1970 by the clocks of whoever submitted the pilots.
+starts: Final = Table(
+    "binder_starts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("queue", Text, nullable=False),
+    Column("submitted", Float, nullable=False),
+    Column("started", Float, nullable=False),
+)
+Index("binder_starts_queue", starts.c.queue, starts.c.id)
+revoked: Final = Table(
+    "binder_revoked",
+    metadata,
+    Column("token", Text, primary_key=True),
+    Column("ends", Float, nullable=False),
+)
+
+_NAMES: Final = tuple(column.name for column in jobs.c)
+
+
+class Tables:
+    """A binder's tables in a file of SQLite or in PostgreSQL.
+
+    Every method raises LedgerError where the database cannot be read or written; nothing of the
+    call is stored then.
+    """
+
+    def __init__(self, place: str | Path, *, wait: float = _WAIT_SECONDS) -> None:
+        """Opens the tables, and makes them if there are none.
+
+        Args:
+            place: the path of a file of SQLite, or a URL such as ``postgresql://host/database``.
+            wait: how many seconds to wait for another writer.
+
+        Raises:
+            LedgerError: they cannot be opened or made, or are of a newer version.
+        """
+        self.place = str(place)
+        self._wait = wait
+        self._engine = database.engine(self.place, wait)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        with self._writing() as write:
+            metadata.create_all(write)
+            version = write.scalar(sql.select(facts.c.value).where(facts.c.name == "version"))
+            if version is None:
+                write.execute(facts.insert().values(name="version", value=VERSION))
+            elif version > VERSION:
+                raise LedgerError(
+                    f"{self.place}: a binder's tables of version {version}; this program knows"
+                    f" versions up to {VERSION}: use a newer program"
+                )
+
+    def close(self) -> None:
+        """Closes the connections; the tables cannot be used afterwards."""
+        self._engine.dispose()
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Stores changes, in their order and all or none; durable when it returns.
+
+        Raises TakenError where an owner has another job of the same key.
+        """
+        latest = {job.id: job for change in changes for job in change.jobs}
+        begun = {each.name: each for change in changes for each in change.begun}
+        over = {name for change in changes for name in change.over}
+        if not (latest or begun or over):
+            return
+        with self._writing() as write:
+            for some in _in_parts(sorted(latest)):
+                write.execute(jobs.delete().where(jobs.c.id.in_(some)))
+            if latest:
+                write.execute(jobs.insert(), [_job_row(job) for job in latest.values()])
+            if new := [_session_row(each) for each in begun.values() if each.name not in over]:
+                write.execute(sessions.insert(), new)
+            for some in _in_parts(sorted(over)):
+                write.execute(sessions.delete().where(sessions.c.name.in_(some)))
+
+    def read(self) -> tuple[list[Job], list[Session]]:
+        """All jobs and sessions; a session counts as heard at 0, which ``restored`` changes.
+
+        Raises DamagedError for a row that is no job or no session.
+        """
+        with self._reading() as read:
+            found = [self._job(row) for row in read.execute(sql.select(jobs)).mappings()]
+            names = read.execute(sql.select(sessions)).mappings()
+            return found, [Session(**self._texts(row), heard=0.0) for row in names]
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Deletes jobs."""
+        with self._writing() as write:
+            for some in _in_parts(sorted(ids)):
+                write.execute(jobs.delete().where(jobs.c.id.in_(some)))
+
+    def measured(self, queue: str, submitted: float, started: float) -> None:
+        """Keeps how long a queue took to start a pilot; the latest of each queue are kept.
+
+        Raises ValueError for times that are no finite numbers.
+        """
+        if not (isfinite(submitted) and isfinite(started)):
+            raise ValueError(f"{queue[:80]!r}: times are finite, not {submitted} and {started}")
+        with self._writing() as write:
+            row = {"queue": queue, "submitted": submitted, "started": started}
+            write.execute(starts.insert().values(row))
+            of_queue = sql.select(starts.c.id).where(starts.c.queue == queue)
+            kept = of_queue.order_by(starts.c.id.desc()).offset(_MOST_STARTS).limit(1)
+            if (first := write.scalar(kept)) is not None:
+                write.execute(starts.delete().where(starts.c.queue == queue, starts.c.id <= first))
+
+    def records(self, queue: str) -> list[PilotRecord]:
+        """The starts of a queue in the order of their arrival, for ``pilots.estimate``."""
+        query = sql.select(starts).where(starts.c.queue == queue).order_by(starts.c.id)
+        with self._reading() as read:
+            return [
+                PilotRecord(submitted=row.submitted, started=row.started)
+                for row in read.execute(query)
+            ]
+
+    def revoke(self, token: str, ends: float, now: float) -> None:
+        """Refuses a token by its id until its end; those that have ended are forgotten.
+
+        Times are seconds since 1970.
+        """
+        with self._writing() as write:
+            write.execute(
+                revoked.delete().where((revoked.c.ends < now) | (revoked.c.token == token))
+            )
+            write.execute(revoked.insert().values(token=token, ends=ends))
+
+    def revoked(self) -> frozenset[str]:
+        """The ids of the tokens that are refused."""
+        with self._reading() as read:
+            return frozenset(read.scalars(sql.select(revoked.c.token)))
+
+    def _job(self, row: RowMapping) -> Job:
+        values = {name: row[name] for name in _NAMES}
+        self._texts({n: v for n, v in values.items() if n not in {"epoch", "detached", "cancel"}})
+        if not isinstance(values["epoch"], int) or values["epoch"] < 0:
+            raise self._damaged(f"the epoch of {values['id'][:80]!r} is no number")
+        try:
+            return Job(**{**values, "stage": Stage(values["stage"])})
+        except ValueError as error:
+            raise self._damaged(f"{values['id'][:80]!r}: {error}") from None
+
+    def _texts(self, row: Any) -> dict[str, str]:
+        # SQLite keeps any kind of value in any column.
+        if bad := [name for name, value in row.items() if not isinstance(value, str)]:
+            raise self._damaged(f"{bad[0]} is no text")
+        return dict(row)
+
+    def _damaged(self, why: str) -> DamagedError:
+        return DamagedError(f"{self.place}: a row of the binder is damaged: {why}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with explained(self.place, self._wait), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with explained(self.place, self._wait), self._engine.connect() as plain:
+            connection = plain.execution_options(writes=True, durable=True)
+            with connection.begin():
+                yield connection
+
+
+def _job_row(job: Job) -> dict[str, Any]:
+    row = {name: getattr(job, name) for name in _NAMES}
+    return {**row, "stage": str(job.stage)}
+
+
+def _session_row(session: Session) -> dict[str, str]:
+    return {"name": session.name, "subject": session.subject, "ad": session.ad}
+
+
+def _in_parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), _AT_ONCE):
+        yield names[start : start + _AT_ONCE]

@@ -1,0 +1,157 @@
+"""The binder's tables: the same tests on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from matchmaker.delegation import LedgerError
+from matchmaker.delegation.database import TakenError
+from matchmaker.delegation.errors import DamagedError
+from matchmaker.pilots import estimate
+from matchmaker.pilots.binder import moves, tables
+from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, apply
+from matchmaker.pilots.binder.tables import Tables
+from tests.delegation.postgres import postgres
+from tests.services.daemons import ServiceUnavailable
+
+Open = Callable[[], Tables]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    try:
+        with postgres() as url:
+            yield url
+    except ServiceUnavailable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same tables, as often as wanted."""
+    opened: list[Tables] = []
+    place = str(tmp_path / "binder.db")
+    if request.param == "postgresql":
+        place = request.getfixturevalue("server")
+
+    def opens() -> Tables:
+        opened.append(Tables(place))
+        return opened[-1]
+
+    yield opens
+    if request.param == "postgresql" and opened:
+        tables.metadata.drop_all(opened[0]._engine)
+    for each in opened:
+        each.close()
+
+
+def job(id_: str = "j", **changed: Any) -> Job:
+    plain = Job(id=id_, owner="ana", key=id_, ad='[ a = "é\\n" ]')
+    return attrs.evolve(plain, **changed)
+
+
+SESSION = Session(name="s", subject="site", ad="[ Cpus = 4 ]", heard=7.0)
+
+
+def test_a_restart_goes_on_from_what_was_stored(again: Open) -> None:
+    book, stored = Book(), again()
+    for change in (
+        moves.begin(SESSION),
+        moves.submit(book, job("a"))[1],
+        moves.submit(book, job("b"))[1],
+        moves.submit(book, job("c", detached=False))[1],
+    ):
+        apply(book, change)
+        stored.write([change])
+    for id_ in ("a", "c"):
+        change = moves.give(book, id_, "s")
+        apply(book, change)
+        stored.write([change])
+    later, lost = moves.restored(*again().read(), now=100.0)
+    assert later.jobs == book.jobs
+    assert later.sessions == {"s": attrs.evolve(SESSION, heard=100.0)}
+    assert [each.id for each in lost.jobs] == ["c"]
+    assert not moves.expire(later, 109.0, 10.0)
+    again_queued = moves.expire(later, 111.0, 10.0)
+    assert {each.id: each.stage for each in again_queued.jobs}["a"] is Stage.QUEUED
+
+
+def test_the_last_of_several_changes_counts(again: Open) -> None:
+    changes = [Change(jobs=(job(epoch=n),)) for n in range(3)]
+    changes += [Change(begun=(SESSION,)), Change(over=("s",))]
+    again().write(changes)
+    assert again().read() == ([job(epoch=2)], [])
+
+
+def test_many_jobs_are_stored_at_once(again: Open) -> None:
+    many = tuple(job(f"j{n:04}") for n in range(1200))
+    again().write([Change(jobs=many)])
+    again().write([Change(jobs=tuple(attrs.evolve(each, epoch=1) for each in many))])
+    found, _ = again().read()
+    assert {each.epoch for each in found} == {1}
+    again().forget([each.id for each in many[1:]])
+    assert [each.id for each in again().read()[0]] == ["j0000"]
+
+
+def test_one_owner_has_one_job_of_a_key(again: Open) -> None:
+    stored = again()
+    stored.write([Change(jobs=(job("a", key="k"),))])
+    with pytest.raises(TakenError):
+        stored.write([Change(jobs=(job("b", key="k"), job("c")))])
+    assert [each.id for each in stored.read()[0]] == ["a"]
+
+
+def test_starts_of_a_queue_feed_its_estimate(again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_MOST_STARTS", 3)
+    stored = again()
+    stored.measured("other", 0.0, 9000.0)
+    for wait in (5000.0, 60.0, 120.0, 180.0):
+        stored.measured("short", 1000.0, 1000.0 + wait)
+    assert estimate(again().records("short"), 9000.0).median == 120.0
+    assert len(stored.records("other")) == 1
+    with pytest.raises(ValueError, match="finite"):
+        stored.measured("short", float("nan"), 1.0)
+
+
+def test_a_revoked_token_is_refused_until_its_end(again: Open) -> None:
+    again().revoke("old", ends=50.0, now=10.0)
+    again().revoke("t", ends=500.0, now=20.0)
+    again().revoke("t", ends=500.0, now=20.0)
+    assert again().revoked() == {"old", "t"}
+    again().revoke("u", ends=500.0, now=100.0)
+    assert again().revoked() == {"t", "u"}
+
+
+def test_tables_of_a_newer_version_are_refused(again: Open) -> None:
+    with again()._writing() as write:
+        write.execute(tables.facts.update().values(value=tables.VERSION + 1))
+    with pytest.raises(LedgerError, match="use a newer program"):
+        again()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("stage", "'flying'"), ("epoch", "'x'"), ("epoch", "-1"), ("ad", "x'00'")]
+)
+def test_damaged_rows_are_named(tmp_path: Path, column: str, value: str) -> None:
+    stored = Tables(tmp_path / "b.db")
+    stored.write([Change(jobs=(job(),))])
+    with sqlite3.connect(tmp_path / "b.db") as raw:
+        raw.execute(f"UPDATE binder_jobs SET {column} = {value}")  # noqa: S608 - ours
+    with pytest.raises(DamagedError, match="a row of the binder is damaged"):
+        stored.read()
+    stored.close()
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.db").write_text("no database " * 100)
+    with pytest.raises(LedgerError, match=r"b\.db"):
+        Tables(tmp_path / "b.db")
