@@ -50,6 +50,12 @@ def test_the_first_client_gets_the_only_slot() -> None:
     assert slots.keys() == ["s"]
 
 
+def test_more_clients_of_a_kind_than_are_ranked_at_first_all_get_slots() -> None:
+    slots = mm.Pool(mm.ClassAd(Name=f"s{n:03}") for n in range(150))
+    pairs = pair(slots, {str(n): mm.ClassAd() for n in range(200)})
+    assert pairs == {str(n): f"s{n:03}" for n in range(150)}
+
+
 def test_a_slot_refuses_a_client_that_its_pilot_cannot_serve_in_time() -> None:
     slots = mm.Pool([mm.parse_ad('[ Name = "s"; Requirements = TARGET.WallClock < 60 ]')])
     assert pair(slots, {"c": mm.ClassAd(WallClock=90)}) == {}

@@ -18,6 +18,9 @@ APPLICATION: Final = "Application"
 """The attribute of a client's ad that names the application that it wants."""
 APPLICATIONS: Final = "Applications"
 """The attribute of a slot's ad with the list of applications that its pilot has."""
+_AT_FIRST: Final = 16
+_MORE: Final = 8
+"""How many slots are ranked for a kind of clients, and by what more when these are taken."""
 _MOST_NAMES: Final = 8
 _MOST_REASON: Final = 1000
 _MOST_ADVICE: Final = 2
@@ -46,10 +49,11 @@ def pair(slots: Pool, waiting: Mapping[str, ClassAd]) -> dict[str, str]:
         if len(taken) == len(now):
             break
         kind = now.cluster(ad)
-        # No more slots than clients are taken from the front of the order.
-        keys, place = ranked.get(kind) or (now.top(ad, len(waiting)).keys, 0)
+        keys, place = ranked.get(kind) or (now.top(ad, _AT_FIRST).keys, 0)
         while place < len(keys) and keys[place] in taken:
             place += 1
+            if place == len(keys) < len(now):
+                keys = now.top(ad, _MORE * len(keys)).keys
         ranked[kind] = keys, place
         if place < len(keys):
             pairs[id_] = keys[place]

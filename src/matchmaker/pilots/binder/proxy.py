@@ -1,0 +1,100 @@
+"""A pair's bytes, carried both ways without a look at them.
+
+What ends speak is their own matter, half-closes too. What is read from one end and not yet taken
+by the other is bounded: a slow peer slows only the one that sends to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+HIGH: Final = 256 << 10
+"""How many bytes may wait for an end; then nothing more is read from the other one."""
+LOW: Final = 64 << 10
+"""How many bytes wait when reading goes on."""
+
+
+class End(asyncio.Protocol):
+    """One end of a pair: what it receives is written to the other end.
+
+    ``received`` counts the bytes from this end, ``half`` says that no more will come. The future
+    ``over`` is done when its connection is; then the other end gets what is under way, and ends
+    too.
+    """
+
+    __slots__ = ("half", "other", "over", "received", "transport")
+
+    def __init__(self) -> None:
+        self.other: asyncio.Transport | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.received = 0
+        self.half = False
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Nothing is read before there is another end.
+
+        Raises TypeError for a connection that carries no stream.
+        """
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"a stream was expected, not {type(transport).__name__}")
+        self.transport = transport
+        transport.set_write_buffer_limits(HIGH, LOW)
+        if self.other is None:
+            transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Writes to the other end, which pauses this one when it is full."""
+        self.received += len(data)
+        if self.other is not None:
+            self.other.write(data)
+
+    def eof_received(self) -> bool:
+        """Half-closes the other end, where the connection can; TLS cannot, and ends.
+
+        When both ends have sent their last byte, both connections end.
+        """
+        other = self.other
+        if other is None or other.is_closing() or not other.can_write_eof():
+            return False
+        self.half = True
+        partner = other.get_protocol()
+        if isinstance(partner, End) and partner.half:
+            other.close()
+            return False
+        other.write_eof()
+        return True
+
+    def pause_writing(self) -> None:
+        """This end is full: nothing more is read from the other one."""
+        if self.other is not None:
+            self.other.pause_reading()
+
+    def resume_writing(self) -> None:
+        """This end has taken what waited."""
+        if self.other is not None and not self.other.is_closing():
+            self.other.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Ends the other one: after what is under way, or at once where this one broke."""
+        if self.other is not None:
+            if error is None:
+                self.other.close()
+            else:
+                self.other.abort()
+        self.other = None
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+def join(one: End, two: End) -> None:
+    """Makes two connected ends a pair. Raises ValueError for an end that is not connected."""
+    if one.transport is None or two.transport is None:
+        raise ValueError("both ends are connected before they become a pair")
+    one.other, two.other = two.transport, one.transport
+    for transport in (one.transport, two.transport):
+        if one.over.done() or two.over.done():
+            transport.close()
+        else:
+            transport.resume_reading()
