@@ -160,6 +160,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/decide.py
 	PYTHONPATH=. $(BIN)/python benchmarks/delegation.py
+	$(BIN)/python benchmarks/binder.py
 	$(BIN)/python benchmarks/pilots.py
 
 .PHONY: fuzz
