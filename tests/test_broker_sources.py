@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from io import BytesIO
+from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
@@ -144,6 +146,7 @@ _BESIDE = DENYING[DENYING.index("dn: GLUE2EndpointID") : DENYING.index("dn: GLUE
 TWO = DENYING + _BESIDE.replace("ID=e", "ID=f").replace("//h.grid", "//i.grid")
 """The queue at another endpoint too."""
 KEYS = "MappingQueue: long\nGLUE2ShareEndpointForeignKey: e\nGLUE2ShareEndpointForeignKey: f\n"
+NAMELESS = DENYING.replace("objectClass: GLUE2ComputingShare", "objectClass: x")
 DAMAGE = {
     "nothing": DENYING,
     "the batch system": DENYING.replace("ProductName: slurm", "ProductName:"),
@@ -165,6 +168,25 @@ DAMAGE = {
     "the share's name": DENYING.replace("dn: GLUE2ShareID=s,", "dn:: "),
     "a change": DENYING.replace("ShareID: s\n", "ShareID: s\nchangetype: delete\n"),
     "the queue": DENYING.replace("MappingQueue: long", "MappingQueue:: lo*"),
+    "the text of the queue": DENYING.replace("MappingQueue: long", "MappingQueue:"),
+    "a letter of the queue": DENYING.replace("MappingQueue: long", "MappingQueue: lo\tg"),
+    "one of two addresses": DENYING.replace(
+        "GLUE2EndpointURL: https://h",
+        "GLUE2EndpointURL: https://i.grid\nGLUE2EndpointURL: https://h",
+    ),
+    "the text of the address": DENYING.replace("URL: https://h.grid:443/x", "URL:"),
+    "the share's class": DENYING.replace("objectClass: GLUE2ComputingShare", "objectClass: x"),
+    "the share's class and name": NAMELESS.replace("dn: GLUE2ShareID=", "dn: x="),
+    "the share's class, name and id": NAMELESS.replace("ShareID=", "x=").replace(
+        "GLUE2ShareID:", "GLUE2:"
+    ),
+    "the share's ids": DENYING.replace("dn: GLUE2ShareID=s,", "dn: x,").replace(
+        "GLUE2ShareID: s", "GLUE2ShareID:"
+    ),
+    "a queue's ids": OLD.replace("VO:cms", "DENY:VO:cms")
+    .replace("ID=h.grid:443/rest-slurm", "ID=h.grid:443/restslurm")
+    .replace("ID: h.grid:443/rest-slurm", "ID: h.grid:443/rest\tslurm")
+    .replace("\nobject", "\nGlueCEName: long\nobject"),
     "the class of one of two endpoints": TWO.replace("MappingQueue: long\n", KEYS).replace(
         "objectClass: GLUE2ComputingEndpoint", "objectClass: x", 1
     ),
@@ -184,6 +206,61 @@ def test_a_source_that_lost_the_name_of_a_queue_still_denies_it(damage: str, oth
     assert len(taken(broker.merged([("whole", whole)]))) == 1
     for sources in ([("a", whole), ("b", lost)], [("b", lost), ("a", whole)]):
         assert taken(broker.merged(sources)) == []
+
+
+DOCUMENT = """<Services><ComputingService><ID>x</ID>
+<ComputingManager><ID>m</ID><ProductName>slurm</ProductName></ComputingManager>
+<ComputingEndpoint><ID>e</ID><URL>https://h.grid:443/x</URL>
+<InterfaceName>rest</InterfaceName></ComputingEndpoint>
+<ComputingEndpoint><ID>f</ID><URL>https://i.grid:443/x</URL>
+<InterfaceName>rest</InterfaceName></ComputingEndpoint>
+<ComputingShare><ID>s</ID><MappingQueue>long</MappingQueue>
+<MappingPolicy><ID>p</ID><Rule>DENY:VO:cms</Rule></MappingPolicy></ComputingShare>
+</ComputingService></Services>"""
+LOST = {
+    "nothing": ("Services>", "Services>"),
+    "the share's class": ("ComputingShare>", "ComputingShar>"),
+    "the share's id": ("<ID>s</ID>", ""),
+    "the share's id and the queue": ("<ID>s</ID><MappingQueue>long</MappingQueue>", ""),
+    "the text of the queue": ("<MappingQueue>long</MappingQueue>", "<MappingQueue/>"),
+    "the queue, which is too long": ("long", "long" * LIMITS.text),
+    "the endpoint's class": ("ComputingEndpoint>", "Computingndpoint>"),
+    "the endpoint's id": ("<ID>e</ID>", ""),
+    "the endpoint's id and address": ("<ID>e</ID><URL>https://h.grid:443/x</URL>", ""),
+}
+
+
+def in_json(element: Element) -> object:
+    """The element as an object; its text where it has nothing else in it."""
+    made: dict[str, list[object]] = {}
+    for child in element:
+        made.setdefault(child.tag, []).append(in_json(child))
+    single = {name: its[0] if len(its) == 1 else its for name, its in made.items()}
+    return single or element.text or ""
+
+
+@pytest.mark.parametrize("form", ["xml", "json"])
+@pytest.mark.parametrize("other", [OLD, service(), service("t")], ids=["1.3", "2.0", "2.0 too"])
+@pytest.mark.parametrize("damage", LOST)
+def test_a_document_that_lost_a_part_of_a_queue_still_denies_it(
+    damage: str, other: str, form: str
+) -> None:
+    text = DOCUMENT.replace(*LOST[damage])
+    if form == "json":
+        text = json.dumps(in_json(fromstring(text)))  # noqa: S314 - written above
+    whole, lost = (glue.read(BytesIO(each.encode())) for each in (other, text))
+    for sources in ([("a", whole), ("b", lost)], [("b", lost), ("a", whole)]):
+        assert taken(broker.merged(sources)) == []
+
+
+@pytest.mark.parametrize("kind", ["Endpoint", "StorageEndpoint"])
+def test_an_endpoint_of_another_class_says_nothing_of_queues(kind: str) -> None:
+    sound = DOCUMENT.replace("DENY:VO:cms", "VO:cms")
+    beside = f"<{kind}><ID>g</ID><URL>https://h.grid:2811/</URL><InterfaceName>gsiftp"
+    beside += f"</InterfaceName></{kind}></ComputingService>"
+    text = sound.replace("</ComputingService>", beside)
+    whole, other = (glue.read(BytesIO(each.encode())) for each in (OLD, text))
+    assert len(taken(broker.merged([("a", whole), ("b", other)]))) == 2
 
 
 def test_what_is_of_another_host_or_queue_is_no_description_of_it() -> None:

@@ -83,6 +83,7 @@ def broken(one: Found, chance: random.Random) -> list[Found]:
     place = chance.randrange(len(its))
     kind, values = its[place]
     what = chance.randrange(8)
+    parts = [its[place]]
     if what == 0:
         return [(name(dn, chance), its)]
     if what == 1:
@@ -98,7 +99,7 @@ def broken(one: Found, chance: random.Random) -> list[Found]:
     elif what == 6:
         more_of = chance.choice((b"GlueVOView", b"GlueCE", b"GLUE2AccessPolicy", b"top", b"x"))
         parts = [(kind, (*values, more_of) if kind == b"objectClass" else values)]
-    else:
+    elif values:
         at = chance.randrange(len(values))
         parts = [(kind, (*values[:at], value(values[at], chance), *values[at + 1 :]))]
     return [(dn, (*its[:place], *parts, *its[place + 1 :]))]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
 import attrs
@@ -17,7 +18,8 @@ import attrs
 from matchmaker import glue
 from matchmaker.batch.description import DescriptionError, read_description
 from matchmaker.broker import merged
-from matchmaker.classad import ClassAd
+from matchmaker.classad import ClassAd, Value
+from matchmaker.glue.agreement import Description
 from matchmaker.glue.records import split_id
 from tests.attack import access, local_access, two_trees
 from tests.attack.access import Admitted, Case, more, of_ads, read
@@ -115,40 +117,40 @@ def judge(case: Merge) -> str | None:
     """Says which queue admits more than it did."""
     wholes = [described(each.kind, each.case.whole) for each in case.parts]
     damaged = [described(each.kind, each.case.damaged) for each in case.parts]
-    if None in damaged or any(map(silent, case.parts)):
+    if None in damaged or renamed(wholes, damaged):
+        return None
+    if any(access.silent(each.case) for each in case.parts if each.kind != "slurm"):
         return None
     before = together(enumerate(wholes))
     after = together((number, damaged[number]) for number in case.order)
     if before is None or after is None or after[1] - access.KNOWN:
         return None
-    if any(split_id(ident) for ident in after[0].keys() - before[0].keys()):
-        return None  # a queue took another name, and so no trace of the old one is left
     return more(before[0], after[0])
 
 
-NAMES: Final = (
-    *(b"MappingQueue: long", b"MappingQueue: short"),
-    *(b"GlueCEUniqueID: h", b"GlueCEUniqueID: c"),
-)
-SHARE: Final = (b"ComputingShare", b"urn:share:")
-OBJECTS: Final = (*SHARE, b"ComputingEndpoint", b"urn:endpoint:", b"urn:service")
-KEYED: Final = b"GLUE2ComputingShareComputingEndpointForeignKey: urn:endpoint:"
+def renamed(all_before: Iterable[Given | None], all_after: Iterable[Given | None]) -> bool:
+    """Whether an id, a host, a queue or a name of a list became another one that can be read."""
+    before, after = (set(chain.from_iterable(map(names, each))) for each in (all_before, all_after))
+    return any(name.isprintable() and "\ufffd" not in name for name in after - before)
 
 
-def silent(each: Part) -> bool:
-    """Whether a rule, a name of a list or of a queue is lost, and no trace of it left.
+def names(given: Given | None) -> Iterator[str]:
+    """The ids and places of the queues that a source describes, and the names of their lists."""
+    if isinstance(given, glue.Glue):
+        parts = given.snapshot
+        for ce in (*parts.computing_elements, *parts.adrift):
+            yield from placed(ce.id, ce.values.get)
+        return
+    for ad in given or ():
+        yield from placed(str(ad.eval("CEid")), ad.eval)
+        for listed in local_access.values(ad.eval("LocalAccess")):
+            yield from map(str, listed)
 
-    Nor is any of a share that lost its class or id, or, where shares name no endpoints, of an
-    endpoint of several that did.
-    """
-    if each.kind == "slurm":
-        names: Sequence[bytes] = [v.encode() for v in (*VOS, f"PartitionName={two_trees.QUEUE}")]
-    else:
-        several = b"urn:endpoint:" in each.case.whole
-        objects = (SHARE if KEYED in each.case.whole else OBJECTS) if several else ()
-        names = (*NAMES, b"<MappingQueue>", b'"MappingQueue"', *objects)
-    lost = any(each.case.damaged.count(name) < each.case.whole.count(name) for name in names)
-    return lost or (each.kind != "slurm" and access.silent(each.case))
+
+def placed(ident: str, value: Callable[[str], Value | None]) -> Iterator[str]:
+    """The id of a queue, its host and its name, as far as they can be read."""
+    host, name, _ = Description.of(ident, value, None).place
+    yield from filter(None, (host, name, ident.lower() if split_id(ident) else ""))
 
 
 def smaller(case: Merge) -> Iterable[Merge]:

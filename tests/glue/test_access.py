@@ -333,12 +333,16 @@ _ELSEWHERE = "VOView=atlas\nGLUE2ComputingShareMappingQueue: q\nGLUE2ShareEndpoi
         ("ProductName: slurm", "ProductVersion: 1"),
         ("GLUE2EndpointInterfaceName: i\n", ""),
         ("https://h.grid:443/x", "nowhere"),
+        ("OtherInfo: VOView=atlas", "OtherInfo:"),
+        ("OtherInfo: VOView=atlas", "OtherInf: VOView=atlas"),
+        ("OtherInfo: VOView=atlas", "OtherInfo: VO\tView=atlas"),
     ],
 )
-def test_a_share_that_lost_its_queue_denies_as_before(was: str, becomes: str) -> None:
+@pytest.mark.parametrize("manager", ["ProductName: slurm", "ProductVersion: 1"])
+def test_a_share_that_lost_its_queue_denies_as_before(was: str, becomes: str, manager: str) -> None:
     assert was in SHARES
-    found = ldif(SHARES.replace(was, becomes) if was else SHARES)
-    assert admitted(found) == 0
+    whole = SHARES.replace("ProductName: slurm", manager)
+    assert admitted(ldif(whole.replace(was, becomes) if was else whole)) == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import Value
+from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.access import (
     CLOSED,
     POLICY_RULE,
@@ -55,6 +55,13 @@ POLICIES: Final = frozenset({"glue2accesspolicy", "glue2mappingpolicy"})
 APART: Final = frozenset({"glue2computingshare", "glue2computingendpoint"})
 """The classes of `HOLDERS` whose rules stand in entries of policies."""
 
+_APART_BY_OWNER: Final[Mapping[str, str]] = {
+    f"glue2{more}{part}": f"glue2computing{part}"
+    for part in ("share", "endpoint")
+    for more in ("", "computing")
+}
+"""The class of `APART` that an attribute is of, by the class that the schema gives it to."""
+
 _HOLDERS_NAMED_BY: Final = frozenset(
     {"gluevoviewlocalid", "glueceuniqueid", "glue2policyid", "glue2shareid", "glue2endpointid"}
 )
@@ -66,6 +73,9 @@ _PLACING: Final = (
     "GLUE2EndpointInterfaceName",
 )
 """Attributes that say which queue of which server a share is, and have one value each."""
+
+_MARKS: Final = "GLUE2EntityOtherInfo"
+"""The attribute in which a share says of which queue it is a view."""
 
 _FOREIGN: Final = frozenset(
     {
@@ -146,16 +156,16 @@ def kind_of_damaged(entry: Entry) -> str | None:
         for name, kind in ((RULES, "gluevoview"), (POLICY_RULE, "glue2mappingpolicy")):
             if any(map(denies, has.get(name, ()))):
                 return kind
-    part = {"glue2endpointid": "endpoint", "glue2shareid": "share"}.get(first)
+    meant = _APART_BY_OWNER.get(first.removesuffix("id"))
     named = {name.strip().lower() for name in has.get("objectClass", ())} - {"top"}
-    if part is None:
-        return None
-    kind = f"glue2computing{part}"
+    owners = [_owner(name) for name in has.values_by_name]
     others = bool(named) and named <= classes().keys() - HOLDERS.keys()
     if others and any(first in class_attributes(name) for name in named):
-        owned = {name for name in map(str.lower, has.values_by_name) if _owner(name) == kind}
-        return kind if owned else None
-    return kind
+        return meant if meant in owners else None
+    if meant is None and (entry.dn or "objectClass" in has) and named.isdisjoint(classes()):
+        # Its class and its name are lost.
+        return next((_APART_BY_OWNER[owner] for owner in owners if owner in _APART_BY_OWNER), None)
+    return meant
 
 
 def _owner(name: str) -> str:
@@ -194,9 +204,8 @@ def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
     if _BROKEN.search(entry.dn):
         return "its name has a character that no name has"
     ids = entry.attributes.get(named_by, ())
-    for name in (named_by, *_PLACING):
-        if len({text.strip() for text in entry.attributes.get(name, ())}) > 1:
-            return f"it has several values of {name}"
+    if wrong := _placed_wrong(entry, kind, named_by):
+        return wrong
     placed = rdns(entry.dn)
     named = placed.get(named_by.lower(), "").strip().lower()
     if ids and named and next(iter(placed)) == named_by.lower() and ids[0].strip().lower() != named:
@@ -213,6 +222,31 @@ def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
         if attribute(name) is None and name.lower() not in _FOREIGN:
             return f"{excerpt(name)!r} is no attribute of GLUE"
     return _elsewhere(entry, kind)
+
+
+def _placed_wrong(entry: Entry, kind: str, named_by: str) -> str:
+    """What is wrong with what says of which queue an entry is; empty where nothing is."""
+    for name in (named_by, *_PLACING):
+        if len({text.strip() for text in entry.attributes.get(name, ())}) > 1:
+            return f"it has several values of {name}"
+    for name in (*_PLACING, *([_MARKS] if kind == "glue2computingshare" else [])):
+        if any(map(_lost, entry.attributes.get(name, ()))):
+            return f"its {name} cannot be read"
+    return ""
+
+
+def _lost(text: str) -> bool:
+    """Whether a text is empty, or has what no name of a queue or address has."""
+    return not text.strip() or _BROKEN.search(text.strip()) is not None
+
+
+def unplaced(entry: Entry, values: Facts) -> Facts:
+    """The values of a damaged entry; what says its place is not known where it has no one text."""
+    for name in _PLACING:
+        published = {text.strip() for text in entry.attributes.get(name, ())}
+        if len(published) > 1 or any(map(_lost, published)):
+            values[name] = UNDEFINED
+    return values
 
 
 def _elsewhere(entry: Entry, kind: str) -> str:

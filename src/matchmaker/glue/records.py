@@ -106,8 +106,9 @@ class GlueRecords:
     """The records of an information system, in the order they were published.
 
     Attributes:
-        adrift: shares of GLUE 2.0 that lost their service, and queues that a bound left out. The
-            queues that they may be of admit nobody.
+        adrift: shares and endpoints of GLUE 2.0, and queues of GLUE 1.3, that lost what says of
+            which queue they are, and queues that a bound left out. The queues that they may be of
+            admit nobody.
     """
 
     sites: tuple[Site, ...]

@@ -22,6 +22,7 @@ from matchmaker.glue.admission import (
     contradicted,
     damage,
     kind_of_damaged,
+    unplaced,
 )
 from matchmaker.glue.agreement import agreeing_queues
 from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
@@ -131,6 +132,7 @@ def _record(
     if kind in HOLDERS and (wrong := damage(entry, found, kind, _IDS[kind])):
         said = f"{wrong}; what is lost might deny, so nobody is admitted"
         report(finding(record, "access.damaged", said, ident))
+        record = attrs.evolve(record, values=unplaced(entry, found))
         return closed(record, HOLDERS[kind])
     return record
 

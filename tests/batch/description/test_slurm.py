@@ -189,6 +189,10 @@ def test_unlimited_is_the_number_of_glue() -> None:
     assert queue("TotalCPUs=1").eval(WALL) == UNDEFINED
 
 
+LISTS = '"groups": {"allowed": ""}, "accounts": {"allowed": "", "deny": ""}'
+IN_JSON = f'{{"partitions": [{{"name": "p", {LISTS}, "qos": {{"allowed": "", "deny": ""}}}}]}}'
+
+
 @pytest.mark.parametrize(
     ("line", "lists"),
     [
@@ -206,9 +210,9 @@ def test_unlimited_is_the_number_of_glue() -> None:
         ("AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL RootOnly=YES",
          {"AllowedUsers": ["root"]}),
         ('{"partitions": [{"name": "p", "flags": ["root_only"]}]}', {"AllowedUsers": ["root"]}),
-        ('{"partitions": [{"name": "p", "groups": {"allowed": ""}}]}', None),
-        ('{"partitions": [{"name": "p", "qos": {"allowed": "", "deny": "low"}}]}',
-         {"DeniedQos": ["low"]}),
+        (IN_JSON, None),
+        (IN_JSON.replace('"qos": {"allowed": "", "deny": ""', '"qos": {"allowed": "", "deny": "a"'),
+         {"DeniedQos": ["a"]}),
     ],
 )  # fmt: skip
 def test_access(line: str, lists: dict[str, list[str]] | None) -> None:

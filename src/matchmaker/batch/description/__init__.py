@@ -129,8 +129,8 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
     """Describes a batch system from the output of its commands, in any order.
 
     Each output comes with a name for messages. Raises ValueError for an unknown batch system, and
-    DescriptionError for output of something else, and for nodes or queues that have no name or
-    share one.
+    DescriptionError for output of something else, and for nodes or queues that have no name that
+    can be read, or share one.
     """
     texts = [Text(content, source) for source, content in outputs]
     for text in texts:
@@ -163,6 +163,10 @@ def _named(lrms: str, kind: str, ads: list[ClassAd]) -> tuple[ClassAd, ...]:
         name = ad.eval("Name")
         if not isinstance(name, str) or not name:
             raise DescriptionError(f"{lrms}: {kind} {number} has no name")
+        if not name.isprintable() or "\ufffd" in name:
+            raise DescriptionError(
+                f"{lrms}: {kind} {number} has a name that cannot be read: {name!a}"
+            )
         if name in known:
             raise DescriptionError(
                 f"{lrms}: two {kind}s are named {name}; were outputs given twice?"

@@ -280,14 +280,14 @@ def _missing(facts: Facts) -> str:
     names = facts.keys() & _ACCESS
     said = {_ACCESS[name] for name in names}
     kinds = {name.removeprefix(ALLOWED).removeprefix(DENIED) for name in said}
-    if len(kinds) < 3 and facts.keys() & _WHOLE:
+    if "PartitionName" in facts and "State" not in facts:
+        return "State, and with it the end of the line, is missing"
+    if len(kinds) < 3 and (kinds or facts.keys() & _WHOLE):
         return "a list of groups, accounts or QOS is missing"
     # A line has one list of a kind. JSON has both, but none of denied groups.
     twofold = () if any(map(_of_line, names)) else sorted(kinds - {"Groups"})
     pairs = [each + kind for kind in twofold for each in (ALLOWED, DENIED)]
     lost = [each for each in pairs if each not in said]
-    if "PartitionName" in facts and "State" not in facts:
-        lost.append("State, and with it the end of the line,")
     lost += [name for name, beside in _ROOT.items() if name not in facts and facts.keys() & beside]
     return f"{lost[0]} is missing" if lost else ""
 

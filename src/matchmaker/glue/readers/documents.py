@@ -19,7 +19,7 @@ from matchmaker.glue.issues import Report, excerpt, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.readers.objects import (
-    CAPABILITY,
+    KEPT,
     RULE,
     Object,
     add,
@@ -201,9 +201,7 @@ def _gather(value: Any, inside: Object | None, into: _Objects, depth: int) -> No
                         add(inside, other, _each(ids), into.found, linked=True)
             elif name.lower() == RULE:
                 add(inside, name, _each(content) or [""], into.found)
-            elif name.lower() == CAPABILITY or (
-                inside is not None and names_others(inside.kind, name)
-            ):
+            elif name.lower() in KEPT or (inside is not None and names_others(inside.kind, name)):
                 add(inside, name, _each(content), into.found)
             elif inside is not None and (texts := _texts(content)):
                 add(inside, name, texts, into.found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from operator import attrgetter
 
 import attrs
 
@@ -24,7 +25,16 @@ from matchmaker.glue.v2 import link as glue20
 
 RULE = "rule"
 CAPABILITY = "capability"
-_KEPT = {RULE, CAPABILITY}
+_ALONE = {"mappingqueue": "GLUE2ComputingShare", "interfacename": "GLUE2ComputingEndpoint"}
+"""The fields, in lower case, that are of a share or an endpoint wherever they stand."""
+KEPT = {CAPABILITY, "url", "otherinfo", *_ALONE}
+"""Fields, in lower case, of which a text that cannot be read counts."""
+_NAMED_BY = {
+    **glue20.IDS,
+    "glue2endpoint": "GLUE2EndpointID",
+    "glue2storageendpoint": "GLUE2EndpointID",
+}
+"""The classes that become entries, and the attribute that names each. The last are not linked."""
 _SHORT = {"environment": "executionenvironment"}
 
 _NEVER_EMPTY = ("Endpoint", "Policy")
@@ -48,16 +58,21 @@ class Object:
     damaged: bool = False
 
     @property
+    def nameless(self) -> bool:
+        """Whether it is a share or an endpoint that lost its id."""
+        return not self.named and self.kind.lower() in APART
+
+    @property
     def dn(self) -> str:
         """A name as the LDAP rendering of GLUE 2.0 would have it."""
-        own = rdn(glue20.IDS[self.kind.lower()], self.ident)
+        own = rdn("object" if self.nameless else _NAMED_BY[self.kind.lower()], self.ident)
         return f"{own},{self.above.dn}" if self.above is not None else f"{own},o=glue"
 
 
 def kind_of(name: str) -> str | None:
     """The class that an object's name means; None where it means none that is read."""
     known = classes().get(f"glue2{name.lower()}")
-    return known.name if known is not None and known.name.lower() in glue20.IDS else None
+    return known.name if known is not None and known.name.lower() in _NAMED_BY else None
 
 
 @cache  # of each class of the schema
@@ -112,18 +127,23 @@ def add(
     """Adds the texts of a field to the object that it is in.
 
     A rule and the id of another object count also where they are empty or stand in a wrong place:
-    whatever held them may restrict.
+    whatever held them may restrict. So does what says where a share or an endpoint is.
 
     Args:
         inside: the object, or None.
         name: of the field.
         texts: of the field, empty where they cannot be read.
-        found: the objects so far. A rule that stands in no policy becomes a damaged one.
+        found: the objects so far. A rule that stands in no policy becomes a damaged one, and what
+            stands in no share or endpoint becomes one without an id.
         linked: whether the field stands in ``Associations``.
     """
     if name.lower() == RULE and (inside is None or not inside.kind.endswith("Policy")):
         found.append(Object("GLUE2AccessPolicy", 0, inside, damaged=True))
         return
+    if (kind := _ALONE.get(name.lower())) and (
+        inside is None or _attribute(inside.kind, name) is None
+    ):
+        found.append(Object(kind, 0, inside, [(name, text) for text in texts]))
     if inside is None:
         return
     other = _association(name)
@@ -134,7 +154,7 @@ def add(
         inside.damaged |= not all(ids) or (not ids and other.endswith(_NEVER_EMPTY))
         inside.associations += [(other, ident) for ident in ids]
     else:
-        kept = name.lower() in _KEPT
+        kept = name.lower() in (RULE, *KEPT)
         inside.fields += [(name, text) for text in texts if text or kept]
 
 
@@ -171,10 +191,11 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         known_by = named.get("id") or named.get("localid")
         made.ident = known_by or f"{made.kind}-{number}"
         made.named = bool(known_by)
-        if not made.named and made.kind.lower() in APART:
-            # What it was is lost with its id. A policy of nothing closes what it could restrict.
-            made.kind, made.damaged = "GLUE2AccessPolicy", True
-            made.associations.clear()
+    for made in filter(attrgetter("nameless"), known[:]):
+        made.damaged = True
+        # Its policies are lost with its id. One of nothing closes what they could restrict.
+        ident = f"{made.ident}-policy"
+        known.append(Object("GLUE2AccessPolicy", 0, made.above, ident=ident, damaged=True))
     policies = Counter(place for made in known for place in _governed(made))
     idents = {made.ident.lower() for made in known}
     keys = _keys(known, room)
@@ -189,8 +210,8 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         if not room.take(dn):
             break
         pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
-        named_by = glue20.IDS[made.kind.lower()]
-        pairs.append((named_by, made.ident))
+        named_by = _NAMED_BY[made.kind.lower()]
+        pairs += [(named_by, made.ident)] if not made.nameless else []
         for name, text in made.fields:
             found = _attribute(made.kind, name)
             if found is None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from matchmaker.classad import ClassAd, Value
 from matchmaker.glue.access import CLOSED, RULES, denies
 from matchmaker.glue.admission import agreeing, closed, with_rules, without_policy
 from matchmaker.glue.issues import Report
@@ -82,7 +83,10 @@ def link(
     clusters = _clusters(kinds, sites, report)
     missing = [CLOSED] if broken_off else []
     ces = tuple(_computing_elements(kinds, clusters, ses, report, missing, open_=open_))
-    return GlueRecords(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
+    adrift = tuple(_adrift(kinds["gluece"], clusters))
+    return GlueRecords(
+        tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()), adrift
+    )
 
 
 def _clusters(
@@ -164,6 +168,23 @@ def _by_each_id(records: Iterable[Record]) -> Iterator[Record]:
         named = rdns(record.entry.dn).get("glueceuniqueid", record.id)
         if named.lower() != record.id.lower() and named and "\0" not in named:
             yield closed(attrs.evolve(record, id=named), RULES)
+
+
+def _adrift(
+    records: Iterable[Record], clusters: Mapping[str, Cluster]
+) -> Iterator[ComputingElement]:
+    """Damaged queues whose ids are lost: what is left says which queues may be the same."""
+    for record in records:
+        if split_id(record.id) is not None or (record.id and CLOSED not in record.texts(RULES)):
+            continue
+        host = record.id.partition("/")[0].partition(":")[0] if "/" in record.id else ""
+        values: dict[str, Value] = {
+            "GlueCEInfoHostName": host or record.text("GlueCEInfoHostName"),
+            "GlueCEName": record.text("GlueCEName"),
+            "GLUE2": ClassAd(),
+            RULES: list[Value]([CLOSED]),
+        }
+        yield ComputingElement("", values, _cluster_of(record, clusters, lambda _: None))
 
 
 def _views(records: Iterable[Record], report: Report) -> dict[str, list[Record]]:

@@ -34,7 +34,8 @@ def adrift(
 
     They are no queues, but say of which queue, host and site the access is not known. The hosts are
     those of the endpoints of its service, where all of these are known; of a lost endpoint any. An
-    endpoint that lost its service may be that of each queue of its host.
+    endpoint that lost its id or its service may be that of each queue of its host; without a host,
+    of each share of its service, or of any, that names no endpoint.
 
     Args:
         kinds: the records, as `link` takes them.
@@ -42,11 +43,16 @@ def adrift(
         short: the services, in lower case, whose shares are not all linked.
     """
     services = {service.id.lower() for service in kinds["glue2computingservice"]}
+    anywhere: set[str] = set()
     for endpoint in kinds["glue2computingendpoint"]:
         host, _ = address(endpoint)
-        of = keys_of(endpoint, SERVICES, "GLUE2ServiceID")
-        if host and services.isdisjoint(of) and takes_jobs(endpoint):
+        its = services.intersection(keys_of(endpoint, SERVICES, "GLUE2ServiceID"))
+        if (endpoint.id and its) or not takes_jobs(endpoint):
+            continue
+        if host:
             yield ComputingElement("", {**_closed(endpoint), "GlueCEInfoHostName": host})
+        else:
+            anywhere |= its or services
     known = services.difference(short)
     offered = {
         (service, endpoint.id.lower())
@@ -64,7 +70,8 @@ def adrift(
         of = keys_of(share, SERVICES, "GLUE2ServiceID")
         if share.id and not known.isdisjoint(of):
             wanted = keys_of(share, ENDPOINTS, "")
-            if all(any((service, key) in offered for service in of) for key in wanted):
+            held = all(any((service, key) in offered for service in of) for key in wanted)
+            if held and (wanted or anywhere.isdisjoint(of)):
                 continue
             its = {""}  # the lost endpoint may be at any
         if "" in its or not 0 < len(its) <= LIMITS.repeated:

@@ -263,7 +263,9 @@ def _lrms(manager: Record | None) -> str:
 
 def queue_name(share: Record) -> str:
     """The queue of a share as its batch system calls it; empty where it is not known."""
-    return share.text("GLUE2ComputingShareMappingQueue") or share.text("GLUE2EntityName")
+    if "GLUE2ComputingShareMappingQueue" in share.values:
+        return share.text("GLUE2ComputingShareMappingQueue")
+    return share.text("GLUE2EntityName")
 
 
 def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str:

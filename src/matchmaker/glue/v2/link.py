@@ -346,7 +346,8 @@ class _Linker:
             mapped, admitted = self.links.few(mapping, share), self.links.few(access, share)
             rules = self.policies.rules(share, endpoint, key, mapped, admitted)
             ce_id = translate.ce_id(endpoint, share, manager)
-            adrift = tuple(filter(denies, rules)) if lost or ce_id == share.id else ()
+            loose = lost or ce_id == share.id or POLICY_RULE in share.values
+            adrift = tuple(filter(denies, rules)) if loose else ()
             if endpoint is None and wanted:
                 rules = [CLOSED]  # what its endpoint has no say in
             elif lost or len(mapped) + len(admitted) < len(mapping) + len(access):

@@ -19,7 +19,7 @@ from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import ComputingElement, VOView, texts
-from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW, marks
+from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW, marks, queue_name
 
 _SUBMISSION = ("jobcreation", "jobexecution", "jobsubmission")
 
@@ -33,8 +33,8 @@ class Pair:
         share: of the service.
         values: of the queue or its view.
         endpoint: its id.
-        adrift: the denials of a share that lost what says of which queue it is, so that they may
-            be of other shares' queues.
+        adrift: the denials of a share that is damaged or lost what says of which queue it is, so
+            that they may be of other shares' queues.
     """
 
     ce_id: str
@@ -55,9 +55,12 @@ def deny_alike(pairs: Sequence[Pair], *, cut: bool = False) -> Sequence[Pair]:
             pair.values[RULES] = list[Value]([*own, CLOSED])
     denied: dict[tuple[str, bool], dict[str, None]] = {}
     for pair in pairs:
-        view = bool(marks(pair.share, VO_VIEW))
+        views = [bool(marks(pair.share, VO_VIEW))]
+        if POLICY_RULE in pair.share.values:
+            views = [True, False]  # a damaged one may have lost the mark
         for name in _queue_names(pair.share) or [""] if pair.adrift else ():
-            denied.setdefault((name, view), {}).update(dict.fromkeys(pair.adrift))
+            for view in views:
+                denied.setdefault((name, view), {}).update(dict.fromkeys(pair.adrift))
     for pair in pairs if denied else ():
         other = not marks(pair.share, VO_VIEW)
         names = [*_queue_names(pair.share), ""]
@@ -95,8 +98,8 @@ def _agree(first: Pair, second: Pair, report: Report) -> None:
 
 def _queue_names(share: Record) -> list[str]:
     """What a share calls the queue that it is of, in lower case."""
-    said = [share.text("GLUE2ComputingShareMappingQueue") or share.text("GLUE2EntityName")]
-    return [name.strip().lower() for name in (*said, *marks(share, CE_ID)) if name.strip()]
+    said = (queue_name(share), *marks(share, CE_ID))
+    return [name.strip().lower() for name in said if name.strip()]
 
 
 def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]]:
