@@ -561,3 +561,11 @@ def test_values_that_queues_repeat_beyond_the_bound_might_deny(
     found = ldif(_services(1, shares=7) + VIEW)
     assert "link.too-many" in rules_of(found)
     assert admitted(found, ZULU) == 0
+
+
+@pytest.mark.parametrize("mark", ["VOView=atlas", "VOViewatlas"])
+def test_a_view_of_a_queue_of_unknown_system_is_denied_what_the_queue_denies(mark: str) -> None:
+    lost = SHARES.replace("ProductName: slurm", "ProductName:").replace("VOView=atlas", mark)
+    text = lost.replace("VO:cms", "DENY:VO:cms", 1).replace("VO:atlas\nGLUE2PolicyRule: DENY:", "")
+    assert admitted(ldif(text.replace("DENY:", ""))) > 0
+    assert admitted(ldif(text)) == 0

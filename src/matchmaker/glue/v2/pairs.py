@@ -53,19 +53,26 @@ def deny_alike(pairs: Sequence[Pair], *, cut: bool = False) -> Sequence[Pair]:
     for pair in pairs if cut else ():
         if own := texts(pair.values.get(RULES)):
             pair.values[RULES] = list[Value]([*own, CLOSED])
-    denied: dict[tuple[str, bool], dict[str, None]] = {}
+    denied: dict[tuple[str, bool, str | None], dict[str, None]] = {}
     for pair in pairs:
-        views = [bool(marks(pair.share, VO_VIEW))]
+        view = bool(marks(pair.share, VO_VIEW))
+        places: list[tuple[bool, str | None]] = [(view, None)]  # at every endpoint
         if POLICY_RULE in pair.share.values:
-            views = [True, False]  # a damaged one may have lost the mark
+            places = [(True, None), (False, None)]  # it may have lost the mark
+        elif not view:
+            places.append((True, pair.endpoint))  # or the other one has
         for name in _queue_names(pair.share) or [""] if pair.adrift else ():
-            for view in views:
-                denied.setdefault((name, view), {}).update(dict.fromkeys(pair.adrift))
+            for place in places:
+                denied.setdefault((name, *place), {}).update(dict.fromkeys(pair.adrift))
     for pair in pairs if denied else ():
         other = not marks(pair.share, VO_VIEW)
-        names = [*_queue_names(pair.share), ""]
-        keys = [(name, other) for name in names] if names[:-1] else [*denied]
-        keys = [key for key in keys if key[1] == other]
+        at = (None, pair.endpoint, "")
+        names = _queue_names(pair.share)
+        keys = (
+            [(name, other, endpoint) for name in [*names, ""] for endpoint in at]
+            if names
+            else [key for key in denied if key[1] == other and key[2] in at]
+        )
         more = dict.fromkeys(chain.from_iterable(denied.get(key, ()) for key in keys))
         if more:
             own = texts(pair.values.get(RULES))
