@@ -13,10 +13,14 @@ was not acknowledged; and it ends all jobs of a session that is over before it g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import attrs
 
 from matchmaker.pilots.binder.states import Book, Change, Job, Kind, Session, Stage, Word
+
+MOST_GIVINGS: Final = 50
+"""How often a job is given at most, where its last pilot was silent."""
 
 
 def submit(book: Book, job: Job) -> tuple[Job, Change]:
@@ -126,11 +130,14 @@ def leave(book: Book, name: str, reason: str) -> Change:
 
 
 def expire(book: Book, now: float, lease: float) -> Change:
-    """Ends the sessions of pilots that were silent for longer than a lease, with its margin."""
+    """Ends the sessions of pilots that were silent for longer than a lease, with its margin.
+
+    A job that was given ``MOST_GIVINGS`` times is lost then: it may be what ends its pilots.
+    """
     late = [name for name, each in book.sessions.items() if now > each.heard + lease]
     words = tuple(Word(Kind.OVER, name) for name in late)
     jobs = tuple(
-        _returned(book.jobs[id_], f"its pilot was silent for {lease:g} s")
+        _orphaned(book.jobs[id_], f"its pilot was silent for {lease:g} s")
         for name in late
         for id_ in sorted(book.held.get(name, ()))
     )
@@ -161,6 +168,14 @@ def _held(book: Book, name: str, id_: str, epoch: int) -> Job | None:
     if job is None or not job.stage.held or job.session != name or job.epoch != epoch:
         return None
     return job
+
+
+def _orphaned(job: Job, reason: str) -> Job:
+    """The job whose pilot is gone."""
+    if job.epoch < MOST_GIVINGS or not job.detached or job.cancel:
+        return _returned(job, reason)
+    said = f"{reason}, and it was given {job.epoch} times: it may be what ends its pilots"
+    return attrs.evolve(job, stage=Stage.LOST, reason=said)
 
 
 def _returned(job: Job, reason: str) -> Job:
