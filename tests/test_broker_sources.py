@@ -208,6 +208,18 @@ def test_a_source_that_lost_the_name_of_a_queue_still_denies_it(damage: str, oth
         assert taken(broker.merged(sources)) == []
 
 
+def test_a_view_that_lost_its_system_still_admits_nobody_where_an_endpoint_admits_none() -> None:
+    lost = TWO.replace("DENY:VO:cms", "VO:cms").replace("ProductName: slurm", "ProductName:")
+    policy = lost[lost.index("dn: GLUE2PolicyID") :].partition("\n\n")[0]
+    access = policy.replace("GLUE2ShareID=s", "GLUE2EndpointID=f").replace("Mapping", "Access")
+    view = f"{KEYS}GLUE2EntityOtherInfo: VOView=cms\n"
+    text = lost.replace(policy, access).replace("MappingQueue: long\n", view)
+    whole, other = (glue.read(BytesIO(each.encode())) for each in (OLD, text))
+    assert len(taken(broker.merged([("a", whole)]))) == 1
+    for sources in ([("a", whole), ("b", other)], [("b", other), ("a", whole)]):
+        assert [each for each in taken(broker.merged(sources)) if "h.grid" in str(each)] == []
+
+
 DOCUMENT = """<Services><ComputingService><ID>x</ID>
 <ComputingManager><ID>m</ID><ProductName>slurm</ProductName></ComputingManager>
 <ComputingEndpoint><ID>e</ID><URL>https://h.grid:443/x</URL>

@@ -125,11 +125,11 @@ def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]
     own = [pair for pair in group if not marks(pair.share, VO_VIEW)]
     views = [pair for pair in group if marks(pair.share, VO_VIEW)]
     if len(own) > 1:
-        views += [pair for pair in own if pair.values.get(RULES)]
-        for pair in own:
-            if not pair.values.get(RULES):
-                yield ComputingElement(f"{pair.ce_id}/{apart(pair)}", pair.values), pair.share
-        own = []
+        views, own = [*views, *own], []
+    if len(group) > 1:
+        for pair in filter(_stands_apart, views):
+            yield ComputingElement(f"{pair.ce_id}/{apart(pair)}", pair.values), pair.share
+        views = [pair for pair in views if not _stands_apart(pair)]
     if not own and not views:
         return
     shared = own[0].values if own else _common([pair.values for pair in views])
@@ -140,6 +140,12 @@ def queues_of(group: Sequence[Pair]) -> Iterator[tuple[ComputingElement, Record]
         for name in (_name(pair.share),)
     )
     yield ComputingElement(group[0].ce_id, shared, views=made), (own or views)[0].share
+
+
+def _stands_apart(pair: Pair) -> bool:
+    """Whether a share that nobody may use is a queue: where it is no view, or has no queue's id."""
+    unplaced = pair.ce_id == pair.share.id
+    return not pair.values.get(RULES) and (unplaced or not marks(pair.share, VO_VIEW))
 
 
 def _name(share: Record) -> str:
