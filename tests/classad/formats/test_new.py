@@ -136,3 +136,14 @@ def test_the_talks_ce_reads_back_and_prints_stably() -> None:
     assert parse_ad(text) == ce
     assert dumps(parse_ad(text)) == text
     assert "name = gridftp05.cern.ch" in text
+
+
+@pytest.mark.parametrize("depth", range(8))
+@pytest.mark.parametrize("form", ["new", "json"])
+def test_an_ad_ends_where_its_brackets_do_however_deep_they_nest(depth: int, form: str) -> None:
+    text = "1"
+    for level in range(depth):
+        text = f'{{ {text}, "]}}" }}' if level % 2 else f"[ a = {text}; b = '}}' ]"
+    ads = [parse_ad(f"[ Held = {text}; Number = {number} ]") for number in range(3)]
+    stream = "\n".join(dumps(ad, form) for ad in ads)
+    assert list(parse_ads(stream, form)) == ads

@@ -176,6 +176,8 @@ def _again(head: str, pieces: Iterator[str]) -> Iterator[str]:
 _BEGUN_COMMENT: Final = re.compile(r"//|/\*|\#|/\Z")
 _RESTARTS: Final = 8
 """How many lines may begin with an ad's bracket within it, where a bracket was left open before."""
+_NESTED: Final = 3
+"""As deep as brackets nest in nearly every ad; deeper ones are counted one by one."""
 
 
 class Syntax:
@@ -202,10 +204,13 @@ class Syntax:
         self.lists = lists
         self.deeper = nesting[::2]
         nest = re.escape(nesting)
-        # An ad without another in it, at the speed of one match.
-        self.flat = re.compile(
-            rf"""{opening}(?:[^{nest}"'/#]++|{hiding}|/(?![/*]))*+{closing}""", re.DOTALL
-        )
+        # An ad with little nested in it, at the speed of one match.
+        plain = rf"""[^{nest}"'/#]++|{hiding}|/(?![/*])"""
+        inside = rf"(?:{plain})*+"
+        opens, closes = re.escape(self.deeper), re.escape(nesting[1::2])
+        for _ in range(_NESTED):
+            inside = rf"(?:{plain}|[{opens}]{inside}[{closes}])*+"
+        self.shallow = re.compile(rf"{opening}{inside}{closing}", re.DOTALL)
         self.token = re.compile(
             rf"{hiding}|(?P<begun>{begun})|{broken}|(?P<bracket>[{nest}])", re.DOTALL
         )
@@ -347,9 +352,9 @@ def _end(window: _Window, syntax: Syntax, doubtful: int, resume: bool) -> int | 
         found = syntax.junk.match(text, start + 1)
         return found.end() if found else None
     stop = _restart(window, syntax, _RESTARTS) if start < doubtful else len(text)
-    flat = syntax.flat.match(text, start, stop)
-    if flat is not None:
-        return flat.end()
+    shallow = syntax.shallow.match(text, start, stop)
+    if shallow is not None:
+        return shallow.end()
     depth = 0
     for token in syntax.token.finditer(text, start, stop):
         if token.lastgroup == "begun":
