@@ -1,0 +1,219 @@
+"""Frames: what pilots, clients and the binder say to each other, one JSON object each.
+
+A frame is the length of what follows, in four bytes, the highest first, and a JSON object in UTF-8
+with its ``kind``. ``FIELDS`` lists the fields that each kind must have. A reader passes over other
+fields, so that a later program may add some. Who may say what, and when, is not here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Final
+
+import attrs
+
+VERSIONS: Final = (1,)
+"""The versions of the protocol that this program speaks, the best last."""
+GREETING_BYTES: Final = 8 << 10
+"""The longest frame before a peer has proven itself."""
+MOST_BYTES: Final = 256 << 10
+"""The longest frame afterwards."""
+_HEAD: Final = 4
+
+
+class FrameError(ValueError):
+    """A peer sent what is no frame, or none that fits here."""
+
+
+class FrameKind(StrEnum):
+    """What a frame says."""
+
+    HELLO = "hello"
+    CHALLENGE = "challenge"
+    PROOF = "proof"
+    WELCOME = "welcome"
+    REFUSED = "refused"
+
+    REGISTER = "register"
+    REGISTERED = "registered"
+    BEAT = "beat"
+    ALIVE = "alive"
+    STARTED = "started"
+    DECLINED = "declined"
+    ENDED = "ended"
+    LEAVE = "leave"
+    KILL = "kill"
+    ACKNOWLEDGE = "acknowledge"
+    OVER = "over"
+    STOP = "stop"
+
+    OFFER = "offer"
+    PAIRED = "paired"
+
+    CONNECT = "connect"
+    WAITING = "waiting"
+    SUBMIT = "submit"
+    ASK = "ask"
+    CANCEL = "cancel"
+    JOBS = "jobs"
+
+    STATUS = "status"
+    REVOKE = "revoke"
+    END = "end"
+    DONE = "done"
+    FAILED = "failed"
+
+
+FIELDS: Final[Mapping[FrameKind, Mapping[str, type | tuple[type, ...]]]] = {
+    FrameKind.HELLO: {"versions": list, "role": str, "token": str, "nonce": str},
+    FrameKind.CHALLENGE: {"version": int, "nonce": str, "proof": str},
+    FrameKind.PROOF: {"proof": str},
+    FrameKind.WELCOME: {},
+    FrameKind.REFUSED: {"reason": str},
+    FrameKind.REGISTER: {"ad": str, "session": str, "running": dict},
+    FrameKind.REGISTERED: {"session": str, "lease": (int, float)},
+    FrameKind.BEAT: {"number": int},
+    FrameKind.ALIVE: {"number": int},
+    FrameKind.STARTED: {"job": str, "epoch": int},
+    FrameKind.DECLINED: {"job": str, "epoch": int, "reason": str},
+    FrameKind.ENDED: {"job": str, "epoch": int, "result": str},
+    FrameKind.LEAVE: {"reason": str},
+    FrameKind.KILL: {"job": str, "epoch": int},
+    FrameKind.ACKNOWLEDGE: {"job": str, "epoch": int},
+    FrameKind.OVER: {},
+    FrameKind.STOP: {"reason": str},
+    FrameKind.OFFER: {"session": str, "slot": str, "ad": str},
+    FrameKind.PAIRED: {"job": str, "epoch": int, "ad": str, "stream": bool},
+    FrameKind.CONNECT: {"ad": str, "seconds": (int, float)},
+    FrameKind.WAITING: {"job": str, "reason": str},
+    FrameKind.SUBMIT: {"key": str, "ad": str},
+    FrameKind.ASK: {"jobs": list, "seconds": (int, float)},
+    FrameKind.CANCEL: {"job": str, "reason": str},
+    FrameKind.JOBS: {"jobs": list},
+    FrameKind.STATUS: {},
+    FrameKind.REVOKE: {"token": str, "ends": (int, float)},
+    FrameKind.END: {"session": str, "reason": str},
+    FrameKind.DONE: {},
+    FrameKind.FAILED: {"reason": str},
+}
+"""The fields that each kind must have, with the types of their values."""
+
+
+@attrs.frozen(slots=True)
+class Frame:
+    """One frame.
+
+    Attributes:
+        kind: what it says.
+        fields: all its fields but the kind; those that its kind must have are there.
+    """
+
+    kind: FrameKind
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+
+def encode(kind: FrameKind, **fields: Any) -> bytes:
+    r"""The bytes of a frame.
+
+    Raises ValueError where it is longer than a peer takes, or holds what JSON cannot.
+
+    >>> encode(FrameKind.BEAT, number=7)
+    b'\x00\x00\x00\x1a{"kind":"beat","number":7}'
+    """
+    if lacking := FIELDS[kind].keys() - fields.keys():
+        raise ValueError(f"{kind} needs {', '.join(sorted(lacking))}")
+    body = canonical({"kind": kind, **fields})
+    if len(body) > MOST_BYTES:
+        raise ValueError(f"a {kind} of {len(body)} bytes; at most {MOST_BYTES} can be sent")
+    return len(body).to_bytes(_HEAD) + body
+
+
+def canonical(fields: Mapping[str, Any]) -> bytes:
+    """One text for equal objects: keys in order, no spaces, ASCII."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii")
+
+
+def decode(body: bytes) -> Frame:
+    """The frame of a body, without its length. Raises FrameError, and nothing else.
+
+    >>> decode(b'{"kind": "beat", "number": 7, "later": true}')
+    Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 7, 'later': True})
+    """
+    try:
+        found = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise FrameError("a frame that is no JSON object") from None
+    if not isinstance(found, dict):
+        raise FrameError("a frame that is no JSON object")
+    name = found.pop("kind", None)
+    try:
+        kind = FrameKind(name)
+    except ValueError:
+        raise FrameError(f"a frame of the unknown kind {str(name)[:40]!r}") from None
+    for field, types in FIELDS[kind].items():
+        value = found.get(field)
+        if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+            raise FrameError(f"{kind}: {field} is missing or of another type than it must be")
+        if isinstance(value, float) and not isfinite(value):
+            raise FrameError(f"{kind}: {field} is no finite number")
+    return Frame(kind, found)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+class Decoder:
+    """Cuts the bytes of one connection into frames.
+
+    ``limit`` is the length of the longest frame that is taken, and may change between frames.
+    """
+
+    __slots__ = ("_buffer", "limit")
+
+    def __init__(self, limit: int = GREETING_BYTES) -> None:
+        self.limit = limit
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Takes bytes as they come."""
+        self._buffer += data
+
+    def next(self) -> Frame | None:
+        r"""The next frame, or None where it is not yet whole.
+
+        Raises FrameError; nothing more can be read then.
+
+        >>> decoder = Decoder()
+        >>> decoder.feed(encode(FrameKind.BEAT, number=1) + b"\0")
+        >>> decoder.next(), decoder.next(), decoder.rest()
+        (Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 1}), None, b'\x00')
+        """
+        buffer = self._buffer
+        if len(buffer) < _HEAD:
+            return None
+        length = int.from_bytes(buffer[:_HEAD])
+        if length > self.limit:
+            raise FrameError(f"a frame of {length} bytes; at most {self.limit} are taken here")
+        if len(buffer) < _HEAD + length:
+            return None
+        body = bytes(buffer[_HEAD : _HEAD + length])
+        del buffer[: _HEAD + length]
+        return decode(body)
+
+    def __len__(self) -> int:
+        """How many bytes wait."""
+        return len(self._buffer)
+
+    def rest(self) -> bytes:
+        """What came and was not yet read, which is given away."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
