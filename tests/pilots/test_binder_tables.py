@@ -17,7 +17,7 @@ from matchmaker.delegation.errors import DamagedError
 from matchmaker.pilots import estimate
 from matchmaker.pilots.binder import moves, tables
 from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, apply
-from matchmaker.pilots.binder.tables import Tables
+from matchmaker.pilots.binder.tables import SupersededError, Tables
 from tests.delegation.postgres import postgres
 from tests.services.daemons import ServiceUnavailable
 
@@ -155,3 +155,24 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.db").write_text("no database " * 100)
     with pytest.raises(LedgerError, match=r"b\.db"):
         Tables(tmp_path / "b.db")
+
+
+def test_only_the_binder_that_read_last_can_write(again: Open) -> None:
+    first, second = again(), again()
+    first.read()
+    first.write([Change(jobs=(job("a"),))])
+    second.read()
+    with pytest.raises(SupersededError, match="another binder"):
+        first.write([Change(jobs=(job("b"),))])
+    second.write([Change(jobs=(job("c"),))])
+    assert sorted(each.id for each in second.read()[0]) == ["a", "c"]
+
+
+def test_a_change_may_be_stored_twice(again: Open) -> None:
+    table = again()
+    session = Session(name="s", subject="p", ad="[]", heard=1.0)
+    change = Change(jobs=(job("a"),), begun=(session,))
+    table.write([change])
+    table.write([change])
+    assert [each.id for each in table.read()[0]] == ["a"]
+    assert [each.name for each in table.read()[1]] == ["s"]

@@ -79,6 +79,10 @@ revoked: Final = Table(
 _NAMES: Final = tuple(column.name for column in jobs.c)
 
 
+class SupersededError(Exception):
+    """Another binder works with the tables now."""
+
+
 class Tables:
     """A binder's tables in a file of SQLite or in PostgreSQL.
 
@@ -108,14 +112,17 @@ class Tables:
     def _open(self) -> None:
         with self._writing() as write:
             metadata.create_all(write)
-            version = write.scalar(sql.select(facts.c.value).where(facts.c.name == "version"))
-            if version is None:
-                write.execute(facts.insert().values(name="version", value=VERSION))
-            elif version > VERSION:
+            known = _facts(write)
+            if not known:
+                known = {"version": VERSION, "turn": 0}
+                rows = [{"name": name, "value": value} for name, value in known.items()]
+                write.execute(facts.insert(), rows)
+            if known["version"] > VERSION:
                 raise LedgerError(
-                    f"{self.place}: a binder's tables of version {version}; this program knows"
-                    f" versions up to {VERSION}: use a newer program"
+                    f"{self.place}: a binder's tables of version {known['version']}; this program"
+                    f" knows versions up to {VERSION}: use a newer program"
                 )
+            self._turn = known.get("turn", 0)
 
     def close(self) -> None:
         """Closes the connections; the tables cannot be used afterwards."""
@@ -124,7 +131,9 @@ class Tables:
     def write(self, changes: Sequence[Change]) -> None:
         """Stores changes, in their order and all or none; durable when it returns.
 
-        Raises TakenError where an owner has another job of the same key.
+        To store them once more does no harm, where nobody knows whether they were stored. Raises
+        TakenError where an owner has another job of the same key, and SupersededError where
+        another binder has read the tables since.
         """
         latest = {job.id: job for change in changes for job in change.jobs}
         begun = {each.name: each for change in changes for each in change.begun}
@@ -132,21 +141,26 @@ class Tables:
         if not (latest or begun or over):
             return
         with self._writing() as write:
+            if _facts(write).get("turn", 0) != self._turn:
+                raise SupersededError(f"{self.place}: another binder works with these tables now")
             for some in _in_parts(sorted(latest)):
                 write.execute(jobs.delete().where(jobs.c.id.in_(some)))
             if latest:
                 write.execute(jobs.insert(), [_job_row(job) for job in latest.values()])
+            for some in _in_parts(sorted(over | begun.keys())):
+                write.execute(sessions.delete().where(sessions.c.name.in_(some)))
             if new := [_session_row(each) for each in begun.values() if each.name not in over]:
                 write.execute(sessions.insert(), new)
-            for some in _in_parts(sorted(over)):
-                write.execute(sessions.delete().where(sessions.c.name.in_(some)))
 
     def read(self) -> tuple[list[Job], list[Session]]:
         """All jobs and sessions; a session counts as heard at 0, which ``restored`` changes.
 
-        Raises DamagedError for a row that is no job or no session.
+        From then on no binder that read them earlier can write. Raises DamagedError for a row that
+        is no job or no session.
         """
-        with self._reading() as read:
+        with self._writing() as read:
+            self._turn = _facts(read).get("turn", 0) + 1
+            read.execute(facts.update().where(facts.c.name == "turn").values(value=self._turn))
             found = [self._job(row) for row in read.execute(sql.select(jobs)).mappings()]
             names = read.execute(sql.select(sessions)).mappings()
             return found, [Session(**self._texts(row), heard=0.0) for row in names]
@@ -227,6 +241,11 @@ class Tables:
             connection = plain.execution_options(writes=True, durable=True)
             with connection.begin():
                 yield connection
+
+
+def _facts(connection: Connection) -> dict[str, int]:
+    rows = connection.execute(sql.select(facts.c.name, facts.c.value))
+    return {row.name: row.value for row in rows}
 
 
 def _job_row(job: Job) -> dict[str, Any]:

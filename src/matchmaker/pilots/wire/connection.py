@@ -119,12 +119,16 @@ class Connection(asyncio.Protocol):
             TimeoutError: nothing came in time.
         """
         frame = await self.receive(seconds)
+        self.check(frame, kind)
+        return frame
+
+    def check(self, frame: Frame, kind: FrameKind) -> None:
+        """Raises RefusedError or ClosedError, as ``expect`` does, for a frame of another kind."""
         if frame.kind in {FrameKind.REFUSED, FrameKind.FAILED}:
             raise RefusedError(frame["reason"])
         if frame.kind is not kind:
             self.close(f"{frame.kind} came where {kind} was expected")
             raise ClosedError(self._reason)
-        return frame
 
     def send(self, kind: FrameKind, **fields: Any) -> None:
         """Sends a frame, or nothing where the connection has ended.

@@ -1,0 +1,191 @@
+"""What clients and admins may ask of a binder, one request after another on a connection.
+
+A client sees its own jobs; the owner of an admin's token sees all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from itertools import dropwhile, islice
+from typing import Any, Final
+
+from matchmaker.delegation.errors import LedgerError
+from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings, an_ad
+from matchmaker.pilots.binder.exchange import Exchange
+from matchmaker.pilots.binder.states import Job, Stage
+from matchmaker.pilots.wire.connection import Connection
+from matchmaker.pilots.wire.frames import Frame, FrameKind
+from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
+from matchmaker.pilots.wire.tokens import Scope
+
+_SOON: Final = 1.0
+"""After how many seconds a client is told why it waits."""
+_MOST_SECONDS: Final = 86_400.0
+_MOST_LISTED: Final = 100
+"""How many jobs an answer lists, without their results and the ends of long reasons."""
+_LISTED_REASON: Final = 200
+
+
+async def client(
+    connection: Connection, greeting: Greeting, exchange: Exchange, settings: Settings
+) -> None:
+    """Serves a connection until it ends, or is a pair's.
+
+    Raises:
+        RefusedError: the client said what it may not say.
+        ClosedError: the connection has ended.
+    """
+    pace = Pace()
+    while True:
+        frame = await connection.receive()
+        await pace.step()
+        try:
+            if frame.kind is FrameKind.CONNECT:
+                job = _new_job(greeting, frame["ad"], exchange, settings)
+                await _wait(connection, exchange, job, float(frame["seconds"]))
+                return
+            kind, fields = await _answer(greeting, frame, exchange, settings)
+            connection.send(kind, **fields)
+        except (ValueError, LedgerError) as error:
+            connection.send(FrameKind.FAILED, reason=str(error)[:MOST_TEXT])
+
+
+async def _answer(
+    greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
+) -> tuple[FrameKind, dict[str, Any]]:
+    match frame.kind:
+        case FrameKind.SUBMIT:
+            return FrameKind.JOBS, {"jobs": [await _submit(greeting, frame, exchange, settings)]}
+        case FrameKind.ASK:
+            return FrameKind.JOBS, {"jobs": await _ask(greeting, frame, exchange)}
+        case FrameKind.CANCEL:
+            job = _job(greeting, exchange, frame["job"])
+            reason = frame["reason"][:MOST_TEXT] or "its owner cancelled it"
+            await exchange.settle(moves.cancel(exchange.book, job.id, reason))
+            return FrameKind.JOBS, {"jobs": [_facts(_job(greeting, exchange, job.id))]}
+    if greeting.role is not Role.ADMIN:
+        raise RefusedError(f"a client may not say {frame.kind}")
+    match frame.kind:
+        case FrameKind.STATUS:
+            return FrameKind.DONE, _status(exchange, settings)
+        case FrameKind.REVOKE:
+            await exchange.revoke(frame["token"][:MOST_KEY], float(frame["ends"]))
+            return FrameKind.DONE, {}
+        case FrameKind.END:
+            control = exchange.pilots.get(frame["session"])
+            if control is None:
+                raise ValueError(f"no pilot of the session {frame['session'][:80]!r} is here")
+            control.send(FrameKind.STOP, reason=frame["reason"][:MOST_TEXT])
+            return FrameKind.DONE, {}
+    raise RefusedError(f"an admin may not say {frame.kind}")
+
+
+def _new_job(
+    greeting: Greeting, ad: str, exchange: Exchange, settings: Settings, key: str = ""
+) -> Job:
+    """A job of the client; one with a key goes on without it."""
+    an_ad(ad)
+    owner = greeting.token.subject
+    if exchange.open_jobs(owner) >= settings.most_jobs:
+        raise ValueError(f"you have {settings.most_jobs} open jobs, which are the most")
+    id_ = secrets.token_hex(8)
+    return Job(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
+
+
+async def _submit(
+    greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
+) -> dict[str, Any]:
+    key, ad = frame["key"], frame["ad"]
+    if not 0 < len(key) <= MOST_KEY or not key.isprintable():
+        raise ValueError(f"a key of 1 to {MOST_KEY} printable characters was expected")
+    book = exchange.book
+    known = book.keys.get((greeting.token.subject, key))
+    if known is None:
+        new = _new_job(greeting, ad, exchange, settings, key)
+        job, change = moves.submit(book, new)
+        await exchange.settle(change)
+    else:
+        job = book.jobs[known]
+        # It may be on its way into the storage, by an earlier request.
+        await exchange.stored()
+    if job.ad != ad:
+        raise ValueError(f"the key {key} stands for the job {job.id}, which has another ad")
+    return _facts(book.jobs.get(job.id, job))
+
+
+async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dict[str, Any]]:
+    ids, jobs = frame["jobs"], exchange.book.jobs
+    if len(ids) > _MOST_LISTED or not all(isinstance(id_, str) for id_ in ids):
+        raise ValueError(f"at most {_MOST_LISTED} ids of jobs were expected")
+    if not ids:
+        mine: Iterator[Job] = (job for job in reversed(jobs.values()) if _sees(greeting, job))
+        after = frame.fields.get("after")
+        if after is not None:
+            mine = islice(dropwhile(lambda job: job.id != after, mine), 1, None)
+        return [_listed(job) for job in islice(mine, _MOST_LISTED)]
+    named = [_job(greeting, exchange, id_).id for id_ in ids]
+    if frame["seconds"] > 0:
+        await exchange.all_ended(named, min(frame["seconds"], _MOST_SECONDS))
+    found = [jobs[id_] for id_ in named if id_ in jobs]
+    return [_facts(job) for job in found] if len(ids) == 1 else list(map(_listed, found))
+
+
+def _sees(greeting: Greeting, job: Job) -> bool:
+    return greeting.token.scope is Scope.ADMIN or job.owner == greeting.token.subject
+
+
+def _job(greeting: Greeting, exchange: Exchange, id_: str) -> Job:
+    job = exchange.book.jobs.get(id_)
+    if job is None or not _sees(greeting, job):
+        raise ValueError(f"there is no job {id_[:80]!r} of yours")
+    return job
+
+
+async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: float) -> None:
+    """Waits for a slot, until the connection becomes a pair's, breaks, or the time is over."""
+    seconds = min(max(0.0, seconds), _MOST_SECONDS)
+    exchange.wait(job, connection)
+    why = "its client has gone"
+    try:
+        for step in (min(_SOON, seconds), max(0.0, seconds - _SOON)):
+            try:
+                await connection.receive(step)
+            except TimeoutError:
+                why = await exchange.why(job.id)
+                if connection.open:
+                    connection.send(FrameKind.WAITING, job=job.id, reason=why)
+            else:
+                raise RefusedError("nothing is expected from a client that waits")
+        if connection.open:
+            raise ValueError(f"no slot came in {seconds:g} s: {why}")
+    finally:
+        left = exchange.book.jobs.get(job.id)
+        if left is not None and left.stage is Stage.QUEUED:
+            exchange.post(moves.cancel(exchange.book, job.id, why))
+
+
+def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
+    stages = Counter(str(job.stage) for job in exchange.book.jobs.values())
+    return {
+        "name": settings.name,
+        "sessions": len(exchange.book.sessions),
+        "pilots": len(exchange.pilots),
+        "slots": len(exchange.slots),
+        "jobs": {str(stage): stages[str(stage)] for stage in Stage},
+        "trouble": exchange.trouble,
+    }
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    return {
+        "job": job.id, "owner": job.owner, "key": job.key, "stage": str(job.stage),
+        "given": job.epoch, "reason": job.reason, "result": job.result,
+    }  # fmt: skip
+
+
+def _listed(job: Job) -> dict[str, Any]:
+    facts = _facts(job)
+    return {**facts, "reason": job.reason[:_LISTED_REASON], "result": ""}

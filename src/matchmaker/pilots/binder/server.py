@@ -1,0 +1,261 @@
+"""The binder's port: who connects, what each role may say, and within what bounds.
+
+What a word means for jobs and slots is in ``exchange``, what clients may ask in ``clients``. Each
+connection is one task, which takes a frame when it has dealt with the one before, and no more a
+second than ``Pace`` lets it: a peer that floods is read slowly, and slows nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.classad import ClassAd
+from matchmaker.delegation.errors import LedgerError
+from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_RESULT, MOST_TEXT, Pace, Settings, an_ad
+from matchmaker.pilots.binder.clients import client
+from matchmaker.pilots.binder.exchange import Exchange, Offer
+from matchmaker.pilots.binder.states import Kind, Session
+from matchmaker.pilots.binder.tables import Tables
+from matchmaker.pilots.wire.connection import (
+    GREETING_SECONDS,
+    ClosedError,
+    Connection,
+    is_loopback,
+    welcome,
+)  # fmt: skip
+from matchmaker.pilots.wire.frames import Frame, FrameKind
+from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
+
+_MOST_RUNNING: Final = 4096
+
+
+async def serve(
+    settings: Settings, tables: Tables, *, ready: Callable[[str], None], stop: asyncio.Event
+) -> None:
+    """Runs a binder until it is asked to stop.
+
+    Args:
+        settings: what it goes by.
+        tables: where it keeps what must outlast it.
+        ready: called with its address when it listens.
+        stop: set to end it; pilots and jobs go on, and come back to the next run.
+
+    Raises:
+        ValueError: it would listen beyond this machine without a certificate.
+        OSError: it cannot listen.
+        LedgerError: the tables cannot be read.
+        SupersededError: another binder works with the tables.
+    """
+    if settings.tls is None and not is_loopback(settings.host):
+        raise ValueError(
+            f"{settings.host} is not this machine: a certificate and its key are needed (TLS)"
+        )
+    binder = _Binder(settings, tables)
+    loop = asyncio.get_running_loop()
+    how: dict[str, Any] = {}
+    if settings.tls is not None:
+        how = {"ssl": settings.tls, "ssl_handshake_timeout": GREETING_SECONDS}
+    server = await loop.create_server(
+        binder.accept, settings.host, settings.port, backlog=1024, **how
+    )
+    tasks: list[Coroutine[Any, Any, Any]] = [
+        binder.exchange.store(), binder.exchange.bring_together(), binder.exchange.watch(),
+        stop.wait(),
+    ]  # fmt: skip
+    running = [loop.create_task(each) for each in tasks]
+    host, port = server.sockets[0].getsockname()[:2]
+    ready(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    try:
+        ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        server.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await binder.end()
+
+
+class _Accepted(Connection):
+    """A connection that begins to be served as soon as it is made."""
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, begin: Callable[[Connection], None]) -> None:
+        super().__init__()
+        self._begin = begin
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._begin(self)
+
+
+class _Binder:
+    """The connections of a binder, each with its task."""
+
+    def __init__(self, settings: Settings, tables: Tables) -> None:
+        self.settings = settings
+        self.exchange = Exchange(tables, lease=settings.lease, clock=time.monotonic)
+        self._tables = tables
+        self._tasks: dict[asyncio.Task[None], Connection] = {}
+
+    def accept(self) -> Connection:
+        return _Accepted(self._begin)
+
+    def _begin(self, connection: Connection) -> None:
+        if len(self._tasks) >= self.settings.most_connections:
+            connection.send(FrameKind.REFUSED, reason="the binder has too many connections")
+            connection.close("too many connections")
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(connection))
+        self._tasks[task] = connection
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def end(self) -> None:
+        """Ends all connections."""
+        tasks = dict(self._tasks)
+        for task, connection in tasks.items():
+            connection.close("the binder ends")
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            greeting = await welcome(
+                connection, self.settings.key, pool=self.settings.name, now=time.time,
+                revoked=self.exchange.revoked,
+            )  # fmt: skip
+        except (RefusedError, ClosedError, TimeoutError):
+            connection.close("the greeting failed")
+            return
+        serves = {Role.PILOT: self._pilot, Role.SLOT: self._slot}
+        try:
+            await serves.get(greeting.role, self._requests)(connection, greeting)
+        except (RefusedError, ValueError) as error:
+            connection.send(FrameKind.REFUSED, reason=str(error)[:MOST_TEXT])
+        except (ClosedError, TimeoutError):
+            pass
+        finally:
+            connection.close("it is over")
+
+    async def _requests(self, connection: Connection, greeting: Greeting) -> None:
+        await client(connection, greeting, self.exchange, self.settings)
+
+    # --- pilots
+
+    async def _pilot(self, connection: Connection, greeting: Greeting) -> None:
+        """The connection on which a pilot reports."""
+        exchange, pace, session = self.exchange, Pace(), ""
+        try:
+            while True:
+                # A pilot that is silent for longer than a lease has nothing to say any more.
+                frame = await connection.receive(2 * self.settings.lease)
+                await pace.step()
+                if frame.kind is FrameKind.REGISTER:
+                    exchange.gone(session, connection)
+                    session = await self._register(connection, greeting, frame)
+                elif not session:
+                    raise RefusedError(f"{frame.kind} came where register was expected")
+                elif frame.kind is FrameKind.BEAT:
+                    change = moves.hear(exchange.book, session, time.monotonic())
+                    exchange.post(change)
+                    if not change.words:
+                        connection.send(FrameKind.ALIVE, number=frame["number"])
+                elif frame.kind is FrameKind.LEAVE:
+                    reason = f"its pilot left: {frame['reason'][:MOST_TEXT]}"
+                    await exchange.settle(moves.leave(exchange.book, session, reason))
+                    connection.send(FrameKind.DONE)
+                    return
+                else:
+                    self._report(session, frame)
+        finally:
+            exchange.gone(session, connection)
+
+    def _report(self, session: str, frame: Frame) -> None:
+        book = self.exchange.book
+        if frame.kind is FrameKind.STARTED:
+            change = moves.started(book, session, frame["job"], frame["epoch"])
+        elif frame.kind is FrameKind.DECLINED:
+            reason = frame["reason"][:MOST_TEXT]
+            change = moves.declined(book, session, frame["job"], frame["epoch"], reason)
+        elif frame.kind is FrameKind.ENDED:
+            result = frame["result"]
+            if len(result) > MOST_RESULT:
+                result = f'[ Reason = "its result has {len(result)} characters" ]'
+            change = moves.ended(book, session, frame["job"], frame["epoch"], result)
+        else:
+            raise RefusedError(f"a pilot may not say {frame.kind}")
+        self.exchange.post(change)
+
+    async def _register(self, connection: Connection, greeting: Greeting, frame: Frame) -> str:
+        exchange = self.exchange
+        ad = an_ad(frame["ad"])
+        running = frame["running"]
+        if len(running) > _MOST_RUNNING or not all(type(n) is int for n in running.values()):
+            raise RefusedError(f"running: at most {_MOST_RUNNING} jobs with their epochs")
+        name: str = frame["session"]
+        now = time.monotonic()
+        if name:
+            if exchange.session(name, greeting.token.subject) is None:
+                connection.send(FrameKind.OVER)
+                return ""
+            change = moves.resume(exchange.book, name, running, now)
+        else:
+            name = secrets.token_hex(16)
+            new = Session(name=name, subject=greeting.token.subject, ad=frame["ad"], heard=now)
+            change = moves.begin(new)
+            await self._measure(ad)
+        await exchange.settle(attrs.evolve(change, words=()))
+        before = exchange.pilots.get(name)
+        exchange.pilots[name] = connection
+        if before is not None and before is not connection:
+            before.close("its pilot came back on another connection")
+        connection.send(FrameKind.REGISTERED, session=name, lease=self.settings.lease)
+        for word in change.words:
+            if word.kind is Kind.OVER:
+                connection.send(FrameKind.OVER)
+                return ""
+            connection.send(FrameKind(word.kind), job=word.job, epoch=word.epoch)
+        return name
+
+    async def _measure(self, ad: ClassAd) -> None:
+        """Keeps how long the pilot's queue took to start it, where its ad says so."""
+        queue, submitted = ad.eval("Queue"), ad.eval("SubmittedAt")
+        if isinstance(queue, str) and isinstance(submitted, int | float):
+            began = ad.eval("StartedAt")
+            started = began if isinstance(began, int | float) else time.time()
+            # It is a figure for estimates, and no reason to refuse a pilot.
+            with suppress(LedgerError, ValueError, OverflowError):
+                await asyncio.to_thread(
+                    self._tables.measured, queue[:MOST_KEY], float(submitted), float(started)
+                )
+
+    async def _slot(self, connection: Connection, greeting: Greeting) -> None:
+        """A connection on which a pilot waits with a free slot, for one job after another."""
+        exchange, pace, offer = self.exchange, Pace(), None
+        try:
+            while True:
+                frame = await connection.receive()
+                await pace.step()
+                if frame.kind is not FrameKind.OFFER:
+                    raise RefusedError(f"{frame.kind} came where offer was expected")
+                session = exchange.session(frame["session"], greeting.token.subject)
+                if session is None or session.name not in exchange.pilots:
+                    raise RefusedError("its session is over, or its pilot is not connected")
+                if offer is not None:
+                    exchange.withdraw(offer)
+                offer = Offer(session.name, frame["slot"][:MOST_KEY], connection)
+                exchange.offer(offer, an_ad(frame["ad"]))
+        finally:
+            if offer is not None:
+                exchange.withdraw(offer)
+            exchange.unheard(connection)

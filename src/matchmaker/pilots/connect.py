@@ -1,0 +1,206 @@
+"""A client of a binder: ask for a pilot and talk to it, or hand in jobs that go on by themselves.
+
+What the frames are is in ``wire``; what a job's ad may say is in ``docs/binder.md``.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import attrs
+
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.pilots.wire.connection import Connection, dial
+from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.handshake import Role
+from matchmaker.pilots.wire.stream import Stream
+
+_GRACE = 30.0
+"""How many seconds more than it was given the binder has to answer."""
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Place:
+    """Where a binder is, and what it knows its client by.
+
+    Attributes:
+        address: ``HOST:PORT``.
+        token: the text of a token.
+        tls: how the binder's certificate is checked; needed beyond this machine.
+    """
+
+    address: str
+    token: str = attrs.field(repr=False)
+    tls: ssl.SSLContext | None = None
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class JobFacts:
+    """What a binder says of a job.
+
+    Attributes:
+        id: its name at the binder.
+        owner: the subject of the token that it was handed in with.
+        key: the client's name of it.
+        stage: queued, given, running, ended, cancelled or lost.
+        given: how often it was given to a pilot.
+        reason: why it was cancelled, lost or given again; empty otherwise.
+        result: what its pilot reported at its end; None before, and where many jobs were asked for.
+    """
+
+    id: str
+    owner: str
+    key: str
+    stage: str
+    given: int
+    reason: str
+    result: ClassAd | None
+
+    @property
+    def over(self) -> bool:
+        """Whether it cannot change any more."""
+        return self.stage in {"ended", "cancelled", "lost"}
+
+
+@asynccontextmanager
+async def paired(
+    place: Place, ad: ClassAd, *, seconds: float = 60.0,
+    waiting: Callable[[str], None] | None = None,
+) -> AsyncIterator[Stream]:  # fmt: skip
+    """A pilot's bytes, for as long as the block lasts.
+
+    Args:
+        place: the binder.
+        ad: the client's ad: what it wants of a slot, and what its job is.
+        seconds: how long to wait for a slot.
+        waiting: called with why there is none yet, in words.
+
+    Raises:
+        RefusedError: no slot came in time, or the binder refuses; the message says why.
+        OSError, ValueError, TimeoutError: as ``wire.connection.dial`` does.
+    """
+    connection = await dial(place.address, place.token, Role.CLIENT, place.tls)
+    stream = Stream()
+    try:
+        connection.send(FrameKind.CONNECT, ad=str(ad), seconds=seconds)
+        while True:
+            frame = await connection.receive(seconds + _GRACE)
+            if frame.kind is FrameKind.WAITING:
+                if waiting is not None:
+                    waiting(frame["reason"])
+                continue
+            connection.check(frame, FrameKind.PAIRED)
+            break
+        early = connection.hand_over(stream)
+        stream.data_received(early)
+        yield stream
+        with suppress(ConnectionError):
+            await stream.end()
+    finally:
+        connection.close("the client has ended")
+        stream.close()
+
+
+class Binder:
+    """A connection for requests; one at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def submit(self, ad: ClassAd, key: str) -> JobFacts:
+        """Hands in a job that goes on without its client.
+
+        Args:
+            ad: the job.
+            key: the client's name of it: the same job under the same key is one job.
+
+        Raises:
+            RefusedError: it was not taken; the message says why.
+            ClosedError, TimeoutError: nobody knows whether it was; hand it in again.
+        """
+        (job,) = await self._jobs(FrameKind.SUBMIT, key=key, ad=str(ad))
+        return job
+
+    async def job(self, id_: str, *, seconds: float = 0.0) -> JobFacts:
+        """One job, with its result. Waits for its end for some seconds, where these are given.
+
+        Raises RefusedError where there is no such job of this client.
+        """
+        (job,) = await self._jobs(FrameKind.ASK, seconds=seconds, jobs=[id_])
+        return job
+
+    async def jobs(self) -> AsyncIterator[JobFacts]:
+        """All jobs that the client may see, the latest first, without results."""
+        after: dict[str, str] = {}
+        while some := await self._jobs(FrameKind.ASK, jobs=[], seconds=0, **after):
+            for job in some:
+                yield job
+            after = {"after": some[-1].id}
+
+    async def cancel(self, id_: str, reason: str = "") -> JobFacts:
+        """Ends a job. Raises RefusedError where there is no such job of this client."""
+        (job,) = await self._jobs(FrameKind.CANCEL, job=id_, reason=reason)
+        return job
+
+    async def status(self) -> dict[str, Any]:
+        """Numbers of the binder; for admins."""
+        return dict(await self._ask(FrameKind.STATUS, FrameKind.DONE))
+
+    async def revoke(self, token: str, ends: float) -> None:
+        """Refuses a token by its id until it ends, in seconds since 1970; for admins."""
+        await self._ask(FrameKind.REVOKE, FrameKind.DONE, token=token, ends=ends)
+
+    async def _jobs(self, kind: FrameKind, **fields: Any) -> list[JobFacts]:
+        answer = await self._ask(kind, FrameKind.JOBS, **fields)
+        return [_job(each) for each in answer["jobs"]]
+
+    async def _ask(self, kind: FrameKind, wanted: FrameKind, **fields: Any) -> dict[str, Any]:
+        self._connection.send(kind, **fields)
+        answer = await self._connection.expect(wanted, fields.get("seconds", 0) + _GRACE)
+        return dict(answer.fields)
+
+
+@asynccontextmanager
+async def binder(place: Place) -> AsyncIterator[Binder]:
+    """A connection for requests, for as long as the block lasts.
+
+    Raises RefusedError, OSError, ValueError and TimeoutError as ``wire.connection.dial`` does.
+    """
+    connection = await dial(place.address, place.token, Role.CLIENT, place.tls)
+    try:
+        yield Binder(connection)
+    finally:
+        connection.close("the client has ended")
+
+
+@asynccontextmanager
+async def admin(place: Place) -> AsyncIterator[Binder]:
+    """The same with the rights of an admin's token."""
+    connection = await dial(place.address, place.token, Role.ADMIN, place.tls)
+    try:
+        yield Binder(connection)
+    finally:
+        connection.close("the admin has ended")
+
+
+def authorities(files: Iterable[str]) -> ssl.SSLContext:
+    """A context that takes certificates of some authorities, from files in PEM, and no others.
+
+    Raises OSError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for file in files:
+        context.load_verify_locations(file)
+    return context
+
+
+def _job(said: dict[str, Any]) -> JobFacts:
+    return JobFacts(
+        id=said["job"], owner=said["owner"], key=said["key"], stage=said["stage"],
+        given=said["given"], reason=said["reason"],
+        result=parse_ad(said["result"]) if said["result"] else None,
+    )  # fmt: skip
