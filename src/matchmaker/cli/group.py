@@ -18,6 +18,7 @@ from matchmaker.classad.likeness import closest
 SUBCOMMANDS = {
     "acknowledge": "take the results of jobs that have ended",
     "assign": "a negotiation cycle: each of many jobs to its best free slot",
+    "binder": "bring clients and pilots together, and ask for pilots",
     "blah-local-submit-attributes": "directives for what BLAH made of a job's requirements",
     "broker": "choose a queue for a job, its worker nodes, and the submit flags",
     "cancel": "end jobs that were handed over",

@@ -82,12 +82,17 @@ def options(command: Callable[..., int]) -> Callable[..., int]:
     return gathered
 
 
+def state_folder() -> Path:
+    """Where the command keeps what must outlast it."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "classad"
+
+
 def ledger_at(place: Place) -> str:
     """The ledger's file or URL; the folder of the default one is made."""
     if place.ledger is not None:
         return place.ledger
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    folder = Path(state) / "classad"
+    folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return str(folder / "jobs.db")
 

@@ -15,11 +15,15 @@ import attrs
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.wire.connection import Connection, dial
 from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.handshake import Role
+from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.stream import Stream
 
 _GRACE = 30.0
 """How many seconds more than it was given the binder has to answer."""
+
+
+class NoSlotError(RefusedError):
+    """No slot came in time; the message says why."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class JobFacts:
         given: how often it was given to a pilot.
         reason: why it was cancelled, lost or given again; empty otherwise.
         result: what its pilot reported at its end; None before, and where many jobs were asked for.
+        ad: its ad, where that was asked for.
     """
 
     id: str
@@ -58,6 +63,7 @@ class JobFacts:
     given: int
     reason: str
     result: ClassAd | None
+    ad: ClassAd | None = None
 
     @property
     def over(self) -> bool:
@@ -79,7 +85,8 @@ async def paired(
         waiting: called with why there is none yet, in words.
 
     Raises:
-        RefusedError: no slot came in time, or the binder refuses; the message says why.
+        NoSlotError: no slot came in time.
+        RefusedError: the binder refuses.
         OSError, ValueError, TimeoutError: as ``wire.connection.dial`` does.
     """
     connection = await dial(place.address, place.token, Role.CLIENT, place.tls)
@@ -92,6 +99,8 @@ async def paired(
                 if waiting is not None:
                     waiting(frame["reason"])
                 continue
+            if frame.kind is FrameKind.FAILED and frame.fields.get("in_time") is False:
+                raise NoSlotError(frame["reason"])
             connection.check(frame, FrameKind.PAIRED)
             break
         early = connection.hand_over(stream)
@@ -132,10 +141,14 @@ class Binder:
         (job,) = await self._jobs(FrameKind.ASK, seconds=seconds, jobs=[id_])
         return job
 
-    async def jobs(self) -> AsyncIterator[JobFacts]:
-        """All jobs that the client may see, the latest first, without results."""
+    async def jobs(self, *, ads: bool = False) -> AsyncIterator[JobFacts]:
+        """All jobs that the client may see, the latest first, without results.
+
+        Args:
+            ads: whether their ads are wanted too.
+        """
         after: dict[str, str] = {}
-        while some := await self._jobs(FrameKind.ASK, jobs=[], seconds=0, **after):
+        while some := await self._jobs(FrameKind.ASK, jobs=[], seconds=0, ads=ads, **after):
             for job in some:
                 yield job
             after = {"after": some[-1].id}
@@ -203,4 +216,5 @@ def _job(said: dict[str, Any]) -> JobFacts:
         id=said["job"], owner=said["owner"], key=said["key"], stage=said["stage"],
         given=said["given"], reason=said["reason"],
         result=parse_ad(said["result"]) if said["result"] else None,
+        ad=parse_ad(said["ad"]) if "ad" in said else None,
     )  # fmt: skip

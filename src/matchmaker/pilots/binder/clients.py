@@ -5,13 +5,13 @@ A client sees its own jobs; the owner of an admin's token sees all.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
 from typing import Any, Final
 
-from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings, an_ad
 from matchmaker.pilots.binder.exchange import Exchange
@@ -24,9 +24,11 @@ from matchmaker.pilots.wire.tokens import Scope
 _SOON: Final = 1.0
 """After how many seconds a client is told why it waits."""
 _MOST_SECONDS: Final = 86_400.0
-_MOST_LISTED: Final = 100
+_MOST_LISTED: Final = 60
 """How many jobs an answer lists, without their results and the ends of long reasons."""
 _LISTED_REASON: Final = 200
+_MOST_ADS: Final = 64 << 10
+"""How many bytes of ads an answer lists; one ad may be longer."""
 
 
 async def client(
@@ -49,7 +51,9 @@ async def client(
                 return
             kind, fields = await _answer(greeting, frame, exchange, settings)
             connection.send(kind, **fields)
-        except (ValueError, LedgerError) as error:
+        except RefusedError:
+            raise
+        except ValueError as error:
             connection.send(FrameKind.FAILED, reason=str(error)[:MOST_TEXT])
 
 
@@ -125,12 +129,24 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
         after = frame.fields.get("after")
         if after is not None:
             mine = islice(dropwhile(lambda job: job.id != after, mine), 1, None)
-        return [_listed(job) for job in islice(mine, _MOST_LISTED)]
+        return _page(mine, ads=frame.fields.get("ads") is True)
     named = [_job(greeting, exchange, id_).id for id_ in ids]
     if frame["seconds"] > 0:
         await exchange.all_ended(named, min(frame["seconds"], _MOST_SECONDS))
     found = [jobs[id_] for id_ in named if id_ in jobs]
     return [_facts(job) for job in found] if len(ids) == 1 else list(map(_listed, found))
+
+
+def _page(jobs: Iterable[Job], *, ads: bool) -> list[dict[str, Any]]:
+    """As many jobs as an answer may list; one at least, where there is one."""
+    page: list[dict[str, Any]] = []
+    room = _MOST_ADS
+    for job in islice(jobs, _MOST_LISTED):
+        room -= len(json.dumps(job.ad)) if ads else 0
+        if page and room < 0:
+            break
+        page.append({**_listed(job), "ad": job.ad} if ads else _listed(job))
+    return page
 
 
 def _sees(greeting: Greeting, job: Job) -> bool:
@@ -159,8 +175,8 @@ async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: f
                     connection.send(FrameKind.WAITING, job=job.id, reason=why)
             else:
                 raise RefusedError("nothing is expected from a client that waits")
-        if connection.open:
-            raise ValueError(f"no slot came in {seconds:g} s: {why}")
+        reason = f"no slot came in {seconds:g} s: {why}"
+        connection.send(FrameKind.FAILED, reason=reason[:MOST_TEXT], in_time=False)
     finally:
         left = exchange.book.jobs.get(job.id)
         if left is not None and left.stage is Stage.QUEUED:

@@ -140,7 +140,7 @@ class _Binder:
         serves = {Role.PILOT: self._pilot, Role.SLOT: self._slot}
         try:
             await serves.get(greeting.role, self._requests)(connection, greeting)
-        except (RefusedError, ValueError) as error:
+        except ValueError as error:
             connection.send(FrameKind.REFUSED, reason=str(error)[:MOST_TEXT])
         except (ClosedError, TimeoutError):
             pass

@@ -41,7 +41,7 @@ ROLES: Final[Mapping[Scope, Collection[Role]]] = {
 """The roles that a token's scope allows."""
 
 
-class RefusedError(Exception):
+class RefusedError(ValueError):
     """The other side is refused, or refuses, for the reason that this says."""
 
 
