@@ -1,0 +1,358 @@
+"""Running a task: in its own directory, within its limits, and with nothing left behind.
+
+Between a pilot and the task's program stands a process that keeps all that the program starts
+(``keeper``); it ends them even where the pilot is killed. Here are the directory, the limits, and
+suspending. What is run when is in ``slots`` and ``pilot``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pkgutil
+import secrets
+import shutil
+import signal
+import stat
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.pilots.node.processes import below, processes
+from matchmaker.pilots.node.task import Result, Task
+
+GRACE: Final = 5.0
+"""How many seconds a program has from SIGTERM to SIGKILL."""
+_LOOK_SECONDS: Final = 0.5
+_ROUNDS: Final = 40
+_LOOKS: Final = 6
+_PIECE: Final = 1 << 16
+_KEEPERS: Final[set[int]] = set()
+"""The keepers of this process; its other children are what a killed keeper left."""
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Running:
+    """A task that was started. Its output is read by whoever started it.
+
+    Attributes:
+        task: what runs.
+        directory: where it runs; it is removed at the end.
+        stdin: what is written here the program reads.
+        stdout: what it prints.
+        stderr: its standard error.
+    """
+
+    def __init__(
+        self, task: Task, directory: Path, keeper: asyncio.subprocess.Process, control: int,
+        status: int,
+    ) -> None:  # fmt: skip
+        if keeper.stdin is None or keeper.stdout is None or keeper.stderr is None:
+            raise ValueError("the keeper needs pipes for its standard streams")
+        self.task = task
+        self.directory = directory
+        self.stdin = keeper.stdin
+        self.stdout = keeper.stdout
+        self.stderr = keeper.stderr
+        self.suspended = False
+        self._keeper = keeper
+        self._control = control
+        self._status = status
+        self._reason = ""
+        self._seconds = 0.0
+        self._since = time.monotonic()
+        self._memory = 0
+        _KEEPERS.add(keeper.pid)
+        self._result = asyncio.create_task(self._ended())
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run; the time while it was suspended does not count."""
+        return self._seconds + (0.0 if self.suspended else time.monotonic() - self._since)
+
+    @property
+    def keeper(self) -> int:
+        """The number of the process that keeps all others of the task."""
+        return self._keeper.pid
+
+    async def result(self) -> Result:
+        """What became of it, once none of its processes is left and its directory is removed."""
+        return await asyncio.shield(self._result)
+
+    def end(self, reason: str, grace: float = GRACE) -> None:
+        """Asks for its end; the first reason is the one that is reported.
+
+        Args:
+            reason: why, in words.
+            grace: seconds from SIGTERM to SIGKILL.
+        """
+        self._reason = self._reason or reason
+        with suppress(OSError):
+            os.write(self._control, f"{grace:.3f}\n".encode())
+
+    def suspend(self) -> None:
+        """Stops all its processes; those that are made meanwhile too."""
+        if self.suspended or self._result.done():
+            return
+        self._seconds = self.seconds
+        self.suspended = True
+        for _ in range(_ROUNDS):
+            active = [each for each in self._family() if each.state not in "TtZX"]
+            if not active:
+                return
+            for each in active:
+                _send(each.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets its processes go on."""
+        if self.suspended:
+            for each in self._family():
+                _send(each.pid, signal.SIGCONT)
+            self.suspended = False
+            self._since = time.monotonic()
+
+    def _family(self) -> list[Any]:
+        return below(self._keeper.pid, processes())
+
+    async def _ended(self) -> Result:
+        watching = asyncio.create_task(self._watch())
+        kept: dict[str, Any] = {"exit": None, "signal": None, "cpu": 0.0, "memory": 0}
+        try:
+            said = await _until_closed(self._status)
+            try:
+                kept.update(json.loads(said))
+            except ValueError:
+                # Its pipes may be held by what it leaves behind.
+                kept["problem"] = "the process that kept it was killed"
+                await asyncio.to_thread(end_strays, self._keeper.pid)
+            await self._keeper.wait()
+        finally:
+            watching.cancel()
+            os.close(self._control)
+            os.close(self._status)
+            await asyncio.to_thread(remove, self.directory)
+        _KEEPERS.discard(self._keeper.pid)
+        seconds, memory = self.seconds, self._memory
+        return Result(
+            exit=kept["exit"], signal=kept["signal"], cpu=kept["cpu"], seconds=seconds,
+            reason=self._reason or kept.get("problem", ""), memory=max(memory, kept["memory"]),
+        )  # fmt: skip
+
+    async def _watch(self) -> None:
+        """Keeps the limits."""
+        limits = self.task.limits
+        while True:
+            left = _LOOK_SECONDS
+            if limits.seconds is not None and not self.suspended:
+                left = min(left, max(0.01, limits.seconds - self.seconds))
+            await asyncio.sleep(left)
+            family = await asyncio.to_thread(self._family)
+            memory = sum(each.memory for each in family)
+            self._memory = max(self._memory, memory)
+            if limits.seconds is not None and self.seconds >= limits.seconds:
+                self.end(f"it ran for the {limits.seconds:g} s that it may")
+            elif limits.memory is not None and memory > limits.memory:
+                self.end(f"it took {memory} bytes of memory, of {limits.memory}", grace=0.0)
+            elif limits.disk is not None:
+                taken = await asyncio.to_thread(disk, self.directory, limits.disk)
+                if taken > limits.disk:
+                    self.end(f"it took {taken} bytes of disk, of {limits.disk}", grace=0.0)
+
+
+async def start(task: Task, root: Path) -> Running:
+    """Starts a task in a new directory.
+
+    Args:
+        task: what to run.
+        root: where its directory is made.
+
+    Raises:
+        OSError: it cannot be started: the disk is full, a file is missing, there are too many
+            processes. Nothing is left behind. A program that cannot be run gives a Result.
+    """
+    directory = root / f"{task.id}.{secrets.token_hex(4)}"
+    opened: list[int] = []
+    try:
+        await asyncio.to_thread(_filled, directory, task)
+        control, control_end = os.pipe()
+        opened += control, control_end
+        status, status_end = os.pipe()
+        opened += status, status_end
+        home = str(directory)
+        said = {
+            "argv": task.argv, "control": control, "status": status_end,
+            "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env},
+        }  # fmt: skip
+        keeper = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", *_keeper_words(), json.dumps(said),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, pass_fds=(control, status_end), cwd=directory,
+            start_new_session=True, env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+    except BaseException:
+        for each in opened:
+            os.close(each)
+        remove(directory)
+        raise
+    os.close(control)
+    os.close(status_end)
+    return Running(task, directory, keeper, control_end, status)
+
+
+async def run(task: Task, root: Path, *, started: Callable[[Running], object] = id) -> Result:
+    """Runs a task without input, to its end, and keeps the ends of its output.
+
+    Args:
+        task: what to run.
+        root: where its directory is made.
+        started: called with it as soon as it runs, so that it may be suspended or ended.
+
+    Never raises for what becomes of the task: the result says it.
+    """
+    try:
+        running = await start(task, root)
+    except OSError as error:
+        return Result(reason=f"it could not be started: {error}")
+    started(running)
+    running.stdin.close()
+    most = task.limits.output
+    kept = asyncio.gather(ends(running.stdout, most), ends(running.stderr, most))
+    output, errors = await kept
+    return attrs.evolve(await running.result(), output=output, errors=errors)
+
+
+async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
+    """The beginning and the end of what comes, at most so many bytes; the rest is counted."""
+    first, last, length = bytearray(), bytearray(), 0
+    half = most // 2
+    while data := await reader.read(_PIECE):
+        length += len(data)
+        room = half - len(first)
+        if room > 0:
+            first += data[:room]
+            data = data[room:]
+        last += data
+        del last[: max(0, len(last) - (most - half))]
+    left_out = length - len(first) - len(last)
+    if left_out:
+        return bytes(first) + f"\n[{left_out} bytes are left out]\n".encode() + bytes(last)
+    return bytes(first + last)
+
+
+def disk(directory: Path, most: int) -> int:
+    """How many bytes of disk a directory takes; counting ends where it is over the most."""
+    taken, at = 0, [directory]
+    while at and taken <= most:
+        with suppress(OSError), os.scandir(at.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    taken += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        at.append(Path(entry.path))
+    return taken
+
+
+def remove(directory: Path) -> None:
+    """Removes a directory with all that is in it, whatever rights its parts were given."""
+
+    def again(_: Any, path: str, __: Any) -> None:
+        parent = Path(path).parent
+        for each in (parent, Path(path)):
+            with suppress(OSError):
+                if not each.is_symlink():
+                    each.chmod(stat.S_IRWXU)
+        with suppress(OSError):
+            if Path(path).is_dir() and not Path(path).is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                Path(path).unlink()
+
+    shutil.rmtree(directory, onerror=again)
+    if directory.exists():
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def adopt() -> None:
+    """Makes this process the parent of what a killed keeper leaves behind (``prctl(2)``)."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def end_strays(keeper: int) -> None:
+    """Kills what a killed keeper left to this process, and all that those have started.
+
+    Other children of this process may not be there, but keepers; one that was just made may not
+    be known yet, so that a child must be there for a while.
+    """
+    seen: Counter[int] = Counter()
+    for _ in range(_ROUNDS):
+        among = processes()
+        strays = [
+            each.pid for each in among.values()
+            if each.parent == os.getpid() and each.pid != keeper and each.pid not in _KEEPERS
+        ]  # fmt: skip
+        if not strays:
+            return
+        seen.update(strays)
+        for stray in strays:
+            if seen[stray] > _LOOKS:
+                for each in below(stray, among):
+                    _send(each.pid, signal.SIGKILL)
+                _send(stray, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(stray, os.WNOHANG)
+        time.sleep(0.05)
+
+
+async def _until_closed(pipe: int) -> bytes:
+    """All that comes through a pipe until nobody can write to it any more."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(pipe, False)
+    said = bytearray()
+    closed: asyncio.Future[None] = loop.create_future()
+
+    def read() -> None:
+        data = os.read(pipe, _PIECE)
+        said.extend(data)
+        if not data and not closed.done():
+            closed.set_result(None)
+
+    loop.add_reader(pipe, read)
+    try:
+        await closed
+    finally:
+        loop.remove_reader(pipe)
+    return bytes(said)
+
+
+def _filled(directory: Path, task: Task) -> None:
+    directory.mkdir(mode=0o700, parents=True)
+    for name, source in task.files.items():
+        target = directory / name
+        if target.parent != directory:
+            raise ValueError(f"{name!r} is no name of a file in the task's directory")
+        shutil.copy(source, target)
+
+
+def _send(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+@cache
+def _keeper_words() -> tuple[str, ...]:
+    """What runs the keeper: its file, or its text where this is a zip application."""
+    file = Path(__file__).with_name("keeper.py")
+    if file.is_file():
+        return (str(file),)
+    return ("-c", (pkgutil.get_data(__package__, "keeper.py") or b"").decode())

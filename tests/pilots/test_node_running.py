@@ -1,0 +1,288 @@
+"""Tasks run within their limits, and nothing of them is left behind: real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from matchmaker.pilots.node import running
+from matchmaker.pilots.node.processes import processes
+from matchmaker.pilots.node.running import Running, run
+from matchmaker.pilots.node.task import Limits, Result, Task
+
+T = TypeVar("T")
+
+FLEES = """
+import os, sys, time
+# Twice a new session, other environment, no open file of ours.
+if os.fork(): time.sleep(float(sys.argv[2])); os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.setsid()
+os.closerange(0, 256)
+os.execve(sys.executable, [sys.argv[1], "-c", "import time; time.sleep(600)"], {})
+"""
+
+
+EATS = """
+import subprocess, sys, time
+text = "x = bytes(b'x' * (300 << 20)); import time; time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", text])
+time.sleep(600)
+"""
+
+
+def bounded(work: Coroutine[Any, Any, T]) -> T:
+    async def within() -> T:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(within())
+
+
+def task(*argv: str, **changed: Any) -> Task:
+    return Task(**{"id": "t", "argv": argv, **changed})
+
+
+def python(text: str, *words: str, **changed: Any) -> Task:
+    return task(sys.executable, "-c", text, *words, **changed)
+
+
+def named(mark: str) -> list[int]:
+    """Processes with a text among their words."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in place.read_bytes().split(b"\0"):
+                found.append(int(place.parent.name))
+        except OSError:
+            pass
+    return found
+
+
+def gone(mark: str) -> bool:
+    deadline = time.monotonic() + 10
+    while named(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not named(mark)
+
+
+def test_a_task_runs_and_says_what_became_of_it(tmp_path: Path) -> None:
+    text = "import os, sys; print(os.getcwd(), *sys.argv[1:]); print(sorted(os.environ));"
+    text += "print(open('given').read()); open('f', 'w'); print('e', file=sys.stderr); sys.exit(3)"
+    (tmp_path / "source").write_text("content")
+    given = python(text, "a b", env={"A": "x y"}, files={"given": tmp_path / "source"})
+    found = bounded(run(given, tmp_path / "work"))
+    lines = found.output.decode().splitlines()
+    assert (found.exit, found.signal, found.reason) == (3, None, "")
+    assert lines[0].endswith(" a b")
+    assert str(tmp_path / "work" / "t.") in lines[0]
+    assert lines[1] == "['A', 'HOME', 'LC_CTYPE', 'PATH', 'TMPDIR']"
+    assert lines[2] == "content"
+    assert found.errors == b"e\n"
+    assert list((tmp_path / "work").iterdir()) == []
+    assert found.cpu > 0
+    assert found.memory > 1 << 20
+    assert found.ad().eval("ExitCode") == 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("/nowhere/prog",), "/nowhere/prog: No such file or directory"),
+        (("/",), "/: Permission denied"),
+        (("",), "cannot be empty"),
+        (("prog\N{BULLET}",), "No such file"),
+        (("/bin/echo", "x" * 3_000_000), "could not be started"),
+    ],
+    ids=["missing", "directory", "empty", "unknown", "long"],
+)
+def test_a_program_that_cannot_run_gives_a_reason(
+    tmp_path: Path, argv: tuple[str, ...], words: str
+) -> None:
+    found = bounded(run(task(*argv), tmp_path))
+    assert (found.exit, found.signal) == (None, None)
+    assert words in found.reason
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file_or_a_full_disk_gives_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = task("/bin/true", files={"a": tmp_path / "missing"})
+    assert "could not be started" in bounded(run(given, tmp_path / "work")).reason
+    assert list((tmp_path / "work").iterdir()) == []
+    with pytest.raises(ValueError, match="no name of a file"):
+        bounded(run(task("/bin/true", files={"../a": Path("/etc/passwd")}), tmp_path / "work"))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    assert "No space left" in bounded(run(task("/bin/true"), tmp_path / "work")).reason
+
+
+@pytest.mark.parametrize("seconds", ["0", "600"])
+def test_processes_that_flee_are_ended_with_the_task(tmp_path: Path, seconds: str) -> None:
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+
+    def soon(started: Running) -> None:
+        asyncio.get_running_loop().call_later(1.0, started.end, "enough", 0.3)
+
+    found = bounded(run(python(FLEES, mark, seconds), tmp_path, started=soon))
+    assert gone(mark)
+    assert found.reason == ("enough" if seconds == "600" else "")
+    assert (found.exit == 0) == (seconds == "0")
+
+
+def test_a_program_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+    text = "import signal, time; signal.signal(15, signal.SIG_IGN); print('x', flush=True);"
+    began = time.monotonic()
+    given = python(text + "time.sleep(600)", limits=Limits(seconds=0.5))
+
+    def soon(started: Running) -> None:
+        asyncio.get_running_loop().call_later(0.5, started.end, "enough", 0.2)
+
+    found = bounded(run(given, tmp_path, started=soon))
+    assert (found.signal, found.reason) == (signal.SIGKILL, "enough")
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "words"),
+    [
+        ("import time; time.sleep(600)", Limits(seconds=0.4), "ran for the 0.4 s"),
+        (EATS, Limits(memory=200 << 20), "bytes of memory"),
+        (
+            "import time; open('f', 'wb').write(b'x' * (30 << 20)); time.sleep(600)",
+            Limits(disk=20 << 20),
+            "bytes of disk",
+        ),
+    ],
+)
+def test_limits_are_kept(tmp_path: Path, text: str, limits: Limits, words: str) -> None:
+    found = bounded(run(python(text, limits=limits), tmp_path))
+    assert words in found.reason
+    assert found.exit is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_long_output_the_ends_are_kept(tmp_path: Path) -> None:
+    text = "import sys; sys.stdout.write('a' * 10 + 'x' * 50_000_000 + 'z' * 10)"
+    found = bounded(run(python(text, limits=Limits(output=20)), tmp_path))
+    assert found.output.startswith(b"a" * 10)
+    assert found.output.endswith(b"z" * 10)
+    assert b"[50000000 bytes are left out]" in found.output
+    assert found.exit == 0
+
+
+def test_a_directory_that_resists_is_removed(tmp_path: Path) -> None:
+    text = "mkdir -p a/b/c && touch a/b/c/f && ln -s /etc a/l && chmod 0 a/b/c a/b a . && true"
+    found = bounded(run(task("/bin/sh", "-c", text), tmp_path))
+    assert found.exit == 0
+    assert list(tmp_path.iterdir()) == []
+    assert Path("/etc/passwd").exists()
+
+
+def test_a_suspended_task_stands_still_and_its_time_too(tmp_path: Path) -> None:
+    text = """
+import os, sys, time
+os.fork()
+for number in range(10_000): print(number, flush=True); time.sleep(0.01)
+"""
+
+    async def case() -> None:
+        started = await running.start(python(text, limits=Limits(seconds=2.0)), tmp_path)
+        started.stdin.close()
+        await started.stdout.readline()
+        started.suspend()
+        await asyncio.sleep(0.2)
+        before = started.seconds
+        states = {each.state for each in started._family()}
+        assert states == {"T"}
+        await asyncio.sleep(3.0)
+        assert started.seconds == before
+        started.resume()
+        assert not started.suspended
+        reading = asyncio.create_task(running.ends(started.stdout, 10))
+        found = await started.result()
+        await reading
+        assert "ran for the 2 s" in found.reason
+        assert 1.9 < found.seconds < 30
+
+    bounded(case())
+
+
+def test_a_suspended_task_can_be_ended(tmp_path: Path) -> None:
+    async def case() -> Result:
+        started = await running.start(task("/bin/sleep", "600"), tmp_path)
+        started.suspend()
+        started.end("enough", 5.0)
+        return await started.result()
+
+    found = bounded(case())
+    assert (found.reason, found.signal) == ("enough", signal.SIGTERM)
+
+
+def test_the_program_has_its_streams(tmp_path: Path) -> None:
+    async def case() -> bytes:
+        started = await running.start(task("/bin/cat"), tmp_path)
+        started.stdin.write(b"through")
+        started.stdin.write_eof()
+        got = await started.stdout.read()
+        await started.result()
+        return got
+
+    assert bounded(case()) == b"through"
+
+
+PILOT = """
+import asyncio, sys
+from pathlib import Path
+from matchmaker.pilots.node import running
+from matchmaker.pilots.node.task import Task
+async def main():
+    given = Task(id="t", argv=(sys.executable, "-c", sys.argv[2], sys.argv[3], "600"))
+    started = await running.start(given, Path(sys.argv[1]))
+    print(started.keeper, flush=True)
+    await started.result()
+    print("over", flush=True)
+running.adopt()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("victim", ["pilot", "keeper"])
+def test_nothing_is_left_where_the_pilot_or_the_keeper_is_killed(
+    tmp_path: Path, victim: str
+) -> None:
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+    words = [sys.executable, "-c", PILOT, str(tmp_path), FLEES, mark]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as pilot:
+        late = threading.Timer(30, pilot.kill)
+        late.start()
+        assert pilot.stdout is not None
+        keeper = int(pilot.stdout.readline())
+        deadline = time.monotonic() + 20
+        while len(named(mark)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert len(named(mark)) == 2
+        os.kill(pilot.pid if victim == "pilot" else keeper, signal.SIGKILL)
+        assert gone(mark)
+        if victim == "keeper":
+            assert pilot.stdout.readline() == "over\n"
+        late.cancel()
+        deadline = time.monotonic() + 10
+        while (left := processes().get(keeper)) and left.state not in "ZX":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
