@@ -301,7 +301,9 @@ def end_strays(keeper: int) -> None:
             each.pid for each in among.values()
             if each.parent == os.getpid() and each.pid != keeper and each.pid not in _KEEPERS
         ]  # fmt: skip
-        if not strays:
+        # Its pipes close before its children become ours.
+        dying = keeper in among and among[keeper].state not in "ZX"
+        if not strays and not dying:
             return
         seen.update(strays)
         for stray in strays:
