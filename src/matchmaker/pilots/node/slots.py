@@ -1,0 +1,298 @@
+"""The slots of a worker node: what is offered, what is taken, who stands still for whom.
+
+A node is one partitionable slot: each job takes what it requests of what is left. Some places are
+for the foreground: where a job of that class comes and no processors are free, jobs of the
+background stand still until it has ended. All here are pure functions; ``pilot`` carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import Final
+
+import attrs
+
+from matchmaker.classad import ClassAd, Expr, parse_expr
+
+_OVER: Final = 1 << 60
+FOREGROUND: Final = "foreground"
+"""The value of a job's ``JobClass`` for which others stand still."""
+_REQUESTS: Final = (
+    ("RequestCpus", "cpus"), ("RequestMemory", "memory"), ("RequestDisk", "disk"),
+    ("RequestGpus", "gpus"),
+)  # fmt: skip
+_FITS: Final = " && ".join(
+    f"(TARGET.{request} is undefined || TARGET.{request} <= MY.{name})"
+    for request, name in (
+        ("RequestCpus", "Cpus"), ("RequestMemory", "Memory"), ("RequestDisk", "Disk"),
+        ("RequestGpus", "Gpus"),
+    )
+)  # fmt: skip
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Resources:
+    """Processors, MiB of memory, MiB of disk, GPUs."""
+
+    cpus: int = 0
+    memory: int = 0
+    disk: int = 0
+    gpus: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(
+            cpus=self.cpus + other.cpus, memory=self.memory + other.memory,
+            disk=self.disk + other.disk, gpus=self.gpus + other.gpus,
+        )  # fmt: skip
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(
+            cpus=self.cpus - other.cpus, memory=self.memory - other.memory,
+            disk=self.disk - other.disk, gpus=self.gpus - other.gpus,
+        )  # fmt: skip
+
+    def within(self, other: Resources) -> bool:
+        """Whether another has at least as much of each."""
+        return (
+            self.cpus <= other.cpus
+            and self.memory <= other.memory
+            and self.disk <= other.disk
+            and self.gpus <= other.gpus
+        )
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Policy:
+    """The site's wishes, as expressions of a slot's ad with the job's as ``TARGET``.
+
+    Attributes:
+        start: whether a job may begin here.
+        suspend: whether a job of the background stands still now.
+        resume: whether it may go on, where it stood still for ``suspend``.
+        preempt: whether a job is ended and given back.
+        rank: of jobs of the background, those with the least stand still first.
+
+    The attributes ``JobSeconds`` and ``JobSuspended`` of the slot's ad tell how long a job has run,
+    and whether it stands still; an expression that is not true counts as false.
+    """
+
+    start: Expr = attrs.field(factory=lambda: parse_expr("true"))
+    suspend: Expr = attrs.field(factory=lambda: parse_expr("false"))
+    resume: Expr = attrs.field(factory=lambda: parse_expr("true"))
+    preempt: Expr = attrs.field(factory=lambda: parse_expr("false"))
+    rank: Expr = attrs.field(factory=lambda: parse_expr("0"))
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Claim:
+    """A job on the node.
+
+    Attributes:
+        job: its id.
+        ad: its ad.
+        takes: what it takes; while it stands still others may have its processors.
+        foreground: whether others stand still for it.
+        for_others: whether it stands still because the foreground needs its processors.
+        by_policy: whether it stands still because the site's policy says so.
+        preempted: whether it is to end and to be given back.
+    """
+
+    job: str
+    ad: ClassAd = attrs.field(eq=False)
+    takes: Resources
+    foreground: bool = False
+    for_others: bool = False
+    by_policy: bool = False
+    preempted: bool = False
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it stands still."""
+        return self.for_others or self.by_policy
+
+    @property
+    def held(self) -> Resources:
+        """What nobody else can have: of a job that stands still all but the processors."""
+        return attrs.evolve(self.takes, cpus=0) if self.suspended else self.takes
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Node:
+    """A node and its jobs.
+
+    Attributes:
+        total: all that its jobs share.
+        most: how many jobs of each class it runs at once.
+        reserved: how many jobs of the foreground find a place at any time; 0 for no such class.
+        policy: the site's wishes.
+        claims: the jobs, the oldest first.
+    """
+
+    total: Resources
+    most: int
+    reserved: int = 0
+    policy: Policy = Policy()
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def free(self) -> Resources:
+        """What no job holds."""
+        return self.total - _sum(each.held for each in self.claims)
+
+
+def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
+    """The ads of what may be taken now, by slot: ``any``, and ``foreground``.
+
+    Args:
+        node: the node.
+        machine: the machine's ad, which each slot's ad repeats.
+
+    >>> node = Node(total=Resources(cpus=2, memory=1000), most=2, reserved=1)
+    >>> sorted(offers(node, ClassAd()))
+    ['any', 'foreground']
+    >>> busy = take(node, "1", ClassAd(RequestCpus=2))
+    >>> busy is not None and list(offers(busy, ClassAd()))
+    ['foreground']
+    """
+    found = {}
+    others = [each for each in node.claims if not each.foreground]
+    if len(others) < node.most and node.free.cpus > 0 and not _standing(node):
+        found["any"] = _ad(node, machine, node.free, "")
+    if len(node.claims) - len(others) < node.reserved:
+        room = attrs.evolve(node.free, cpus=_movable(node))
+        if room.cpus > 0:
+            limit = f' && TARGET.JobClass == "{FOREGROUND}"'
+            found[FOREGROUND] = _ad(node, machine, room, limit)
+    return found
+
+
+def take(node: Node, job: str, ad: ClassAd) -> Node | None:
+    """The node with one job more, and others standing still for it; None where there is no room.
+
+    >>> node = Node(total=Resources(cpus=1, memory=1000), most=1, reserved=1)
+    >>> node = take(node, "slow", ClassAd(RequestMemory=400))
+    >>> node = take(node, "fast", ClassAd(JobClass="foreground"))
+    >>> [(each.job, each.suspended) for each in node.claims]
+    [('slow', True), ('fast', False)]
+    >>> take(node, "more", ClassAd()) is None
+    True
+    """
+    foreground = ad.eval("JobClass") == FOREGROUND and node.reserved > 0
+    same = sum(each.foreground == foreground for each in node.claims)
+    takes = request(ad)
+    if same >= (node.reserved if foreground else node.most):
+        return None
+    if not foreground and _standing(node):
+        return None
+    claims = list(node.claims)
+    order = sorted(
+        (place for place, each in enumerate(claims) if not (each.foreground or each.suspended)),
+        key=lambda place: (_rank(node, claims[place]), -place),
+    )
+    now = node
+    while not takes.within(now.free):
+        if not (foreground and order and takes.cpus > now.free.cpus):
+            return None
+        place = order.pop(0)
+        claims[place] = attrs.evolve(claims[place], for_others=True)
+        now = attrs.evolve(node, claims=tuple(claims))
+    made = Claim(job=job, ad=ad, takes=takes, foreground=foreground)
+    return attrs.evolve(now, claims=(*now.claims, made))
+
+
+def leave(node: Node, job: str) -> Node:
+    """The node without a job; those that stood still for it go on, the oldest first.
+
+    >>> node = Node(total=Resources(cpus=1, memory=9), most=1, reserved=1)
+    >>> node = take(take(node, "slow", ClassAd()), "fast", ClassAd(JobClass="foreground"))
+    >>> [(each.job, each.suspended) for each in leave(node, "fast").claims]
+    [('slow', False)]
+    """
+    claims = [each for each in node.claims if each.job != job]
+    for place, each in enumerate(claims):
+        if each.for_others:
+            free = attrs.evolve(node, claims=tuple(claims)).free
+            if each.by_policy or each.takes.cpus <= free.cpus:
+                claims[place] = attrs.evolve(each, for_others=False)
+    return attrs.evolve(node, claims=tuple(claims))
+
+
+def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
+    """The node as the site's policy has it now.
+
+    Args:
+        node: the node.
+        machine: the machine's ad.
+        seconds: how long each job has run, by its id.
+    """
+    claims = list(node.claims)
+    for place, each in enumerate(claims):
+        slot = _ad(node, machine, each.takes, "")
+        slot["JobSeconds"] = seconds.get(each.job, 0.0)
+        slot["JobSuspended"] = each.suspended
+        policy = node.policy
+        if slot.eval(policy.preempt, each.ad) is True:
+            claims[place] = attrs.evolve(each, preempted=True)
+        elif each.foreground:
+            continue
+        elif not each.by_policy and slot.eval(policy.suspend, each.ad) is True:
+            claims[place] = attrs.evolve(each, by_policy=True)
+        elif each.by_policy and slot.eval(policy.resume, each.ad) is True:
+            room = each.takes.cpus <= attrs.evolve(node, claims=tuple(claims)).free.cpus
+            claims[place] = attrs.evolve(each, by_policy=False, for_others=not room)
+    # Processors that came free are for those that stand still.
+    return leave(attrs.evolve(node, claims=tuple(claims)), "")
+
+
+def request(ad: ClassAd) -> Resources:
+    """What a job takes: what it requests, or one processor; of what it does not name, nothing.
+
+    A request that is no number above 0 counts as more than any node has.
+
+    >>> request(ClassAd(RequestMemory=1.5, RequestDisk="much")).memory
+    2
+    """
+    found = {"cpus": 1}
+    for name, kind in _REQUESTS:
+        if name in ad:
+            value = ad.eval(name)
+            found[kind] = _OVER
+            if isinstance(value, int | float) and 0 <= value < _OVER:
+                found[kind] = ceil(value)
+    return Resources(**{**found, "cpus": max(1, found["cpus"])})
+
+
+def _standing(node: Node) -> bool:
+    """Whether a job stands still for others, and would go on first."""
+    return any(each.for_others for each in node.claims)
+
+
+def _movable(node: Node) -> int:
+    """Processors that are free, or would be if all of the background stood still."""
+    return node.total.cpus - sum(each.held.cpus for each in node.claims if each.foreground)
+
+
+def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
+    ad = machine.copy()
+    for name, value in (
+        ("Cpus", room.cpus), ("Memory", room.memory), ("Disk", room.disk), ("Gpus", room.gpus),
+        ("TotalCpus", node.total.cpus), ("TotalMemory", node.total.memory),
+    ):  # fmt: skip
+        ad[name] = value
+    ad["Start"] = node.policy.start
+    ad["Rank"] = node.policy.rank
+    ad["Requirements"] = parse_expr(f"MY.Start && {_FITS}{limit}")
+    return ad
+
+
+def _rank(node: Node, claim: Claim) -> float:
+    value = ClassAd().eval(node.policy.rank, claim.ad)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _sum(each: Iterable[Resources]) -> Resources:
+    total = Resources()
+    for one in each:
+        total += one
+    return total
