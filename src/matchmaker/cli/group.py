@@ -33,6 +33,7 @@ SUBCOMMANDS = {
     "lint": "mistakes in ads and expressions",
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
+    "pilot": "run jobs on this node for a binder",
     "pilots": "how many pilots, and where: compare policies by simulation",
     "policy": "what a queued job requires of its queue's policy",
     "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",

@@ -228,11 +228,21 @@ class Exchange:
         if job.detached:
             return
         client = self._clients.pop(job.id, None)
+        # From now on the connection is the pair's, and its end is no lost slot.
+        self._given.pop((job.id, job.epoch), None)
         try:
-            _carry(client, offer.connection, fields)
+            over = _carry(client, offer.connection, fields)
         except ClosedError as error:
             # Its pilot may have heard of it, and is to say that it does not run it.
             self.post(moves.cancel(self.book, job.id, str(error)))
+        else:
+            over.add_done_callback(lambda _: self._unstarted(word))
+
+    def _unstarted(self, word: Word) -> None:
+        """A pair's connections have ended: asks its pilot for a job of which it said nothing."""
+        job, control = self.book.jobs.get(word.job), self.pilots.get(word.session)
+        if job is not None and job.stage is Stage.GIVEN and control is not None:
+            control.send(FrameKind.KILL, job=word.job, epoch=word.epoch)
 
     # --- pilots and slots
 
@@ -355,8 +365,13 @@ class Exchange:
             self.post(change)
 
 
-def _carry(client: Connection | None, slot: Connection, paired: Mapping[str, Any]) -> None:
-    """Makes two connections a pair. Raises ClosedError, and ends both, where one has ended."""
+def _carry(
+    client: Connection | None, slot: Connection, paired: Mapping[str, Any]
+) -> asyncio.Future[None]:
+    """Makes two connections a pair; the future is done when the slot's one has ended.
+
+    Raises ClosedError, and ends both, where one has ended already.
+    """
     try:
         if client is None:
             raise ClosedError("its client has gone")  # noqa: TRY301 - both ends end as below
@@ -371,3 +386,4 @@ def _carry(client: Connection | None, slot: Connection, paired: Mapping[str, Any
         raise
     for end, data in zip(ends, early, strict=True):
         end.data_received(data)
+    return ends[1].over

@@ -26,8 +26,9 @@ _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def main() -> None:
     """Runs the program that the first argument names, in JSON: argv, env, and two numbers.
 
-    ``control`` is the pipe to the pilot: a line with seconds asks for the end, with so long a
-    grace; ``status`` takes the result.
+    ``control`` is the pipe from the pilot: ``end SECONDS`` asks for the end, with so long a grace;
+    ``allow SECONDS`` lets the program run so long from now, and no longer unless it is said again.
+    ``status`` takes the result.
     """
     said = json.loads(sys.argv[1])
     control, status = said["control"], said["status"]
@@ -84,10 +85,13 @@ def _begun(argv: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 def _watched(program: int, control: int, awake: int) -> int:
     """Waits for the end of the program and of all others; gives the status of the program."""
-    code, left, deadline, kill = 0, True, None, False
-    asks = [control, awake]
+    code, left, kill = 0, True, False
+    deadline: float | None = None
+    allowed: float | None = None
+    asks, said = [control, awake], b""
     while left:
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+        times = [each for each in (deadline, allowed) if each is not None]
+        wait = max(0.0, min(times) - time.monotonic()) if times else None
         if kill:
             wait = 0.05
         ready, _, _ = select.select(asks, [], [], wait)
@@ -95,18 +99,25 @@ def _watched(program: int, control: int, awake: int) -> int:
             with contextlib.suppress(BlockingIOError):
                 os.read(awake, 4096)
         if control in ready:
-            asked = os.read(control, 64)
-            grace = float(asked.split()[0]) if asked.strip() else _GRACE
-            if not asked:
+            came = os.read(control, 4096)
+            *lines, said = (said + came).split(b"\n")
+            if not came:
                 asks.remove(control)
-            _tell(signal.SIGTERM)
-            _tell(signal.SIGCONT)
-            # To ask again makes the end no later.
-            soon = time.monotonic() + grace
-            deadline = soon if deadline is None else min(soon, deadline)
+                lines = [b"end %f" % _GRACE]
+            for line in lines:
+                word, seconds = line.split()
+                until = time.monotonic() + float(seconds)
+                if word == b"allow":
+                    allowed = until
+                    continue
+                _tell(signal.SIGTERM)
+                _tell(signal.SIGCONT)
+                # To ask again makes the end no later.
+                deadline = until if deadline is None else min(until, deadline)
+        kill = kill or (allowed is not None and time.monotonic() >= allowed)
         kill = kill or (deadline is not None and time.monotonic() >= deadline)
         if kill:
-            deadline = None
+            deadline = allowed = None
             _tell(signal.SIGKILL)
         while True:
             try:

@@ -67,6 +67,7 @@ class Running:
         self._control = control
         self._status = status
         self._reason = ""
+        self._closed = False
         self._seconds = 0.0
         self._since = time.monotonic()
         self._memory = 0
@@ -95,8 +96,19 @@ class Running:
             grace: seconds from SIGTERM to SIGKILL.
         """
         self._reason = self._reason or reason
-        with suppress(OSError):
-            os.write(self._control, f"{grace:.3f}\n".encode())
+        self._tell(f"end {grace:.3f}")
+
+    def allow(self, seconds: float) -> None:
+        """Lets it run for so long from now, and no longer unless it is allowed again.
+
+        Its keeper sees to that, also where this process stands still.
+        """
+        self._tell(f"allow {max(0.0, seconds):.3f}")
+
+    def _tell(self, line: str) -> None:
+        if not self._closed:
+            with suppress(OSError):
+                os.write(self._control, f"{line}\n".encode())
 
     def suspend(self) -> None:
         """Stops all its processes; those that are made meanwhile too."""
@@ -136,6 +148,7 @@ class Running:
             await self._keeper.wait()
         finally:
             watching.cancel()
+            self._closed = True
             os.close(self._control)
             os.close(self._status)
             await asyncio.to_thread(remove, self.directory)

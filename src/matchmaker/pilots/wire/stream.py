@@ -67,6 +67,11 @@ class Stream(asyncio.Protocol):
 
     # --- what the owner calls
 
+    @property
+    def lost(self) -> bool:
+        """Whether the connection has ended."""
+        return bool(self._why)
+
     async def read(self, most: int = 1 << 16) -> bytes:
         """The next bytes; none where the other end has ended its direction.
 

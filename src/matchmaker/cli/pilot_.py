@@ -1,0 +1,146 @@
+"""``classad pilot``: runs jobs on this node, in its slots, for as long as it is let."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from matchmaker.cli.output import print_json, printable, warn
+
+if TYPE_CHECKING:
+    from matchmaker import ClassAd
+    from matchmaker.pilots.node.pilot import Pilot
+    from matchmaker.pilots.node.slots import Policy
+
+_APPLICATION = re.compile(r"([A-Za-z0-9_.-]{1,64})=(.+)\Z", re.DOTALL)
+_POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
+
+
+@click.command()
+@click.option("--binder", "at", metavar="HOST:PORT", envvar="CLASSAD_BINDER", required=True,
+              help="Where the binder is.")  # fmt: skip
+@click.option("--token", "token_file", metavar="FILE", envvar="CLASSAD_BINDER_TOKEN",
+              required=True, help="The file with the pilot's token.")  # fmt: skip
+@click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
+              help="Who signed the binder's certificate, in PEM.")  # fmt: skip
+@click.option("--app", "apps", metavar="NAME=WORDS", multiple=True,
+              help="An application that jobs name, and its program with its first words.")  # fmt: skip
+@click.option("--ad", "ad_file", metavar="FILE", help="Attributes that the slots' ads have too.")
+@click.option("--policy", "policy_file", metavar="FILE",
+              help=f"An ad with {', '.join(_POLICY[:-1])} and {_POLICY[-1]}.")  # fmt: skip
+@click.option("--cpus", metavar="NUMBER", type=click.IntRange(1, 100_000),
+              help="Share so many processors; by default all that it may use.")  # fmt: skip
+@click.option("--slots", "most", metavar="NUMBER", type=click.IntRange(1, 10_000),
+              help="How many jobs at once; by default one a processor.")  # fmt: skip
+@click.option("--foreground", metavar="NUMBER", type=click.IntRange(0, 10_000), default=0,
+              show_default=True, help="Places for jobs for which others stand still.")  # fmt: skip
+@click.option("--idle", metavar="SECONDS", type=click.FloatRange(0.1), help="End after so long"
+              " without a job.")  # fmt: skip
+@click.option("--wall", metavar="SECONDS", type=click.FloatRange(1), help="End after so long.")
+@click.option("--least", metavar="SECONDS", type=click.FloatRange(0), default=0.0,
+              help="Take no job when less is left of --wall.")  # fmt: skip
+@click.option("--dir", "folder", metavar="DIR", help="Where jobs run; by default in $TMPDIR.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    *, at: str, token_file: str, ca: str | None, apps: tuple[str, ...], ad_file: str | None,
+    policy_file: str | None, cpus: int | None, most: int | None, foreground: int,
+    idle: float | None, wall: float | None, least: float, folder: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Run jobs on this node for a binder, until nothing is left to do, time is over, or SIGTERM.
+
+    A pilot that is ended gives its jobs back, and leaves no process and no file behind.
+    """
+    import attrs
+
+    from matchmaker.pilots.connect import Place, authorities
+    from matchmaker.pilots.node import describe
+    from matchmaker.pilots.node.pilot import Pilot, Settings, directory
+    from matchmaker.pilots.node.slots import Node
+
+    applications = dict(map(_application, apps))
+    place = Place(
+        address=at, token=Path(token_file).read_text("utf-8").strip(),
+        tls=None if ca is None else authorities([ca]),
+    )  # fmt: skip
+    given = _ad(ad_file)
+    policy = _policy(policy_file)
+    root = directory(folder)
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    has = describe.resources(root, os.environ)
+    if cpus is not None:
+        has = attrs.evolve(has, cpus=cpus)
+    settings = Settings(
+        place=place, directory=root, applications=applications, idle=idle, wall=wall, least=least,
+        node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
+        machine=describe.machine(applications, given, os.environ),
+    )  # fmt: skip
+    began = time.monotonic()
+    try:
+        ended = asyncio.run(_live(Pilot(settings, warn)))
+    finally:
+        _tidy(root, own=folder is None)
+    if as_json:
+        print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3)})
+    else:
+        print(printable(f"the pilot has ended: {ended}"))
+    return 0
+
+
+async def _live(pilot: Pilot) -> str:
+    import signal
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return await pilot.live(stop)
+
+
+def _application(text: str) -> tuple[str, tuple[str, ...]]:
+    found = _APPLICATION.match(text)
+    words = shlex.split(found[2]) if found else []
+    if found is None or not words:
+        raise click.BadParameter(f"{text[:80]!r}: NAME=WORDS was expected", param_hint="--app")
+    return found[1], tuple(words)
+
+
+def _ad(file: str | None) -> ClassAd:
+    from matchmaker.classad import ClassAd, parse_ad
+
+    return ClassAd() if file is None else parse_ad(Path(file).read_text("utf-8"))
+
+
+def _policy(file: str | None) -> Policy:
+    from matchmaker.classad.likeness import closest
+    from matchmaker.pilots.node.slots import Policy
+
+    ad = _ad(file)
+    known = {name.lower(): name for name in _POLICY}
+    fields = {"Continue": "resume"}
+    said = {}
+    for name in ad:
+        if name.lower() not in known:
+            near = closest(name, known, 0.6)
+            hint = f"; did you mean {near}?" if near else ""
+            raise click.BadParameter(
+                f"{file}: {name} is none of {', '.join(_POLICY)}{hint}", param_hint="--policy"
+            )
+        field = known[name.lower()]
+        said[fields.get(field, field.lower())] = ad[name]
+    return Policy(**said)
+
+
+def _tidy(root: Path, *, own: bool) -> None:
+    """Removes the pilot's own folder, which is empty unless something went wrong."""
+    if own:
+        from matchmaker.pilots.node.running import remove
+
+        remove(root)
+    sys.stdout.flush()

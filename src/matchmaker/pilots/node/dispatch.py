@@ -1,0 +1,157 @@
+"""The dispatcher: a client's bytes go to a handler or to a program, and what it says goes back.
+
+A handler is a coroutine function of Python, ``handler:MODULE:FUNCTION`` in the list of
+applications; it gets the stream and the job's ad, and answers without a process being started. A
+program reads standard input and prints; one whose words hold ``{port}`` is to connect to that
+port, on ``{address}``, and speaks there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.classad import ClassAd
+from matchmaker.pilots.node.running import GRACE, Running, ends, start
+from matchmaker.pilots.node.task import Result, Task
+from matchmaker.pilots.wire.stream import Stream
+
+HANDLER: Final = "handler:"
+_PIECE: Final = 1 << 16
+_CONNECT_SECONDS: Final = 30.0
+
+Handler = Callable[[Stream, ClassAd], Awaitable[None]]
+
+
+async def converse(
+    task: Task, root: Path, stream: Stream, ad: ClassAd, *, started: Callable[[Running], object]
+) -> Result:
+    """Runs a task whose input and output are a client's, until either side has ended.
+
+    Args:
+        task: the program or the handler.
+        root: where the task's directory is made.
+        stream: the client.
+        ad: the job's ad.
+        started: called with the program as soon as it runs.
+    """
+    try:
+        if task.argv[0].startswith(HANDLER):
+            return await _handled(task, stream, ad)
+        if any("{port}" in word for word in task.argv):
+            return await _called(task, root, stream, started)
+        return await _piped(task, root, stream, started)
+    except OSError as error:
+        return Result(reason=f"it could not be started: {error}")
+    finally:
+        stream.close()
+
+
+async def _handled(task: Task, stream: Stream, ad: ClassAd) -> Result:
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(task.limits.seconds):
+            await _handler(task.argv[0])(stream, ad)
+            with suppress(ConnectionError):
+                await stream.end()
+    except TimeoutError:
+        reason = f"it ran for the {task.limits.seconds:g} s that it may"
+        return Result(reason=reason, seconds=time.monotonic() - began)
+    except Exception as error:  # noqa: BLE001 - a site's handler may raise anything
+        reason = f"the handler failed: {type(error).__name__}: {error}"
+        return Result(exit=1, reason=reason[:500], seconds=time.monotonic() - began)
+    return Result(exit=0, seconds=time.monotonic() - began)
+
+
+def _handler(word: str) -> Handler:
+    """The function of ``handler:MODULE:FUNCTION``; only the site's list names handlers."""
+    module, _, name = word.removeprefix(HANDLER).partition(":")
+    found: Handler = getattr(import_module(module), name)
+    return found
+
+
+async def _piped(
+    task: Task, root: Path, stream: Stream, started: Callable[[Running], object]
+) -> Result:
+    running = await start(task, root)
+    started(running)
+    return await _carried(running, running.stdout, running.stdin, stream)
+
+
+async def _called(
+    task: Task, root: Path, stream: Stream, started: Callable[[Running], object]
+) -> Result:
+    """Starts a program that connects to a port of this machine."""
+    called: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    called = asyncio.get_running_loop().create_future()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if called.done():
+            writer.close()
+        else:
+            called.set_result((reader, writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = str(server.sockets[0].getsockname()[1])
+    words = tuple(
+        word.replace("{port}", port).replace("{address}", "127.0.0.1") for word in task.argv
+    )
+    running = await start(attrs.evolve(task, argv=words), root)
+    started(running)
+    running.stdin.close()
+    ending = asyncio.create_task(running.result())
+    try:
+        either: set[asyncio.Future[Any]] = {called, ending}
+        await asyncio.wait(either, timeout=_CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        server.close()
+    if not called.done():
+        running.end(f"it did not connect to its port in {_CONNECT_SECONDS:g} s")
+        return await ending
+    reader, writer = called.result()
+    printed = asyncio.create_task(ends(running.stdout, task.limits.output))
+    result = await _carried(running, reader, writer, stream)
+    return attrs.evolve(result, output=await printed)
+
+
+async def _carried(
+    running: Running, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+) -> Result:
+    """Carries bytes both ways. Where the client has gone, the program is ended."""
+
+    async def inwards() -> None:
+        try:
+            while data := await stream.read(_PIECE):
+                writer.write(data)
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()
+        except ConnectionError as error:
+            # Its own pipe may be closed, which is the program's right; a lost client is not.
+            if stream.lost:
+                running.end(f"its client has gone: {error}", GRACE)
+
+    async def outwards() -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(_PIECE):
+                await stream.write(data)
+            await stream.end()
+
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(inwards())]
+    errors = asyncio.create_task(ends(running.stderr, running.task.limits.output))
+    await outwards()
+    if stream.lost:
+        running.end("its client has gone", GRACE)
+    result = await running.result()
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    writer.close()
+    return attrs.evolve(result, errors=await errors)
