@@ -32,7 +32,7 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
               help="Who signed the binder's certificate, in PEM.")  # fmt: skip
 @click.option("--app", "apps", metavar="NAME=WORDS", multiple=True,
-              help="An application that jobs name, and its program with its first words.")  # fmt: skip
+              help="An application for jobs, and its program with its first words.")  # fmt: skip
 @click.option("--ad", "ad_file", metavar="FILE", help="Attributes that the slots' ads have too.")
 @click.option("--policy", "policy_file", metavar="FILE",
               help=f"An ad with {', '.join(_POLICY[:-1])} and {_POLICY[-1]}.")  # fmt: skip
@@ -48,11 +48,13 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--least", metavar="SECONDS", type=click.FloatRange(0), default=0.0,
               help="Take no job when less is left of --wall.")  # fmt: skip
 @click.option("--dir", "folder", metavar="DIR", help="Where jobs run; by default in $TMPDIR.")
+@click.option("--report", metavar="FILE", help="Where a factory looks for the pilot's state.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, at: str, token_file: str, ca: str | None, apps: tuple[str, ...], ad_file: str | None,
     policy_file: str | None, cpus: int | None, most: int | None, foreground: int,
-    idle: float | None, wall: float | None, least: float, folder: str | None, as_json: bool,
+    idle: float | None, wall: float | None, least: float, folder: str | None, report: str | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Run jobs on this node for a binder, until nothing is left to do, time is over, or SIGTERM.
 
@@ -81,6 +83,7 @@ def command(
         place=place, directory=root, applications=applications, idle=idle, wall=wall, least=least,
         node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
         machine=describe.machine(applications, given, os.environ),
+        report=None if report is None else Path(report),
     )  # fmt: skip
     began = time.monotonic()
     try:

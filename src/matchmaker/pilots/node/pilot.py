@@ -31,6 +31,8 @@ from matchmaker.pilots.wire.stream import Stream
 
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 15.0
+_PATIENCE: Final = 600.0
+"""How many seconds a pilot looks for a binder that it never met."""
 _JUDGE_SECONDS: Final = 1.0
 _MOST_REFUSED: Final = 10_000
 
@@ -48,6 +50,7 @@ class Settings:
         idle: after how many seconds without a job it ends; None for never.
         wall: how many seconds it may run at all; None for as long as it is let.
         least: how many seconds must be left for it to offer a slot.
+        report: the file in which a factory looks for its state; None for no factory.
     """
 
     place: Place
@@ -58,6 +61,7 @@ class Settings:
     idle: float | None = None
     wall: float | None = None
     least: float = 0.0
+    report: Path | None = None
 
 
 @attrs.define(slots=True, eq=False)
@@ -114,16 +118,13 @@ class Pilot:
             OSError, ValueError: the binder cannot be reached at first, or its address is none.
         """
         adopt()
-        control = await self._greet(await self._dial(Role.PILOT))
         chores = [
             asyncio.create_task(each)
             for each in (
-                self._stay(control),
-                self._rule(),
-                self._keep_lease(),
+                self._stay(), self._rule(), self._keep_lease(), self._tell_factory(),
                 self._until_end(stop),
             )
-        ]
+        ]  # fmt: skip
         try:
             done, _ = await asyncio.wait(chores, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
@@ -169,21 +170,28 @@ class Pilot:
             self._report(work)
         return control
 
-    async def _stay(self, control: Connection) -> None:
-        """Keeps the connection to the binder, and comes back where it breaks."""
+    async def _stay(self) -> None:
+        """Keeps the connection to the binder, and comes back where it breaks.
+
+        Raises RefusedError and OSError where it never came about: at once where it is refused.
+        """
+        patience = time.monotonic() + (self._settings.idle or _PATIENCE)
+        wait, said = _FIRST_WAIT, ""
         while True:
-            with suppress(ClosedError, TimeoutError):
+            try:
+                control = await self._greet(await self._dial(Role.PILOT))
+                wait, said = _FIRST_WAIT, ""
                 await self._session_with(control)
+            except (OSError, RefusedError) as error:
+                first = not self._session
+                if first and (isinstance(error, RefusedError) or time.monotonic() > patience):
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    self._say(f"the binder is away: {said or type(error).__name__}")
             self._control = None
-            wait = _FIRST_WAIT
-            while True:
-                try:
-                    control = await self._greet(await self._dial(Role.PILOT))
-                    break
-                except (OSError, RefusedError) as error:
-                    self._say(f"the binder is away: {error}")
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT, self._lease / 4)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT, self._lease / 4)
 
     async def _session_with(self, control: Connection) -> None:
         """Listens, beats and offers, until the connection ends."""
@@ -435,6 +443,29 @@ class Pilot:
             if now != self._node:
                 self._become(now)
 
+    async def _tell_factory(self) -> None:
+        """Keeps the report that a factory reads, and ends where the factory asks for it."""
+        file = self._settings.report
+        if file is None:
+            await asyncio.Event().wait()
+            return
+        asked, said = file.with_name(f"{file.name}.end"), ""
+        while True:
+            state = "starting"
+            if self._session:
+                state = "busy" if self._works else "idle"
+            if self._closing():
+                state = "draining"
+            try:
+                if state != said:
+                    await asyncio.to_thread(write_report, file, state, self._settings.machine)
+                    said = state
+                if asked.exists():
+                    self._end("the factory asked for it")
+            except OSError as error:
+                self._say(f"{file}: {error}")
+            await asyncio.sleep(_JUDGE_SECONDS)
+
     # --- the end
 
     def _left(self) -> float | None:
@@ -497,6 +528,13 @@ class Pilot:
                 self._give_back(work, reason, grace)
         if doing:
             await asyncio.wait(doing)
+
+
+def write_report(file: Path, state: str, ad: ClassAd) -> None:
+    """Writes what a pilot reports, whole: its state, and its ad. Raises OSError."""
+    new = file.with_name(f".{file.name}.new")
+    new.write_text(f"{state}\n{ad}\n", encoding="utf-8")
+    new.replace(file)
 
 
 def directory(given: str | None) -> Path:
