@@ -151,6 +151,7 @@ class Running:
             self._closed = True
             os.close(self._control)
             os.close(self._status)
+            await asyncio.to_thread(_kept, self.directory, self.task)
             await asyncio.to_thread(remove, self.directory)
         _KEEPERS.discard(self._keeper.pid)
         seconds, memory = self.seconds, self._memory
@@ -357,6 +358,15 @@ def _filled(directory: Path, task: Task) -> None:
         if target.parent != directory:
             raise ValueError(f"{name!r} is no name of a file in the task's directory")
         shutil.copy(source, target)
+
+
+def _kept(directory: Path, task: Task) -> None:
+    """Moves out what is kept. A link could lead to what is not the task's."""
+    for name, target in task.keep.items():
+        path = directory / name
+        with suppress(OSError):
+            if path.parent == directory and stat.S_ISREG(path.lstat().st_mode):
+                shutil.move(path, target)
 
 
 def _send(pid: int, number: int) -> None:

@@ -47,6 +47,8 @@ class Task:
         env: its environment, beside what every task has (``PATH``, ``HOME``, ``TMPDIR``).
         limits: what it may use.
         files: names in its directory, and the files that are copied there.
+        keep: names in its directory, and where such a file is moved at the end; one that is not
+            there, or is no plain file, is left out.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Task:
     env: Mapping[str, str] = MappingProxyType({})
     limits: Limits = Limits()
     files: Mapping[str, Path] = MappingProxyType({})
+    keep: Mapping[str, Path] = MappingProxyType({})
 
 
 @attrs.frozen(slots=True, kw_only=True)
