@@ -33,13 +33,14 @@ SUBCOMMANDS = {
     "lint": "mistakes in ads and expressions",
     "match": "the ads of a pool that match a job, best first",
     "nodes": "the worker nodes that a job may run on",
-    "pilot": "run jobs on this node for a binder",
+    "pilot": "run jobs on this node for a binder, or from a storage",
     "pilots": "how many pilots, and where: compare policies by simulation",
     "policy": "what a queued job requires of its queue's policy",
     "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
     "reconcile": "look at the batch systems, and take each job its next step",
     "reduce": "a job's requirement without the facts of its queue",
     "renew": "begin the leases of jobs again",
+    "store": "work that pilots claim on a storage: what is free, claimed, done",
     "submit": "choose a queue for a job, and hand it over to the batch system, once",
 }
 

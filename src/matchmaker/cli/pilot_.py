@@ -1,4 +1,4 @@
-"""``classad pilot``: runs jobs on this node, in its slots, for as long as it is let."""
+"""``classad pilot``: runs jobs on this node for a binder, or what it claims on a storage."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ import click
 from matchmaker.cli.output import print_json, printable, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matchmaker import ClassAd
     from matchmaker.pilots.node.pilot import Pilot
     from matchmaker.pilots.node.slots import Policy
+    from matchmaker.pilots.store.worker import Worker
 
 _APPLICATION = re.compile(r"([A-Za-z0-9_.-]{1,64})=(.+)\Z", re.DOTALL)
 _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 
 
 @click.command()
-@click.option("--binder", "at", metavar="HOST:PORT", envvar="CLASSAD_BINDER", required=True,
+@click.option("--binder", "at", metavar="HOST:PORT", envvar="CLASSAD_BINDER",
               help="Where the binder is.")  # fmt: skip
+@click.option("--store", "store_url", metavar="URL",
+              help="Without a binder: claim work on this storage, a directory; of the other"
+              " options --slots, --idle, --wall and --dir count.")  # fmt: skip
 @click.option("--token", "token_file", metavar="FILE", envvar="CLASSAD_BINDER_TOKEN",
-              required=True, help="The file with the pilot's token.")  # fmt: skip
+              help="The file with the pilot's token.")  # fmt: skip
 @click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
               help="Who signed the binder's certificate, in PEM.")  # fmt: skip
 @click.option("--app", "apps", metavar="NAME=WORDS", multiple=True,
@@ -39,7 +45,8 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--cpus", metavar="NUMBER", type=click.IntRange(1, 100_000),
               help="Share so many processors; by default all that it may use.")  # fmt: skip
 @click.option("--slots", "most", metavar="NUMBER", type=click.IntRange(1, 10_000),
-              help="How many jobs at once; by default one a processor.")  # fmt: skip
+              help="How many jobs at once; by default one a processor, with --store one."
+)  # fmt: skip
 @click.option("--foreground", metavar="NUMBER", type=click.IntRange(0, 10_000), default=0,
               show_default=True, help="Places for jobs for which others stand still.")  # fmt: skip
 @click.option("--idle", metavar="SECONDS", type=click.FloatRange(0.1), help="End after so long"
@@ -51,15 +58,22 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--report", metavar="FILE", help="Where a factory looks for the pilot's state.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    *, at: str, token_file: str, ca: str | None, apps: tuple[str, ...], ad_file: str | None,
-    policy_file: str | None, cpus: int | None, most: int | None, foreground: int,
-    idle: float | None, wall: float | None, least: float, folder: str | None, report: str | None,
-    as_json: bool,
+    *, at: str | None, store_url: str | None, token_file: str | None, ca: str | None,
+    apps: tuple[str, ...], ad_file: str | None, policy_file: str | None, cpus: int | None,
+    most: int | None, foreground: int, idle: float | None, wall: float | None, least: float,
+    folder: str | None, report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Run jobs on this node for a binder, until nothing is left to do, time is over, or SIGTERM.
+    """Run jobs on this node for a binder, or what a storage holds, until nothing is left to do.
 
-    A pilot that is ended gives its jobs back, and leaves no process and no file behind.
+    A pilot whose time is over, or that gets SIGTERM, gives its jobs back, and leaves no process and
+    no file behind. With --store, exit status 1 if parameters failed too often.
     """
+    if store_url is not None:
+        return _store(
+            store_url, slots=most or 1, idle=idle, wall=wall, folder=folder, as_json=as_json
+        )
+    if at is None or token_file is None:
+        raise click.UsageError("give --binder and --token, or --store")
     import attrs
 
     from matchmaker.pilots.connect import Place, authorities
@@ -98,12 +112,68 @@ def command(
 
 
 async def _live(pilot: Pilot) -> str:
+    return await pilot.live(_stopping())
+
+
+def _store(
+    url: str, *, slots: int, idle: float | None, wall: float | None, folder: str | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Works on a store, without a binder."""
+    from collections import Counter
+
+    import attrs
+
+    from matchmaker.cli.store_ import storage
+    from matchmaker.pilots.node.pilot import directory
+    from matchmaker.pilots.store.urls import opened
+    from matchmaker.pilots.store.worker import Worker, plan_of
+
+    with storage():
+        place = opened(url)
+        plan = plan_of(place)
+    root = directory(folder)
+    workers = [
+        Worker(place, plan, root / f"slot{number}", idle=idle, warn=warn)
+        for number in range(slots)
+    ]  # fmt: skip
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    began = time.monotonic()
+    try:
+        with storage():
+            asyncio.run(_together(workers, wall))
+    finally:
+        _tidy(root, own=folder is None)
+    counts: Counter[str] = Counter()
+    for worker in workers:
+        counts.update(attrs.asdict(worker.tally, filter=lambda field, _: field.name != "ended"))
+    counts["given_up"] = max(worker.tally.given_up for worker in workers)
+    ended = workers[0].tally.ended
+    if as_json:
+        print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3), **counts})
+    else:
+        said = [f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number]
+        print(printable("; ".join([f"the pilot has ended: {ended}", *said])))
+    return 1 if counts["given_up"] else 0
+
+
+async def _together(workers: Sequence[Worker], wall: float | None) -> None:
+    stop = _stopping()
+    if wall is not None:
+        asyncio.get_running_loop().call_later(wall, stop.set)
+    async with asyncio.TaskGroup() as group:
+        for worker in workers:
+            group.create_task(worker.live(stop))
+
+
+def _stopping() -> asyncio.Event:
+    """What SIGINT and SIGTERM set."""
     import signal
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return await pilot.live(stop)
+    return stop
 
 
 def _application(text: str) -> tuple[str, tuple[str, ...]]:

@@ -1,0 +1,76 @@
+"""``classad store``: work that pilots claim on a storage, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+import click
+
+from matchmaker.cli.output import count, print_json, show, table
+
+
+@contextmanager
+def storage() -> Iterator[None]:
+    """What a storage refuses, as bad input; of several errors at once the first."""
+    from matchmaker.pilots.store.protocol import StoreError
+
+    try:
+        yield
+    except* StoreError as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise click.ClickException(str(error)) from None
+
+
+@click.group()
+def command() -> None:
+    """Look at work that pilots claim on a storage (classad pilot --store)."""
+
+
+@command.command("status")
+@click.argument("url")
+@click.option("--claims", "with_claims", is_flag=True, help="List who runs what.")
+@click.option("--wide", metavar="NUMBER", type=click.IntRange(1, 1000), default=50,
+              show_default=True, help="Letters of a picture.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status_(*, url: str, with_claims: bool, wide: int, as_json: bool) -> int:
+    """Show what of each input is free, claimed and done.
+
+    URL is a directory. In the picture each letter is a part of the
+    parameters: # done, > running, ? claimed by a pilot that is silent, ! failed too often, . free.
+    Exit status 1 as long as results are missing.
+    """
+    from matchmaker.pilots.store.status import status
+    from matchmaker.pilots.store.urls import opened
+    from matchmaker.pilots.store.worker import plan_of
+
+    with storage():
+        store = opened(url)
+        found = status(store, plan_of(store), wide=wide)
+    if as_json:
+        print_json({
+            "done": found.all_done, "inputs": list(map(attrs.asdict, found.rows)),
+            "claims": list(map(attrs.asdict, found.claims)),
+        })  # fmt: skip
+        return 0 if found.all_done else 1
+    if not found.rows:
+        print("no inputs")
+    elif with_claims:
+        rows = [
+            [c.input, c.parameter, c.epoch, c.by or "", f"{c.age:.0f}", "silent" if c.stale else ""]
+            for c in found.claims
+        ]
+        show(table(["input", "parameter", "epoch", "by", "seconds", ""], rows, right=(2, 4)))
+    else:
+        show(table(
+            ["input", "done", "running", "silent", "failed", "free", ""],
+            [[r.input, r.done, r.running, r.stale, r.given_up, r.free, r.picture]
+             for r in found.rows],
+            right=range(1, 6), whole=(0, 6),
+        ))  # fmt: skip
+        done, all_ = sum(r.done for r in found.rows), sum(r.parameters for r in found.rows)
+        print(f"{done} of {count(all_, 'result')}; {count(len(found.claims), 'claim')}")
+    return 0 if found.all_done else 1

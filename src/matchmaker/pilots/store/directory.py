@@ -1,0 +1,214 @@
+"""A store in a directory, on a local disk or on NFS.
+
+A claim is made with ``O_EXCL``, a result by a link from a file that was synced, so that both come
+about once and whole, also on NFS. Times are set by the server: a renewal names no time. Finished
+inputs are moved by one rename; nothing here makes an input's folder again, so that a straggler's
+write finds none and does no harm.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from matchmaker.pilots.store.places import MOST_SMALL
+from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.standing import Entry
+
+_PASSING: Final = {
+    errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOSPC,
+    errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.EREMOTEIO, errno.ECONNRESET,
+}  # fmt: skip
+"""Errors that pass: a server that is away, a disk that is full for a while."""
+_NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """Errors of the system as the protocol's."""
+    try:
+        yield
+    except OSError as error:
+        said = f"{path}: {error.strerror or error}"
+        raise (Unsure if error.errno in _PASSING else StoreError)(said) from None
+
+
+@attrs.frozen(slots=True)
+class Directory:
+    """A store in a directory."""
+
+    url: str
+    root: Path
+
+    def now(self, nonce: str) -> float:
+        """The time that the server gives a file that is written now."""
+        path = self.root / PILOTS / nonce
+        with _said(path):
+            path.parent.mkdir(exist_ok=True)
+            with path.open("ab"):
+                os.utime(path)
+            return path.stat().st_mtime
+
+    def leave(self, nonce: str) -> None:
+        """Removes the file whose time was looked at."""
+        with suppress(OSError):
+            (self.root / PILOTS / nonce).unlink()
+
+    def inputs(self, *, finished: bool = False) -> list[str]:
+        """The folders in ``work``, or in ``finished``."""
+        folder = self.root / (FINISHED if finished else WORK)
+        try:
+            with _said(folder), os.scandir(folder) as found:
+                return sorted(
+                    each.name for each in found
+                    if sound_name(each.name) and each.is_dir(follow_symlinks=False)
+                )  # fmt: skip
+        except StoreError:
+            if finished and not folder.exists():
+                return []
+            raise
+
+    def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+        """The files of an input, in one pass; what goes meanwhile is left out."""
+        folder = self.root / (FINISHED if finished else WORK) / input_
+        made: list[Entry] = []
+        with _said(folder):
+            try:
+                found = os.scandir(folder)
+            except FileNotFoundError:
+                return None
+            with found:
+                for each in found:
+                    with suppress(FileNotFoundError):
+                        about = each.stat(follow_symlinks=False)
+                        if stat.S_ISREG(about.st_mode):
+                            made.append(Entry(each.name, about.st_mtime, about.st_size))
+        return made
+
+    def read(self, path: str) -> bytes | None:
+        """A small file; None where it is not there."""
+        at = self.root / path
+        with _said(at):
+            try:
+                with at.open("rb") as file:
+                    return file.read(MOST_SMALL)
+            except FileNotFoundError:
+                return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file."""
+        at = self.root / path
+        with _said(at):
+            try:
+                at.stat()
+            except FileNotFoundError:
+                return False
+            return True
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Makes a small file where there is none; False too where the folder was moved aside."""
+        at = self.root / path
+        with _said(at):
+            try:
+                file = os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+            except (FileExistsError, FileNotFoundError):
+                return False
+            try:
+                os.write(file, data)
+                os.fsync(file)
+            except OSError:
+                # It is this pilot's alone, and nobody could see whose.
+                with suppress(OSError):
+                    at.unlink()
+                raise
+            finally:
+                os.close(file)
+            return True
+
+    def publish(self, path: str, source: Path) -> bool:
+        """Copies beside the place, syncs, and links; False where there is one, or no folder."""
+        at = self.root / path
+        beside = at.with_name(f".{at.name}.{secrets.token_hex(6)}")
+        with _said(at):
+            try:
+                with source.open("rb") as given, beside.open("xb") as file:
+                    shutil.copyfileobj(given, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                return _linked(beside, at)
+            except FileNotFoundError:
+                if at.parent.is_dir():
+                    raise
+                return False
+            finally:
+                with suppress(OSError):
+                    beside.unlink()
+
+    def renew(self, path: str, data: bytes) -> None:
+        """Sets the time of a claim, by the server's clock."""
+        at = self.root / path
+        with _said(at), suppress(FileNotFoundError):
+            os.utime(at)
+
+    def remove(self, path: str) -> None:
+        """Removes a file; one that is not there is as good."""
+        at = self.root / path
+        with _said(at), suppress(FileNotFoundError):
+            at.unlink()
+
+    def fetch(self, path: str, target: Path) -> bool:
+        """Copies a file to the node, with its rights."""
+        at = self.root / path
+        with _said(at):
+            try:
+                shutil.copy(at, target)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def finish(self, input_: str) -> None:
+        """Moves an input's folder aside; where another did, nothing is left to do."""
+        source, target = self.root / WORK / input_, self.root / FINISHED / input_
+        with _said(source):
+            target.parent.mkdir(exist_ok=True)
+            try:
+                source.rename(target)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                    raise StoreError(
+                        f"{target} is there already: move it away, so that {source} can go there"
+                    ) from None
+                raise
+
+
+def _linked(beside: Path, at: Path) -> bool:
+    """Gives a file its name where there is none."""
+    try:
+        os.link(beside, at)
+    except FileExistsError:
+        # A server that answered late has made the link all the same.
+        return beside.stat().st_nlink > 1
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if at.exists():
+            return False
+        beside.replace(at)
+    folder = os.open(at.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True

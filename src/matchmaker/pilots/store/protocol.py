@@ -1,0 +1,346 @@
+"""How a pilot works on a store: a generator of operations. Pure; who carries them out is elsewhere.
+
+Each operation is yielded, and its answer is sent back. An operation that may or may not have been
+done throws Unsure into the generator. So a simulator can interleave pilots at every step, end them,
+repeat or lose operations; ``worker`` carries them out on real storage.
+
+What holds whatever happens: a result is stored only whole and only once; a claim is made only
+where there is none, and only its maker removes it; nothing waits for a pilot that has died, only
+for its claim's time to live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.pilots.store.plan import FAILURE, WORK, Plan
+from matchmaker.pilots.store.standing import Claim, Standing, free, repeated, stale, standing
+
+TRIES: Final = 6
+"""How often an operation is tried that nobody knows the end of."""
+_MISSES: Final = 4
+_WORTH: Final = 300
+"""A pilot lists anew after so many claims that others had: 4, or one for so many entries, as a
+listing costs a request for a thousand."""
+
+
+class Unsure(Exception):  # noqa: N818 - it is no error that is shown
+    """An operation was broken off, and may have been done or not; it may be tried again."""
+
+
+class StoreError(Exception):
+    """The storage refuses an operation, or gave no answer for long; the message says which."""
+
+
+@attrs.frozen(slots=True)
+class Clock:
+    """The storage's time in seconds since 1970."""
+
+
+@attrs.frozen(slots=True)
+class Own:
+    """This pilot's own time in seconds, for its own intervals; costs no look at the storage."""
+
+
+@attrs.frozen(slots=True)
+class Inputs:
+    """The names of the inputs that are not finished."""
+
+
+@attrs.frozen(slots=True)
+class Listing:
+    """The entries of an input's folder; none where it was moved aside."""
+
+    input: str
+
+
+@attrs.frozen(slots=True)
+class Create:
+    """Makes a file with these bytes where there is none; whether it was made."""
+
+    path: str
+    data: bytes
+
+
+@attrs.frozen(slots=True)
+class Read:
+    """The bytes of a small file, or None."""
+
+    path: str
+
+
+@attrs.frozen(slots=True)
+class Exists:
+    """Whether there is a file."""
+
+    path: str
+
+
+@attrs.frozen(slots=True)
+class Remove:
+    """Removes a file; one that is not there is as good."""
+
+    path: str
+
+
+@attrs.frozen(slots=True)
+class Publish:
+    """Stores a result whole, where there is none; whether it was stored."""
+
+    path: str
+    result: Any
+
+
+@attrs.frozen(slots=True)
+class Finish:
+    """Moves an input aside; one that was moved is as good."""
+
+    input: str
+
+
+@attrs.frozen(slots=True)
+class Pause:
+    """Waits so many seconds; answers False where the pilot is to end."""
+
+    seconds: float
+    idle: bool = False
+
+
+@attrs.frozen(slots=True)
+class Work:
+    """Runs the command while it renews the claim; answers an Outcome."""
+
+    claim: Claim
+    path: str
+    data: bytes
+    files: tuple[str, ...]
+
+
+Operation = (
+    Clock | Own | Inputs | Listing | Create | Read | Exists | Remove | Publish | Finish | Pause
+    | Work
+)  # fmt: skip
+Steps = Generator[Operation, Any, Any]
+
+
+@attrs.frozen(slots=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        result: what is to be stored, or None.
+        problem: why there is none; empty where the pilot is to end and gives the work back.
+    """
+
+    result: Any = None
+    problem: str = ""
+
+
+@attrs.define(slots=True)
+class Tally:
+    """What a pilot has done. ``ended`` says why it ended."""
+
+    stored: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    taken_over: int = 0
+    repeated: int = 0
+    lost: int = 0
+    listings: int = 0
+    given_up: int = 0
+    ended: str = ""
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Pilot:
+    """A pilot as its claims name it.
+
+    Attributes:
+        nonce: no other pilot has it.
+        label: its host and process, for people.
+        idle: after how many seconds without anything to do it ends; None for never.
+        pause: seconds between two looks when there is nothing to do.
+        fresh: after how many seconds a listing is too old to claim from.
+    """
+
+    nonce: str
+    label: str
+    idle: float | None = None
+    pause: float = 5.0
+    fresh: float = 60.0
+
+
+def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
+    """Works until every input is finished, nothing can be done for a time, or it is to end.
+
+    Args:
+        plan: what is run.
+        me: who claims.
+        random: decides among what is free.
+        tally: counts what was done, also where the pilot is broken off.
+
+    Raises:
+        StoreError: the storage gave no answer, often.
+    """
+    seen: dict[Claim, float] = {}
+    idle_since: float | None = None
+    while True:
+        now: float = yield from _sure(Clock())
+        own: float = yield Own()
+        states = yield from _look(plan, random, tally)
+        claims = _choose(plan, states, now, seen, random)
+        if all(not (each.free or each.claims) for each in states.values()):
+            tally.given_up = sum(len(each.given_up) for each in states.values())
+            tally.ended = "given up" if tally.given_up else "all is done"
+            return
+        before = tally.stored + tally.duplicates + tally.failed
+        if claims:
+            batch = _batch(plan, me, tally, states=states, claims=claims, now=now)
+            if not (yield from batch):
+                return
+        if tally.stored + tally.duplicates + tally.failed > before:
+            idle_since = None
+        elif not claims:
+            idle_since = own if idle_since is None else idle_since
+            if me.idle is not None and own - idle_since >= me.idle:
+                tally.ended = "idle"
+                return
+            if not (yield Pause(me.pause * random.uniform(0.7, 1.3), idle=True)):
+                tally.ended = "stopped"
+                return
+
+
+def _look(plan: Plan, random: Random, tally: Tally) -> Steps:
+    """Lists inputs until one has something free; those that are done are moved aside."""
+    names: list[str] = list((yield from _sure(Inputs())))
+    random.shuffle(names)
+    states: dict[str, Standing] = {}
+    for name in names:
+        entries = yield from _sure(Listing(name))
+        tally.listings += 1
+        if entries is None:
+            continue
+        found = standing(plan, entries)
+        if found.all_done:
+            yield from _sure(Finish(name))
+            continue
+        states[name] = found
+        if found.free:
+            break
+    return states
+
+
+def _choose(
+    plan: Plan, states: Mapping[str, Standing], now: float, seen: dict[Claim, float], random: Random
+) -> list[Claim]:
+    """What to try: what is free, else what nobody renews, else what others run for long."""
+    current = [
+        Claim(name, each, found.next_epoch(each))
+        for name, found in states.items() for each in found.claims
+    ]  # fmt: skip
+    first = {claim: seen.get(claim, now) for claim in current}
+    seen.clear()
+    seen.update(first)
+    for name, found in states.items():
+        if found.free:
+            return free(name, found, random)
+    left = [c for name, found in states.items() for c in stale(name, found, now, plan.ttl, random)]
+    if left:
+        return left
+    return [
+        claim for name, found in states.items()
+        for claim in repeated(name, found, now, plan.ttl, random, seen=seen, again=plan.again)
+    ][:1]  # fmt: skip
+
+
+def _batch(
+    plan: Plan, me: Pilot, tally: Tally, *, states: Mapping[str, Standing], claims: list[Claim],
+    now: float,
+) -> Steps:  # fmt: skip
+    """Claims and runs one after the other, as long as the listing is good for it.
+
+    Gives False where the pilot is to end.
+    """
+    misses, most = 0, max(_MISSES, len(claims) // _WORTH)
+    began: float = yield Own()
+    for claim in claims:
+        ran = yield from _one(plan, me, tally, claim=claim, found=states[claim.input], now=now)
+        if ran is None:
+            tally.ended = "stopped"
+            return False
+        misses += not ran
+        if misses >= most or (yield Own()) - began > me.fresh:
+            return True
+    return True
+
+
+def _one(
+    plan: Plan, me: Pilot, tally: Tally, *, claim: Claim, found: Standing, now: float
+) -> Steps:  # fmt: skip
+    """Claims, runs, hands in. True where it ran, False where another has it, None to end."""
+    path = f"{WORK}/{claim.input}/{claim.name}"
+    data = f"{me.label} {me.nonce}\n".encode()
+    if not (yield from _claimed(path, data)):
+        tally.lost += 1
+        return False
+    result = f"{WORK}/{claim.input}/{plan.result_of(claim.parameter)}"
+    # Between the listing and the claim another may have stored it.
+    if (yield from _sure(Exists(result))):
+        yield from _sure(Remove(path))
+        tally.lost += 1
+        return False
+    if claim.epoch > 1:
+        if found.living(claim.parameter, now, plan.ttl):
+            tally.repeated += 1
+        else:
+            tally.taken_over += 1
+    outcome: Outcome = yield Work(claim, path, data, found.files)
+    if outcome.result is not None:
+        if (yield from _sure(Publish(result, outcome.result))):
+            tally.stored += 1
+        else:
+            tally.duplicates += 1
+    elif outcome.problem:
+        tally.failed += 1
+        number = found.failures.get(claim.parameter, 0) + 1
+        note = f"{WORK}/{claim.input}/{FAILURE}{claim.parameter}.{number}"
+        yield from _sure(Create(note, f"{me.label}\n{outcome.problem}\n".encode()))
+    yield from _sure(Remove(path))
+    return True if outcome.result is not None or outcome.problem else None
+
+
+def _claimed(path: str, data: bytes) -> Steps:
+    """Whether this pilot has the claim. What was broken off is tried again, and then read back."""
+    doubt = False
+    for attempt in range(TRIES):
+        try:
+            made = yield Create(path, data)
+        except Unsure:
+            doubt = True
+            yield Pause(_wait(attempt))
+            continue
+        if made or not doubt:
+            return made
+        break
+    # What stands there is what counts: with this pilot's nonce it was won.
+    return (yield from _sure(Read(path))) == data
+
+
+def _sure(operation: Operation) -> Steps:
+    """The answer to an operation that may be done twice; it is tried again where it broke off."""
+    problem = ""
+    for attempt in range(TRIES):
+        try:
+            return (yield operation)
+        except Unsure as error:
+            problem = str(error)
+        yield Pause(_wait(attempt))
+    raise StoreError(problem or f"no answer to {type(operation).__name__.lower()}")
+
+
+def _wait(attempt: int) -> float:
+    return float(min(0.1 * 4**attempt, 20.0))

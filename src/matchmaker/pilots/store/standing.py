@@ -1,0 +1,175 @@
+"""How far an input is, from one listing of its folder, and what a pilot does next. Pure.
+
+A result outranks all claims. A parameter's claims are numbered by epochs; nobody removes another's
+claim, so that the highest number says how often it was taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import Final
+
+import attrs
+
+from matchmaker.pilots.store.plan import CLAIM, FAILURE, Plan, claim_of
+
+COPIES: Final = 2
+"""How many living claims of one parameter there are at most, when nothing else is left."""
+
+
+@attrs.frozen(slots=True)
+class Entry:
+    """A file of a listing.
+
+    Attributes:
+        name: in its folder.
+        modified: when it was written last, in seconds since 1970 by the storage's clock.
+        size: in bytes.
+    """
+
+    name: str
+    modified: float
+    size: int = 0
+
+
+@attrs.frozen(slots=True)
+class Standing:
+    """How far an input is.
+
+    Attributes:
+        free: parameters without result, claim or too many failures, in the plan's order.
+        done: parameters with a result.
+        claims: of each parameter that is neither, its epochs and when each was renewed.
+        failures: of each parameter without a result, how often it failed.
+        given_up: parameters that failed too often.
+        files: the input's own files.
+    """
+
+    free: tuple[str, ...]
+    done: frozenset[str]
+    claims: Mapping[str, Mapping[int, float]]
+    failures: Mapping[str, int]
+    given_up: frozenset[str]
+    files: tuple[str, ...]
+
+    @property
+    def all_done(self) -> bool:
+        """Whether every parameter has its result."""
+        return not (self.free or self.claims or self.given_up)
+
+    def living(self, parameter: str, now: float, ttl: float) -> int:
+        """How many claims of a parameter were renewed lately.
+
+        A time far in the future was set by a wrong clock, and would never pass.
+        """
+        return sum(abs(now - at) <= ttl for at in self.claims.get(parameter, {}).values())
+
+    def next_epoch(self, parameter: str) -> int:
+        """The number of the next claim."""
+        return max(self.claims.get(parameter, {}), default=0) + 1
+
+
+def standing(plan: Plan, listing: Iterable[Entry]) -> Standing:
+    """Reads a listing.
+
+    >>> plan = Plan(command=("./f",), parameters=("1", "2", "3"))
+    >>> names = "votes1.txt", "active1", "active2", "active2.2", "data.gz"
+    >>> found = standing(plan, [Entry(name, 9.0) for name in names])
+    >>> found.free, sorted(found.done), found.claims, found.files
+    (('3',), ['1'], {'2': {1: 9.0, 2: 9.0}}, ('data.gz',))
+    """
+    done: set[str] = set()
+    claims: dict[str, dict[int, float]] = {}
+    failures: dict[str, int] = {}
+    files: list[str] = []
+    for entry in listing:
+        name = entry.name
+        if name in plan.results:
+            done.add(plan.results[name])
+        elif (found := _numbered(name, CLAIM, plan)) is not None:
+            claims.setdefault(found[0], {})[found[1]] = entry.modified
+        elif (found := _numbered(name, FAILURE, plan)) is not None:
+            failures[found[0]] = max(found[1], failures.get(found[0], 0))
+        elif not name.startswith("."):
+            files.append(name)
+    given_up = {p for p, count in failures.items() if count >= plan.attempts} - done
+    rest = done | given_up
+    claims = {each: epochs for each, epochs in claims.items() if each not in rest}
+    return Standing(
+        tuple(p for p in plan.parameters if p not in rest and p not in claims), frozenset(done),
+        claims, failures, frozenset(given_up), tuple(sorted(files)),
+    )  # fmt: skip
+
+
+def _numbered(name: str, kind: str, plan: Plan) -> tuple[str, int] | None:
+    """The parameter and number of ``active7.2``; None for a file of another kind."""
+    if not name.startswith(kind):
+        return None
+    parameter, _, number = name[len(kind) :].partition(".")
+    if parameter not in plan.known or not (number or "1").isascii():
+        return None
+    if number and (not number.isdigit() or len(number) > 9):
+        return None
+    return parameter, int(number or 1)
+
+
+@attrs.frozen(slots=True)
+class Claim:
+    """A claim that may be tried.
+
+    Attributes:
+        input: the name of its folder.
+        parameter: what is claimed.
+        epoch: 1 for a free parameter; one more than the last where a claim is taken over.
+    """
+
+    input: str
+    parameter: str
+    epoch: int
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return claim_of(self.parameter, self.epoch)
+
+
+def free(input_: str, found: Standing, random: Random) -> list[Claim]:
+    """Claims on what is free, in random order, so that pilots seldom try the same."""
+    return _shuffled([Claim(input_, each, 1) for each in found.free], random)
+
+
+def stale(input_: str, found: Standing, now: float, ttl: float, random: Random) -> list[Claim]:
+    """Claims on what nobody renews any more."""
+    return _shuffled([
+        Claim(input_, each, found.next_epoch(each))
+        for each in found.claims if not found.living(each, now, ttl)
+    ], random)  # fmt: skip
+
+
+def repeated(
+    input_: str, found: Standing, now: float, ttl: float, random: Random, *,
+    seen: Mapping[Claim, float], again: float,
+) -> list[Claim]:  # fmt: skip
+    """Claims on what others run, for when nothing is free: what was seen claimed for long enough.
+
+    Args:
+        input_: the folder's name.
+        found: how far it is.
+        now: the storage's time, in seconds.
+        ttl: how long a claim lives without renewal, in seconds.
+        random: decides among them.
+        seen: when this pilot saw each next claim possible for the first time, by that clock.
+        again: for how long, in seconds.
+    """
+    made = [Claim(input_, each, found.next_epoch(each)) for each in found.claims]
+    return _shuffled([
+        claim for claim in made
+        if now - seen.get(claim, now) >= again
+        and 0 < found.living(claim.parameter, now, ttl) < COPIES
+    ], random)  # fmt: skip
+
+
+def _shuffled(claims: list[Claim], random: Random) -> list[Claim]:
+    random.shuffle(claims)
+    return claims
