@@ -51,7 +51,8 @@ def _folder(given: str | None) -> Path:
 
 @command.command("run")
 @_FOLDER
-@click.option("--listen", metavar="HOST:PORT", default=f"127.0.0.1:{PORT}", show_default=True,
+@click.option("--listen", metavar="HOST:PORT", envvar="CLASSAD_BINDER_LISTEN",
+              default=f"127.0.0.1:{PORT}", show_default=True,
               help="Where clients and pilots connect; port 0 is any free one.")  # fmt: skip
 @click.option("--name", metavar="NAME", default="binder", show_default=True,
               help="The binder's name, which its tokens bear.")  # fmt: skip
@@ -99,6 +100,8 @@ def run(
             print(printable(f"{name} listens at {address}"))
         sys.stdout.flush()
 
+    # The thread that writes to the storage must not keep the one that answers from its turn.
+    sys.setswitchinterval(0.0005)
     try:
         ended = asyncio.run(_until_stopped(lambda stop: server.serve(
             settings, kept, ready=ready, stop=stop

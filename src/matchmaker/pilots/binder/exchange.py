@@ -41,6 +41,7 @@ SLOT_KEY: Final = "BinderSlot"
 MOST_ENDED: Final = 10_000
 """How many jobs that have ended are kept; the oldest go first."""
 _AGAIN_SECONDS: Final = 1.0
+_LATER_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.5
 _REST: Final = 4
 """After a look at all who wait, no other one is made for as many times as long as it took."""
@@ -95,6 +96,7 @@ class Exchange:
         self._open: dict[str, set[str]] = {}
         self._to_store: list[tuple[Change, asyncio.Future[None] | None]] = []
         self._stored_soon = asyncio.Event()
+        self._stored_later: asyncio.TimerHandle | None = None
         self._paired_soon = asyncio.Event()
         self._more_slots = False
         self.book, change = moves.restored(*tables.read(), clock())
@@ -134,7 +136,12 @@ class Exchange:
             change = attrs.evolve(change, words=())
         if change.stored or done is not None:
             self._to_store.append((change, done))
-            self._stored_soon.set()
+            if change.words or done is not None:
+                self._stored_soon.set()
+            elif self._stored_later is None:
+                # Nobody waits for it: several such changes are one write.
+                loop = asyncio.get_running_loop()
+                self._stored_later = loop.call_later(_LATER_SECONDS, self._stored_soon.set)
 
     def _entered(self, job: Job) -> None:
         if job.stage is Stage.QUEUED and job.id not in self._waiting:
@@ -169,6 +176,9 @@ class Exchange:
         while True:
             await self._stored_soon.wait()
             self._stored_soon.clear()
+            if self._stored_later is not None:
+                self._stored_later.cancel()
+                self._stored_later = None
             batch, self._to_store = self._to_store, []
             await self._written([change for change, _ in batch])
             for change, done in batch:
@@ -343,7 +353,7 @@ class Exchange:
             if whole := self._more_slots and begun >= next_whole:
                 self._more_slots = False
             waiting, self._new = self._waiting if whole else self._new, {}
-            for id_, key in pair(self.slots, waiting).items():
+            for id_, key in (pair(self.slots, waiting) if waiting else {}).items():
                 offer = self._offers[key]
                 self.withdraw(offer)
                 change = moves.give(self.book, id_, offer.session)
