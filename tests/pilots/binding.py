@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -60,11 +61,12 @@ class Pilot:
         self.address = address
         self.token = token(Scope.PILOT, subject)
         self.session = ""
+        self.tls: ssl.SSLContext | None = None
         self.control: Connection
 
     async def register(self, running: dict[str, int] | None = None) -> Frame:
         """Greets, for the first time or again, and gives the answer."""
-        self.control = await dial(self.address, self.token, Role.PILOT)
+        self.control = await dial(self.address, self.token, Role.PILOT, self.tls)
         self.control.send(FrameKind.REGISTER, ad="[]", session=self.session, running=running or {})
         answer = await self.control.receive(10)
         if answer.kind is FrameKind.REGISTERED:
@@ -73,7 +75,7 @@ class Pilot:
 
     async def slot(self, ad: str = ANY) -> Connection:
         """A connection with a free slot."""
-        connection = await dial(self.address, self.token, Role.SLOT)
+        connection = await dial(self.address, self.token, Role.SLOT, self.tls)
         self.offer(connection, ad)
         return connection
 

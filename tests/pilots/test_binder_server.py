@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -17,9 +18,10 @@ from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.binding import ANY, Pilot, binding, echo, place, token
+from tests.services.slapd import make_certificate
 
 ECHO = parse_ad('[ Application = "echo"; Requirements = true ]')
-JOB = parse_ad('[ Cmd = "/bin/true"; Requirements = true ]')
+JOB = parse_ad('[ Cmd = "/bin/true"; Requirements = true; Owner = "root" ]')
 
 Case = Callable[[Path], Coroutine[Any, Any, None]]
 
@@ -71,6 +73,8 @@ def test_a_job_goes_on_without_its_client(tmp_path: Path) -> None:
             slot = await pilot.slot()
             paired = await slot.expect(FrameKind.PAIRED, 10)
             assert (paired["job"], paired["epoch"], paired["stream"]) == (first.id, 1, False)
+            # The owner is who the token names, not who the ad says.
+            assert parse_ad(paired["ad"]).eval("Owner") == "ana"
             pilot.started(paired)
             # The connection of the slot serves for the next job too.
             pilot.offer(slot)
@@ -356,6 +360,40 @@ def test_beyond_this_machine_a_binder_needs_a_certificate(tmp_path: Path) -> Non
         with pytest.raises(ValueError, match="a certificate and its key are needed"):
             async with binding(tmp_path, host="0.0.0.0"):  # noqa: S104
                 pass
+
+    run(case())
+
+
+def test_over_tls_bytes_and_half_closes_go_through(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "other").mkdir()
+    own, other = (make_certificate(folder) for folder in (tmp_path / "own", tmp_path / "other"))
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(own.certificate, own.key)
+
+    async def case() -> None:
+        tls = connect.authorities([str(own.certificate)])
+        async with binding(tmp_path, tls=server) as address:
+            pilot = Pilot(address)
+            pilot.tls = tls
+            await pilot.register()
+            serving = asyncio.create_task(echo(pilot, await pilot.slot()))
+            async with connect.paired(place(address, tls=tls), ECHO) as stream:
+                await stream.write(b"x" * 3_000_000)
+                await stream.end()
+                got = 0
+                while part := await stream.read():
+                    got += len(part)
+                assert got == 3_000_000
+            await serving
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await dial(
+                    address, token(Scope.CLIENT), Role.CLIENT,
+                    connect.authorities([str(other.certificate)]),
+                )  # fmt: skip
+            with pytest.raises((ClosedError, TimeoutError, OSError)):
+                await dial(address, token(Scope.CLIENT), Role.CLIENT)
+            pilot.close()
 
     run(case())
 

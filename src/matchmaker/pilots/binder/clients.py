@@ -46,7 +46,7 @@ async def client(
         await pace.step()
         try:
             if frame.kind is FrameKind.CONNECT:
-                job = _new_job(greeting, frame["ad"], exchange, settings)
+                job = _new_job(greeting, _owned(greeting, frame["ad"]), exchange, settings)
                 await _wait(connection, exchange, job, float(frame["seconds"]))
                 return
             kind, fields = await _answer(greeting, frame, exchange, settings)
@@ -87,11 +87,17 @@ async def _answer(
     raise RefusedError(f"an admin may not say {frame.kind}")
 
 
+def _owned(greeting: Greeting, text: str) -> str:
+    """A job's ad with the owner that its client has proven to be, whatever it says itself."""
+    ad = an_ad(text)
+    ad["Owner"] = greeting.token.subject
+    return str(ad)
+
+
 def _new_job(
     greeting: Greeting, ad: str, exchange: Exchange, settings: Settings, key: str = ""
 ) -> Job:
     """A job of the client; one with a key goes on without it."""
-    an_ad(ad)
     owner = greeting.token.subject
     if exchange.open_jobs(owner) >= settings.most_jobs:
         raise ValueError(f"you have {settings.most_jobs} open jobs, which are the most")
@@ -102,7 +108,7 @@ def _new_job(
 async def _submit(
     greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
 ) -> dict[str, Any]:
-    key, ad = frame["key"], frame["ad"]
+    key, ad = frame["key"], _owned(greeting, frame["ad"])
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
         raise ValueError(f"a key of 1 to {MOST_KEY} printable characters was expected")
     book = exchange.book
