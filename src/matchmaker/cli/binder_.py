@@ -77,6 +77,7 @@ def run(
         ) from None
     from matchmaker.pilots.binder import server
     from matchmaker.pilots.binder.bounds import Settings
+    from matchmaker.pilots.binder.handlers import installed
     from matchmaker.pilots.binder.keys import own_key
     from matchmaker.pilots.wire.connection import parse_address
 
@@ -89,7 +90,7 @@ def run(
         tls.load_cert_chain(cert, cert_key)
     settings = Settings(
         name=name, key=own_key(place / "key"), host=host, port=port, tls=tls, lease=lease,
-        most_jobs=most_jobs,
+        most_jobs=most_jobs, handled=installed(),
     )  # fmt: skip
     kept = Tables(tables or place / "binder.db")
 

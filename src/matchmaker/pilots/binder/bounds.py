@@ -38,6 +38,7 @@ class Settings:
         lease: for how many seconds a pilot may be silent.
         most_connections: how many there may be at once.
         most_jobs: how many open jobs each client may have.
+        handled: the applications, in lower case, whose pairs go through a handler.
     """
 
     name: str = "binder"
@@ -48,6 +49,7 @@ class Settings:
     lease: float = 60.0
     most_connections: int = 50_000
     most_jobs: int = 10_000
+    handled: frozenset[str] = frozenset()
 
 
 class Pace:

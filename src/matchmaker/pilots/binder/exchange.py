@@ -12,7 +12,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -21,6 +21,7 @@ from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder.handlers import Handlers
 from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.proxy import End, join
 from matchmaker.pilots.binder.states import (
@@ -68,13 +69,17 @@ class Exchange:
         trouble: why changes cannot be stored at the moment; empty where they can.
     """
 
-    def __init__(self, tables: Tables, *, lease: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, tables: Tables, *, lease: float, clock: Callable[[], float],
+        applications: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         """Reads what was stored.
 
         Args:
             tables: where changes are stored.
             lease: for how many seconds a pilot may be silent, by its own clock.
             clock: seconds that follow no jump.
+            applications: those, in lower case, whose pairs go through a handler.
 
         Raises:
             LedgerError: the tables cannot be read.
@@ -85,6 +90,8 @@ class Exchange:
         self.trouble = ""
         self.revoked = set(tables.revoked())
         self._tables = tables
+        self._handlers = Handlers(applications)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._clock = clock
         self._offers: dict[str, Offer] = {}
         self._given: dict[tuple[str, int], Offer] = {}
@@ -240,11 +247,41 @@ class Exchange:
         client = self._clients.pop(job.id, None)
         # From now on the connection is the pair's, and its end is no lost slot.
         self._given.pop((job.id, job.epoch), None)
+        application = self._handlers.wanted(parse_ad(job.ad))
+        if not application:
+            self._joined(word, client, offer.connection, fields, ())
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._through(application, word, client, offer.connection, fields)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _through(
+        self, application: str, word: Word, client: Connection | None, slot: Connection,
+        fields: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """Makes a pair by way of a handler's process."""
         try:
-            over = _carry(client, offer.connection, fields)
+            between = await self._handlers.sides(application, fields["ad"])
+        except ClosedError as error:
+            slot.close(str(error))
+            if client is not None:
+                client.send(FrameKind.FAILED, reason=str(error))
+                client.close(str(error))
+            self.post(moves.cancel(self.book, word.job, str(error)))
+            return
+        self._joined(word, client, slot, fields, between)
+
+    def _joined(
+        self, word: Word, client: Connection | None, slot: Connection, fields: Mapping[str, Any],
+        between: Sequence[Connection],
+    ) -> None:  # fmt: skip
+        try:
+            over = _carry(client, slot, fields, between)
         except ClosedError as error:
             # Its pilot may have heard of it, and is to say that it does not run it.
-            self.post(moves.cancel(self.book, job.id, str(error)))
+            self.post(moves.cancel(self.book, word.job, str(error)))
         else:
             over.add_done_callback(lambda _: self._unstarted(word))
 
@@ -253,6 +290,13 @@ class Exchange:
         job, control = self.book.jobs.get(word.job), self.pilots.get(word.session)
         if job is not None and job.stage is Stage.GIVEN and control is not None:
             control.send(FrameKind.KILL, job=word.job, epoch=word.epoch)
+
+    async def close(self) -> None:
+        """Ends what belongs to pairs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._handlers.close()
 
     # --- pilots and slots
 
@@ -376,24 +420,39 @@ class Exchange:
 
 
 def _carry(
-    client: Connection | None, slot: Connection, paired: Mapping[str, Any]
-) -> asyncio.Future[None]:
+    client: Connection | None, slot: Connection, paired: Mapping[str, Any],
+    between: Sequence[Connection],
+) -> asyncio.Future[None]:  # fmt: skip
     """Makes two connections a pair; the future is done when the slot's one has ended.
 
-    Raises ClosedError, and ends both, where one has ended already.
+    Args:
+        client: the client's connection.
+        slot: the pilot's one.
+        paired: what the client hears.
+        between: connections to a handler, for the client's and the pilot's side; or none.
+
+    Raises ClosedError, and ends all, where one has ended already.
     """
     try:
         if client is None:
-            raise ClosedError("its client has gone")  # noqa: TRY301 - both ends end as below
+            raise ClosedError("its client has gone")  # noqa: TRY301 - all end as below
         client.send(FrameKind.PAIRED, **paired)
-        ends = End(), End()
-        early = client.hand_over(ends[0]), slot.hand_over(ends[1])
-        join(*ends)
+        if not between:
+            return _join(client, slot)
+        _join(client, between[0])
+        return _join(between[1], slot)
     except ClosedError as error:
-        slot.close(str(error))
-        if client is not None:
-            client.close(str(error))
+        for each in (client, slot, *between):
+            if each is not None:
+                each.close(str(error))
         raise
+
+
+def _join(one: Connection, other: Connection) -> asyncio.Future[None]:
+    """Makes two connections carry each other's bytes; the future is done when the other ends."""
+    ends = End(), End()
+    early = one.hand_over(ends[0]), other.hand_over(ends[1])
+    join(*ends)
     for end, data in zip(ends, early, strict=True):
         end.data_received(data)
     return ends[1].over

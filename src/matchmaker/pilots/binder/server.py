@@ -104,7 +104,10 @@ class _Binder:
 
     def __init__(self, settings: Settings, tables: Tables) -> None:
         self.settings = settings
-        self.exchange = Exchange(tables, lease=settings.lease, clock=time.monotonic)
+        self.exchange = Exchange(
+            tables, lease=settings.lease, clock=time.monotonic,
+            applications=settings.handled,
+        )  # fmt: skip
         self._tables = tables
         self._tasks: dict[asyncio.Task[None], Connection] = {}
 
@@ -127,6 +130,7 @@ class _Binder:
             connection.close("the binder ends")
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.exchange.close()
 
     async def _serve(self, connection: Connection) -> None:
         try:
