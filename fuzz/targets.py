@@ -36,6 +36,21 @@ from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value
 from matchmaker.linting import FORMATS as LINTED
 from matchmaker.linting import lint
+from matchmaker.pilots.wire.frames import MOST_BYTES, Decoder, Frame, FrameError, FrameKind
+from matchmaker.pilots.wire.frames import canonical as canonical_json
+from matchmaker.pilots.wire.frames import decode as decode_frame
+from matchmaker.pilots.wire.frames import encode as encode_frame
+from matchmaker.pilots.wire.handshake import (
+    RefusedError,
+    Role,
+    answered,
+    challenge,
+    hello,
+    proven,
+)  # fmt: skip
+from matchmaker.pilots.wire.tokens import Scope, Token, TokenError, parted, sign
+from matchmaker.pilots.wire.tokens import read as read_token
+from matchmaker.pilots.wire.tokens import signed as signed_by
 from matchmaker.reduction import ReductionError, reduce
 from tests.canonical import canonical
 
@@ -305,6 +320,74 @@ def scope(name: str) -> str:
     return "host" if name.lower().startswith("host") else "policy"
 
 
+def frames(data: bytes) -> None:
+    """Frames of the pilot protocol: the same from any cut, and what is read can be sent again."""
+    whole, cut = Decoder(MOST_BYTES), Decoder(MOST_BYTES)
+    whole.feed(data)
+    place = crc32(data) % (len(data) + 1)
+    cut.feed(data[:place])
+    first = _frames(cut)
+    cut.feed(data[place:])
+    found = _frames(whole)
+    if first[-1:] != [None]:
+        first += _frames(cut)
+    assert first == found
+    for frame in found:
+        if frame is not None and len(canonical_json(frame.fields)) < MOST_BYTES - 100:
+            assert decode_frame(encode_frame(frame.kind, **frame.fields)[4:]) == frame
+
+
+def _frames(decoder: Decoder) -> list[Frame | None]:
+    """The frames that are whole; None last where what follows is no frame."""
+    came: list[Frame | None] = []
+    try:
+        while (frame := decoder.next()) is not None:
+            came.append(frame)
+    except FrameError:
+        came.append(None)
+    return came
+
+
+def greeting(data: bytes) -> None:
+    """The greeting: who does not know a token's signature is refused, whatever it says."""
+    key = b"k" * 32
+    token = Token(subject="a", scope=Scope.CLIENT, pool="p", id="1", ends=1e11)
+    signed = sign(key, token)
+    for text in (decoded(data), signed[: len(data)] + decoded(data)):
+        try:
+            said, signature = parted(text)
+            assert read_token(said) is not None
+            assert signature != signed_by(key, said) or text.strip() == signed
+        except TokenError:
+            pass
+    try:
+        frame = decode_frame(data)
+    except FrameError:
+        return
+    fields = dict(frame.fields)
+    if frame.kind is FrameKind.HELLO:
+        for token_text in (fields["token"], parted(signed)[0]):
+            said_now = {**fields, "token": token_text}
+            try:
+                answer, greeted = challenge(
+                    said_now, key, "m" * 32, pool="p", now=0.0, revoked=frozenset()
+                )
+            except (RefusedError, FrameError):
+                continue
+            assert greeted.version in said_now["versions"]
+            try:
+                proven(greeted, str(fields.get("proof", answer["proof"])))
+            except RefusedError:
+                continue
+            raise AssertionError("who knows no signature was let in")
+    elif frame.kind is FrameKind.CHALLENGE:
+        try:
+            answered(signed, hello(signed, Role.CLIENT, "n" * 32), frame)
+        except RefusedError:
+            return
+        raise AssertionError("who knows no signature was taken for the binder")
+
+
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "parser": parser,
     "syntax": syntax,
@@ -313,4 +396,6 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "linter": linter,
     "ldif": ldif,
     "reduction": reduction,
+    "frames": frames,
+    "greeting": greeting,
 }

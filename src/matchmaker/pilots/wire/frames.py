@@ -147,7 +147,7 @@ def decode(body: bytes) -> Frame:
     Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 7, 'later': True})
     """
     try:
-        found = json.loads(body, parse_constant=_no_number)
+        found = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         raise FrameError("a frame that is no JSON object") from None
     if not isinstance(found, dict):
@@ -161,9 +161,14 @@ def decode(body: bytes) -> Frame:
         value = found.get(field)
         if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
             raise FrameError(f"{kind}: {field} is missing or of another type than it must be")
-        if isinstance(value, float) and not isfinite(value):
-            raise FrameError(f"{kind}: {field} is no finite number")
     return Frame(kind, found)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value
 
 
 def _no_number(name: str) -> float:
