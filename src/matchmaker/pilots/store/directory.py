@@ -115,6 +115,10 @@ class Directory:
                 return False
             return True
 
+    def needed(self, input_: str, path: str) -> bool:
+        """Whether a result is not there yet; its folder is never made again once it was moved."""
+        return not self.exists(path) and self.exists(f"{WORK}/{input_}")
+
     def create(self, path: str, data: bytes) -> bool:
         """Makes a small file where there is none; False too where the folder was moved aside."""
         at = self.root / path

@@ -34,8 +34,8 @@ class Store(Protocol):
     def read(self, path: str) -> bytes | None:
         """A small file; None where it is not there."""
 
-    def exists(self, path: str) -> bool:
-        """Whether there is a file."""
+    def needed(self, input_: str, path: str) -> bool:
+        """Whether a result is not there yet, and its input was not moved aside."""
 
     def create(self, path: str, data: bytes) -> bool:
         """Makes a small file where there is none."""

@@ -74,9 +74,10 @@ class Read:
 
 
 @attrs.frozen(slots=True)
-class Exists:
-    """Whether there is a file."""
+class Needed:
+    """Whether a result is not there yet, and its input was not moved aside."""
 
+    input: str
     path: str
 
 
@@ -121,7 +122,7 @@ class Work:
 
 
 Operation = (
-    Clock | Own | Inputs | Listing | Create | Read | Exists | Remove | Publish | Finish | Pause
+    Clock | Own | Inputs | Listing | Create | Read | Needed | Remove | Publish | Finish | Pause
     | Work
 )  # fmt: skip
 Steps = Generator[Operation, Any, Any]
@@ -288,8 +289,8 @@ def _one(
         tally.lost += 1
         return False
     result = f"{WORK}/{claim.input}/{plan.result_of(claim.parameter)}"
-    # Between the listing and the claim another may have stored it.
-    if (yield from _sure(Exists(result))):
+    # Between the listing and the claim another may have stored it, and even moved all aside.
+    if not (yield from _sure(Needed(claim.input, result))):
         yield from _sure(Remove(path))
         tally.lost += 1
         return False

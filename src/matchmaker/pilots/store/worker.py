@@ -25,10 +25,10 @@ from matchmaker.pilots.store.plan import MOST_PLAN, PLAN, WORK, Plan, PlanError,
 from matchmaker.pilots.store.protocol import (
     Clock,
     Create,
-    Exists,
     Finish,
     Inputs,
     Listing,
+    Needed,
     Operation,
     Outcome,
     Own,
@@ -182,13 +182,14 @@ class Worker:
     async def _work(self, work: Work, program: dict[str, Path]) -> Outcome:
         if self._stop.is_set():
             return Outcome()
-        renewing = asyncio.create_task(self._renew(work))
+        over = asyncio.Event()
+        renewing = asyncio.create_task(self._renew(work, over))
         try:
             return await self._run(work, program)
         finally:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
+            # One that is under way would make the claim again after it was removed.
+            over.set()
+            await renewing
 
     async def _run(self, work: Work, program: dict[str, Path]) -> Outcome:
         input_, parameter = work.claim.input, work.claim.parameter
@@ -229,9 +230,12 @@ class Worker:
         errors = result.errors[-_SHOWN:].decode("utf-8", "replace")
         return Outcome(problem=f"{problem}\n{errors}")
 
-    async def _renew(self, work: Work) -> None:
+    async def _renew(self, work: Work, over: asyncio.Event) -> None:
         while True:
-            await asyncio.sleep(self._plan.ttl / RENEWALS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), self._plan.ttl / RENEWALS)
+            if over.is_set():
+                return
             try:
                 await asyncio.to_thread(self._store.renew, work.path, work.data)
             except (Unsure, StoreError) as error:
@@ -252,8 +256,8 @@ def carried_out(store: Store, operation: Operation, nonce: str) -> Any:
             return store.create(path, data)
         case Read(path):
             return store.read(path)
-        case Exists(path):
-            return store.exists(path)
+        case Needed(input_, path):
+            return store.needed(input_, path)
         case Remove(path):
             return store.remove(path)
         case Publish(path, result):

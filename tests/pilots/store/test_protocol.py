@@ -1,0 +1,115 @@
+"""The protocol of claims: pilots interleaved at every step, killed, broken off and lied to."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from random import Random
+
+import attrs
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from matchmaker.pilots.store.plan import Plan
+from tests.pilots.store.simulated import Trouble, World
+
+CASES = int(os.environ.get("STORE_CASES", "200"))
+rates = st.sampled_from([0.0, 0.01, 0.1, 0.3])
+few = st.sampled_from([0.0, 0.002, 0.02])
+troubles = st.builds(
+    Trouble, lost=rates, doubtful=rates, killed=few, old=rates, silent=rates, gone=few
+)
+
+
+def lived(
+    seed: int, trouble: Trouble, *, pilots: int, parameters: int, inputs: int = 1,
+    folders: bool = True, again: float = 60.0, attempts: int = 3, ttl: float = 20.0,
+) -> World:  # fmt: skip
+    """A world in which as many pilots as are needed have begun, and none is left."""
+    plan = Plan(
+        command=("f",), parameters=tuple(map(str, range(parameters))), ttl=ttl, again=again,
+        attempts=attempts,
+    )  # fmt: skip
+    world = World(plan, Random(seed), trouble, folders)
+    world.inputs = [f"i{number}" for number in range(inputs)]
+    for number in range(pilots):
+        world.begin(f"first{number}")
+    world.live()
+    # Who starts pilots starts others where they were killed; the storage is well by then.
+    world.trouble = attrs.evolve(trouble, lost=0.0, doubtful=0.0, killed=0.0, gone=0.0, old=0.0)
+    world.begin("last")
+    world.live()
+    return world
+
+
+@settings(max_examples=CASES, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), trouble=troubles, pilots=st.integers(1, 5),
+    parameters=st.integers(1, 8), inputs=st.integers(1, 3), folders=st.booleans(),
+)  # fmt: skip
+@example(
+    seed=1, trouble=Trouble(lost=0.3, doubtful=0.3), pilots=5, parameters=8, inputs=1, folders=True
+)
+def test_each_result_is_stored_once_whatever_happens(  # noqa: PLR0917 - each is drawn
+    seed: int, trouble: Trouble, pilots: int, parameters: int, inputs: int, folders: bool
+) -> None:
+    world = lived(
+        seed, trouble, pilots=pilots, parameters=parameters, inputs=inputs, folders=folders
+    )
+    assert world.problems == []
+    assert sorted(world.results) == sorted(
+        f"work/i{number}/votes{each}.txt" for number in range(inputs) for each in range(parameters)
+    )
+    assert world.finished == set(world.inputs)
+    assert world.ended[-1].ended == "all is done"
+
+
+@settings(max_examples=CASES, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), killed=few, doubtful=rates, pilots=st.integers(1, 5),
+    parameters=st.integers(1, 20),
+)  # fmt: skip
+def test_a_killed_pilot_costs_one_run(
+    seed: int, killed: float, doubtful: float, pilots: int, parameters: int
+) -> None:
+    trouble = Trouble(killed=killed, doubtful=doubtful)
+    world = lived(seed, trouble, pilots=pilots, parameters=parameters, again=1e9, ttl=300.0)
+    assert len(set(world.results)) == parameters
+    assert len(world.runs) <= parameters + world.killed
+    assert len(world.completed) <= parameters + world.killed
+    if not world.killed:
+        assert Counter(world.runs).most_common(1)[0][1] == 1
+        assert sum(tally.taken_over for tally in world.ended) == 0
+
+
+@settings(max_examples=CASES, deadline=None)
+@given(seed=st.integers(0, 2**32), pilots=st.integers(1, 5), parameters=st.integers(1, 20))
+def test_what_others_run_for_long_is_run_again_but_by_two_at_most(
+    seed: int, pilots: int, parameters: int
+) -> None:
+    world = lived(seed, Trouble(), pilots=pilots, parameters=parameters, again=2.0)
+    runs = Counter(claim.parameter for claim in world.runs)
+    assert world.together <= 2
+    assert len(world.results) == parameters
+    assert sum(t.stored for t in world.ended) == parameters
+    assert sum(t.duplicates for t in world.ended) == len(world.runs) - parameters
+    assert sum(t.repeated for t in world.ended) == len(world.runs) - parameters
+    # The last few: each pilot that has nothing to do repeats one at a time.
+    assert sum(count > 1 for count in runs.values()) <= max(0, 2 * (pilots - 1))
+
+
+@settings(max_examples=CASES // 2, deadline=None)
+@given(seed=st.integers(0, 2**32), pilots=st.integers(1, 4), attempts=st.integers(1, 3))
+def test_what_always_fails_is_given_up(seed: int, pilots: int, attempts: int) -> None:
+    world = lived(seed, Trouble(failed=1.0), pilots=pilots, parameters=3, attempts=attempts)
+    assert world.problems == []
+    assert world.results == []
+    assert world.finished == set()
+    assert all((tally.ended, tally.given_up) == ("given up", 3) for tally in world.ended)
+    assert len(world.runs) <= 3 * (attempts + pilots)
+
+
+def test_one_listing_a_round_not_one_a_claim() -> None:
+    world = lived(7, Trouble(), pilots=16, parameters=1000, again=1e9)
+    assert len(world.results) == len(world.runs) == 1000
+    assert world.listings < 250
