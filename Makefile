@@ -50,7 +50,7 @@ faults: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Hand jobs over
 		tests/services/test_gridengine_faults.py tests/services/test_condor_faults.py $(PYTEST_ARGS)
 
 .PHONY: test
-test: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Run all tests, those against real servers too
+test: $(VENV)/.installed-dev system-packages $(PEERS)/condor $(PEERS)/moto ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
 # Without servers, HTCondor's library, random cases in number and the examples of documents.
@@ -246,6 +246,13 @@ system-packages:
 		|| echo "apt could not install:$$missing. Tests that need them will be skipped." >&2
 
 # HTCondor is not in every release of Debian. It needs no root, and is made anew where the script is.
+# An S3 server. It wants another dateutil than ours, and so has an environment for itself.
+$(PEERS)/moto: | $(VENV)/.created
+	@if $(BIN)/python -m venv $@ && $@/bin/python -m pip --disable-pip-version-check --quiet \
+		install 'moto[s3,server]>=5'; then exit 0; fi; \
+	rm -rf $@; \
+	echo 'No S3 server could be installed. Tests that need it will be skipped.' >&2
+
 $(PEERS)/condor: tests/services/unpack_condor.sh | system-packages
 	@for attempt in 1 2 3; do \
 		if $< $@; then exit 0; fi; \

@@ -53,7 +53,8 @@ MAX_LINES = 500
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
 HEAVY = {
-    "click", "dask", "distributed", "hypothesis", "lark", "ldap3", "numpy", "prometheus_client",
+    "click", "dask", "distributed", "hypothesis", "lark", "ldap3", "numpy", "obstore",
+    "prometheus_client",
     "prompt_toolkit", "psycopg", "pyarrow",
     "regex", "rich", "sqlalchemy",
 }  # fmt: skip

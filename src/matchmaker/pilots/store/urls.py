@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from matchmaker.pilots.store.directory import Directory
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.protocol import StoreError
 
+_OBJECTS: Final = ("s3", "gs", "az")
+
 
 def opened(url: str) -> Store:
-    """The storage of a URL: a directory's path, or ``file:///…``.
+    """The storage of a URL: a directory's path, ``file:///…``, ``s3://bucket/…``, gs, az.
 
     Raises:
         StoreError: the URL names none, or what it needs is not installed.
@@ -23,4 +26,10 @@ def opened(url: str) -> Store:
         if not path.is_dir():
             raise StoreError(f"{path}: no such directory; a store is one with plan.toml in it")
         return Directory(url, path)
-    raise StoreError(f"{scheme[1]}:// is no storage that pilots know; give a directory")
+    if scheme[1] in _OBJECTS:
+        from matchmaker.pilots.store.objects import bucket
+
+        return bucket(url)
+    raise StoreError(
+        f"{scheme[1]}:// is no storage that pilots know; there are directories, s3://, gs://, az://"
+    )

@@ -1,0 +1,220 @@
+"""A store in a bucket: S3, Google Cloud Storage or Azure, through obstore (extra ``objects``).
+
+A claim and a result are put only where there is none (``If-None-Match: *``). Nothing can be moved
+at once there, so that a finished input has a marker, ``finished/INPUT``, and stays where it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from matchmaker.pilots.store.places import MOST_SMALL
+from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.standing import Entry
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+_WAIT: Final = "60s"
+_RETRIES: Final = timedelta(seconds=60)
+_MOST_LISTED: Final = 5000
+
+
+@contextmanager
+def _said(path: str) -> Iterator[None]:
+    """Errors of obstore as the protocol's; what is not there passes through."""
+    from obstore import exceptions
+
+    try:
+        yield
+    except (exceptions.NotFoundError, FileNotFoundError, exceptions.AlreadyExistsError):
+        raise
+    except (
+        exceptions.PermissionDeniedError, exceptions.UnauthenticatedError,
+        exceptions.NotSupportedError, exceptions.InvalidPathError,
+    ) as error:  # fmt: skip
+        raise StoreError(f"{path}: {_first(error)}") from None
+    except exceptions.BaseError as error:
+        raise Unsure(f"{path}: {_first(error)}") from None
+    except OSError as error:
+        raise Unsure(f"{path}: {error.strerror or error}") from None
+
+
+def _first(error: Exception) -> str:
+    """The beginning of an error's text; the rest is its making."""
+    return " ".join(str(error).split("\n\nDebug source")[0].split())[:300]
+
+
+@attrs.frozen(slots=True)
+class Bucket:
+    """A store in a bucket, or below a prefix of one."""
+
+    url: str
+    objects: ObjectStore
+
+    def now(self, nonce: str) -> float:
+        """The time that the storage gives an object that is put now."""
+        import obstore
+
+        path = f"{PILOTS}/{nonce}"
+        with _said(path):
+            obstore.put(self.objects, path, b"\n", use_multipart=False)
+            return obstore.head(self.objects, path)["last_modified"].timestamp()
+
+    def leave(self, nonce: str) -> None:
+        """Removes the object whose time was looked at."""
+        with suppress(StoreError, Unsure):
+            self.remove(f"{PILOTS}/{nonce}")
+
+    def inputs(self, *, finished: bool = False) -> list[str]:
+        """The prefixes below ``work`` without a marker, or those with one."""
+        import obstore
+
+        with _said(self.url):
+            marked = {
+                str(each["path"]).rpartition("/")[2]
+                for each in obstore.list_with_delimiter(self.objects, f"{FINISHED}/")["objects"]
+            }
+            found = obstore.list_with_delimiter(self.objects, f"{WORK}/")["common_prefixes"]
+            names = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
+        return sorted(filter(sound_name, names & marked if finished else names - marked))
+
+    def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+        """The objects of an input."""
+        import obstore
+
+        prefix = f"{WORK}/{input_}/"
+        with _said(prefix):
+            return [
+                Entry(name, about["last_modified"].timestamp(), about["size"])
+                for batch in obstore.list(self.objects, prefix, chunk_size=_MOST_LISTED)
+                for about in batch
+                if "/" not in (name := str(about["path"]).removeprefix(prefix))
+            ]
+
+    def read(self, path: str) -> bytes | None:
+        """A small object; None where it is not there."""
+        import obstore
+
+        with _said(path):
+            try:
+                found = obstore.get(self.objects, path)
+                if found.meta["size"] > MOST_SMALL:
+                    raise StoreError(f"{path} is larger than {MOST_SMALL} bytes")
+                return bytes(found.bytes())
+            except FileNotFoundError:
+                return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object."""
+        import obstore
+
+        with _said(path):
+            try:
+                obstore.head(self.objects, path)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def needed(self, input_: str, path: str) -> bool:
+        """Whether a result is not there yet."""
+        return not self.exists(path)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Puts a small object where there is none.
+
+        A conflict of two puts at once is reported as an object that is there, though neither may
+        have been stored; and so is the pilot's own, where the answer to it was lost.
+        """
+        if self._put(path, data):
+            return True
+        there = self.read(path)
+        if there is None:
+            raise Unsure(f"{path}: two pilots put it at once")
+        return there == data
+
+    def publish(self, path: str, source: Path) -> bool:
+        """Puts a file whole, where there is none."""
+        if self._put(path, source):
+            return True
+        if not self.exists(path):
+            raise Unsure(f"{path}: two pilots put it at once")
+        return False
+
+    def _put(self, path: str, data: bytes | Path) -> bool:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with _said(path):
+            try:
+                obstore.put(self.objects, path, data, mode="create")
+            except (AlreadyExistsError, PreconditionError, FileExistsError):
+                return False
+            return True
+
+    def renew(self, path: str, data: bytes) -> None:
+        """Puts a claim again, so that the storage gives it its time."""
+        import obstore
+
+        with _said(path):
+            obstore.put(self.objects, path, data, use_multipart=False)
+
+    def remove(self, path: str) -> None:
+        """Removes an object; one that is not there is as good."""
+        import obstore
+
+        with _said(path), suppress(FileNotFoundError):
+            obstore.delete(self.objects, path)
+
+    def fetch(self, path: str, target: Path) -> bool:
+        """Copies an object to the node."""
+        import obstore
+
+        with _said(path):
+            try:
+                found = obstore.get(self.objects, path)
+            except FileNotFoundError:
+                return False
+            with target.open("wb") as file:
+                for piece in found.stream():
+                    file.write(piece)
+            return True
+
+    def finish(self, input_: str) -> None:
+        """Marks an input as finished."""
+        import obstore
+
+        path = f"{FINISHED}/{input_}"
+        with _said(path):
+            obstore.put(self.objects, path, b"\n", use_multipart=False)
+
+
+def bucket(url: str) -> Bucket:
+    """The store of a URL such as ``s3://bucket/prefix``; keys are in the environment.
+
+    Raises:
+        StoreError: obstore is not installed, or cannot use the URL.
+    """
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError:
+        raise StoreError(
+            f"{url} needs the extra objects: pip install 'classad-matchmaker[objects]'"
+        ) from None
+    # Options that are given hide those of the environment.
+    plain = os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true", "yes"}
+    try:
+        options: ClientConfig = {"timeout": _WAIT, "allow_http": plain}
+        retries: RetryConfig = {"max_retries": 3, "retry_timeout": _RETRIES}
+        return Bucket(url, from_url(url, client_options=options, retry_config=retries))
+    except (BaseError, ValueError) as error:
+        raise StoreError(f"{url}: {_first(error)}") from None

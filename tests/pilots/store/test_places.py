@@ -1,0 +1,223 @@
+"""What each storage does for pilots, held to the same tests: a directory, and a bucket."""
+
+from __future__ import annotations
+
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import obstore
+import pytest
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import MemoryStore
+
+from matchmaker.pilots.store.directory import Directory
+from matchmaker.pilots.store.objects import Bucket, bucket
+from matchmaker.pilots.store.places import Store
+from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.urls import opened
+
+
+@attrs.frozen
+class Place:
+    """A store with an input, and the way to put a file there."""
+
+    store: Store
+    folders: bool
+
+
+def on_disk(path: Path) -> Place:
+    (path / "work" / "a.arff").mkdir(parents=True)
+    (path / "work" / "a.arff" / "data").write_bytes(b"data")
+    return Place(Directory(str(path), path), True)
+
+
+def in_memory() -> Place:
+    objects = MemoryStore()
+    obstore.put(objects, "work/a.arff/data", b"data")
+    return Place(Bucket("memory://", objects), False)
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return on_disk(tmp_path) if request.param == "directory" else in_memory()
+
+
+def names(store: Store, input_: str = "a.arff", *, finished: bool = False) -> list[str]:
+    return sorted(each.name for each in store.listing(input_, finished=finished) or ())
+
+
+def test_of_many_that_create_a_claim_one_has_it(place: Place) -> None:
+    def create(number: int) -> bool:
+        return place.store.create("work/a.arff/active1", b"pilot %d" % number)
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(create, range(32)))
+    assert made.count(True) == 1
+    assert place.store.read("work/a.arff/active1") == b"pilot %d" % made.index(True)
+
+
+def test_a_result_is_stored_once(place: Place, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"1" * 100_000)
+    second.write_bytes(b"2")
+    path = "work/a.arff/votes1.txt"
+    assert place.store.needed("a.arff", path)
+    assert place.store.publish(path, first)
+    assert not place.store.needed("a.arff", path)
+    assert not place.store.publish(path, second)
+    assert place.store.read(path) == first.read_bytes()
+    assert names(place.store) == ["data", "votes1.txt"]
+
+
+def test_times_are_the_storages(place: Place) -> None:
+    now = place.store.now("nonce")
+    place.store.create("work/a.arff/active1", b"me")
+    [claim] = [e for e in place.store.listing("a.arff") or () if e.name == "active1"]
+    assert abs(claim.modified - now) < 60
+    place.store.renew("work/a.arff/active1", b"me")
+    [renewed] = [e for e in place.store.listing("a.arff") or () if e.name == "active1"]
+    assert renewed.modified >= claim.modified
+    place.store.leave("nonce")
+    place.store.leave("nonce")
+    assert place.store.read("pilots/nonce") is None
+
+
+def test_files_come_and_go(place: Place, tmp_path: Path) -> None:
+    target = tmp_path / "fetched"
+    assert place.store.fetch("work/a.arff/data", target)
+    assert target.read_bytes() == b"data"
+    assert not place.store.fetch("bin/none", target)
+    assert place.store.read("plan.toml") is None
+    place.store.create("work/a.arff/active1", b"me")
+    place.store.remove("work/a.arff/active1")
+    place.store.remove("work/a.arff/active1")
+    assert names(place.store) == ["data"]
+
+
+def test_a_straggler_after_the_move_does_no_harm(place: Place, tmp_path: Path) -> None:
+    store, path = place.store, "work/a.arff/votes1.txt"
+    result = tmp_path / "result"
+    result.write_bytes(b"late")
+    store.publish(path, result)
+    store.finish("a.arff")
+    store.finish("a.arff")
+    assert (store.inputs(), store.inputs(finished=True)) == ([], ["a.arff"])
+    store.renew("work/a.arff/active1", b"me")
+    store.remove("work/a.arff/active1")
+    assert not store.publish(path, result)
+    assert not store.needed("a.arff", path)
+    assert (store.inputs(), store.inputs(finished=True)) == ([], ["a.arff"])
+    assert names(store, finished=True) == ["data", "votes1.txt"]
+    if place.folders:
+        assert not store.create("work/a.arff/active2", b"me")
+        assert store.listing("a.arff") is None
+
+
+# --- what disks do --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT])
+def test_an_error_that_passes_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    store = on_disk(tmp_path).store
+
+    def fails(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fails)
+        with pytest.raises(Unsure):
+            store.create("work/a.arff/active1", b"me")
+        (tmp_path / "result").write_bytes(b"1")
+        with pytest.raises(Unsure):
+            store.publish("work/a.arff/votes1.txt", tmp_path / "result")
+    # Nothing half-written is left.
+    assert names(store) == ["data"]
+    assert store.create("work/a.arff/active1", b"me")
+
+
+def test_a_server_without_links_gets_a_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = on_disk(tmp_path).store
+    (tmp_path / "result").write_bytes(b"1")
+
+    def fails(*_: Any) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", fails)
+    assert store.publish("work/a.arff/votes1.txt", tmp_path / "result")
+    assert not store.publish("work/a.arff/votes1.txt", tmp_path / "result")
+    assert names(store) == ["data", "votes1.txt"]
+
+
+def test_a_link_whose_answer_was_lost_has_been_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, link = on_disk(tmp_path).store, os.link
+    (tmp_path / "result").write_bytes(b"1")
+
+    def twice(source: Any, target: Any) -> None:
+        link(source, target)
+        raise FileExistsError(errno.EEXIST, "is there")
+
+    monkeypatch.setattr(os, "link", twice)
+    assert store.publish("work/a.arff/votes1.txt", tmp_path / "result")
+
+
+def test_a_folder_in_the_way_is_named(tmp_path: Path) -> None:
+    store = on_disk(tmp_path).store
+    (tmp_path / "finished" / "a.arff").mkdir(parents=True)
+    (tmp_path / "finished" / "a.arff" / "old").touch()
+    with pytest.raises(StoreError, match="is there already: move it away"):
+        store.finish("a.arff")
+
+
+def test_links_and_strange_names_are_no_inputs(tmp_path: Path) -> None:
+    store = on_disk(tmp_path).store
+    (tmp_path / "work" / "link").symlink_to("/etc")
+    (tmp_path / "work" / "-rf").mkdir()
+    (tmp_path / "work" / "a\nb").mkdir()
+    (tmp_path / "work" / "a.arff" / "passwd").symlink_to("/etc/passwd")
+    assert store.inputs() == ["a.arff"]
+    assert names(store) == ["data"]
+
+
+# --- what buckets do ------------------------------------------------------------------------------
+
+
+def test_two_puts_at_once_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # S3 answers 409 to both, and obstore calls that "already exists".
+    store = in_memory().store
+
+    def conflict(*_: Any, **__: Any) -> None:
+        raise AlreadyExistsError("409")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "put", conflict)
+        with pytest.raises(Unsure, match="at once"):
+            store.create("work/a.arff/active1", b"me")
+        with pytest.raises(Unsure, match="at once"):
+            store.publish("work/a.arff/votes1.txt", Path(__file__))
+    assert store.create("work/a.arff/active1", b"me")
+
+
+def test_a_claim_whose_answer_was_lost_is_the_pilots() -> None:
+    store = in_memory().store
+    assert store.create("work/a.arff/active1", b"me")
+    assert store.create("work/a.arff/active1", b"me")
+    assert not store.create("work/a.arff/active1", b"you")
+
+
+def test_urls_name_storages(tmp_path: Path) -> None:
+    assert opened(tmp_path.as_uri()).inputs is not None
+    assert isinstance(opened("s3://pool/sweep"), Bucket)
+    with pytest.raises(StoreError, match="no storage that pilots know"):
+        opened("gopher://x")
+    with pytest.raises(StoreError, match="s3:"):
+        bucket("s3:")
