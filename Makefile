@@ -162,6 +162,7 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	PYTHONPATH=. $(BIN)/python benchmarks/delegation.py
 	$(BIN)/python benchmarks/binder.py
 	$(BIN)/python benchmarks/pilots.py
+	$(BIN)/python benchmarks/stores.py
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-fuzz ## Search for input that breaks the library, for SECONDS=600

@@ -131,6 +131,7 @@ def test_an_error_that_passes_is_no_answer(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fails)
+        patched.setattr(os, "write", fails)
         with pytest.raises(Unsure):
             store.create("work/a.arff/active1", b"me")
         (tmp_path / "result").write_bytes(b"1")

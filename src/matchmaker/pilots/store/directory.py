@@ -127,16 +127,17 @@ class Directory:
                 file = os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
             except (FileExistsError, FileNotFoundError):
                 return False
+            # A claim need not outlive a crash of this node: then nobody works on it any more.
             try:
-                os.write(file, data)
-                os.fsync(file)
+                try:
+                    os.write(file, data)
+                finally:
+                    os.close(file)
             except OSError:
                 # It is this pilot's alone, and nobody could see whose.
                 with suppress(OSError):
                     at.unlink()
                 raise
-            finally:
-                os.close(file)
             return True
 
     def publish(self, path: str, source: Path) -> bool:

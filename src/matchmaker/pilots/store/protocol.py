@@ -24,8 +24,8 @@ TRIES: Final = 6
 """How often an operation is tried that nobody knows the end of."""
 _MISSES: Final = 4
 _WORTH: Final = 300
-"""A pilot lists anew after so many claims that others had: 4, or one for so many entries, as a
-listing costs a request for a thousand."""
+"""A pilot lists anew after so many claims that others had: 4, or one for so many parameters,
+as a listing costs a request for a thousand."""
 
 
 class Unsure(Exception):  # noqa: N818 - it is no error that is shown
@@ -266,7 +266,7 @@ def _batch(
 
     Gives False where the pilot is to end.
     """
-    misses, most = 0, max(_MISSES, len(claims) // _WORTH)
+    misses, most = 0, max(_MISSES, len(plan.parameters) // _WORTH)
     began: float = yield Own()
     for claim in claims:
         ran = yield from _one(plan, me, tally, claim=claim, found=states[claim.input], now=now)
