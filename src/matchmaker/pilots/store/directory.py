@@ -12,7 +12,6 @@ import errno
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Final
 import attrs
 
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.plan import CLAIM, FINISHED, PILOTS, WORK, sound_name
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.standing import Entry
 
@@ -79,7 +78,10 @@ class Directory:
             raise
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
-        """The files of an input, in one pass; what goes meanwhile is left out."""
+        """The files of an input, in one pass; what goes meanwhile is left out.
+
+        Only claims are asked for their time: on NFS each is a request.
+        """
         folder = self.root / (FINISHED if finished else WORK) / input_
         made: list[Entry] = []
         with _said(folder):
@@ -90,9 +92,10 @@ class Directory:
             with found:
                 for each in found:
                     with suppress(FileNotFoundError):
-                        about = each.stat(follow_symlinks=False)
-                        if stat.S_ISREG(about.st_mode):
-                            made.append(Entry(each.name, about.st_mtime, about.st_size))
+                        if each.is_file(follow_symlinks=False):
+                            claim = each.name.startswith(CLAIM)
+                            time = each.stat(follow_symlinks=False).st_mtime if claim else 0.0
+                            made.append(Entry(each.name, time))
         return made
 
     def read(self, path: str) -> bytes | None:

@@ -94,7 +94,7 @@ class Bucket:
         prefix = f"{WORK}/{input_}/"
         with _said(prefix):
             return [
-                Entry(name, about["last_modified"].timestamp(), about["size"])
+                Entry(name, about["last_modified"].timestamp())
                 for batch in obstore.list(self.objects, prefix, chunk_size=_MOST_LISTED)
                 for about in batch
                 if "/" not in (name := str(about["path"]).removeprefix(prefix))

@@ -24,13 +24,12 @@ class Entry:
 
     Attributes:
         name: in its folder.
-        modified: when it was written last, in seconds since 1970 by the storage's clock.
-        size: in bytes.
+        modified: when it was written last, in seconds since 1970 by the storage's clock; of a file
+            that is no claim it may be 0.
     """
 
     name: str
     modified: float
-    size: int = 0
 
 
 @attrs.frozen(slots=True)
