@@ -1,0 +1,133 @@
+"""Binder, factory and pilots on a real Slurm: jobs wait, pilots come, run them, and go again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from matchmaker.classad import ClassAd
+from matchmaker.pilots import connect
+from matchmaker.pilots.wire.tokens import Scope
+from tests.pilots.real import COMMAND, Grid, grid, with_text
+from tests.services.breakable import BreakableSlurm, two_nodes, until
+from tests.services.manufacturing import Factory
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+QUEUE = """
+[[queue]]
+name = "slurm"
+site = "here"
+lrms = "slurm"
+words = ["--output=/dev/null"]
+"""
+
+PILOT = """#!/bin/sh
+key=$(basename "$(dirname "$(dirname "$0")")")
+exec {python} -c '{main}' pilot --binder {address} --token {token} --cpus 1 --idle 4 \\
+    --dir "{home}/work.$key" --report "{home}/reports/$key" >>"{home}/pilots/$key" 2>&1
+"""
+
+DEMAND = """#!/bin/sh
+{python} -c '{main}' binder jobs --waiting --ads --at {address} --token {token} || [ $? = 1 ]
+"""
+
+cluster = pytest.fixture(scope="module")(two_nodes)
+
+
+def prepared(made: Grid, cluster: BreakableSlurm, home: Path) -> Factory:
+    """A factory whose pilots serve the binder."""
+    home.mkdir()
+    found = Factory(home, cluster.environment, QUEUE, most=3)
+    found.prepare()
+    for name, text, scope in (
+        ("pilot.sh", PILOT, Scope.PILOT), ("demand.sh", DEMAND, Scope.ADMIN),
+    ):  # fmt: skip
+        (home / name).write_text(
+            text.format(
+                python=sys.executable, main=COMMAND[2], address=made.address, home=home,
+                token=made.folder / f"{scope}.token",
+            )
+        )  # fmt: skip
+        (home / name).chmod(0o755)
+    return found
+
+
+async def submitted(made: Grid, log: Path, numbers: range) -> list[str]:
+    async with connect.binder(made.place()) as binder:
+        return [
+            (await binder.submit(_job(log, number), f"k{number}")).id for number in numbers
+        ]  # fmt: skip
+
+
+def _job(log: Path, number: int) -> ClassAd:
+    text = f"echo {number} >> {log}; sleep 0.5"
+    return ClassAd(Cmd="/bin/sh", Arguments=["-c", text, f"mark-{log}"], Requirements=True)
+
+
+async def ended(made: Grid, ids: list[str]) -> list[connect.JobFacts]:
+    async with connect.binder(made.place()) as binder:
+        return [await binder.job(id_, seconds=100) for id_ in ids]
+
+
+def test_jobs_at_the_binder_bring_pilots_which_go_again(
+    cluster: BreakableSlurm, tmp_path: Path
+) -> None:
+    with grid(tmp_path, lease=10.0) as made:
+        made.binder()
+        factory = prepared(made, cluster, tmp_path / "factory")
+        log = tmp_path / "log"
+        ids = asyncio.run(submitted(made, log, range(10)))
+        factory.start()
+        try:
+            jobs = asyncio.run(ended(made, ids))
+            assert [each.stage for each in jobs] == ["ended"] * 10, factory.log()
+            until(lambda: cluster.jobs() == [], "that every pilot has ended")
+            assert factory.stop() == 0, factory.log()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                factory.kill()
+        assert sorted(map(int, log.read_text().split())) == list(range(10))
+        assert 1 <= factory.count("pilots") <= 4
+        assert [each.given for each in jobs] == [1] * 10
+        assert with_text(f"mark-{log}") == []
+
+
+def test_jobs_survive_nodes_that_are_killed(cluster: BreakableSlurm, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    with grid(tmp_path, lease=3.0) as made:
+        made.binder()
+        factory = prepared(made, cluster, tmp_path / "factory")
+        log = tmp_path / "log"
+        ids = asyncio.run(submitted(made, log, range(16)))
+        factory.start()
+        try:
+            until(log.exists, "that a job runs")
+            for _ in range(3):
+                time.sleep(chance.uniform(0.2, 1.0))
+                for pid in with_text(str(made.folder / "pilot.token")):
+                    with contextlib.suppress(ProcessLookupError):
+                        if chance.random() < 0.5:
+                            subprocess.run(["kill", "-9", str(pid)], check=False)
+                made.signal("binder", signal.SIGKILL)
+                made.binder()
+            jobs = asyncio.run(ended(made, ids))
+            assert {each.stage for each in jobs} == {"ended"}, factory.log()
+            until(lambda: cluster.jobs() == [], "that every pilot has ended")
+            factory.stop()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                factory.kill()
+        ran = list(map(int, log.read_text().split()))
+        assert set(ran) == set(range(16))
+        for number, each in enumerate(jobs):
+            assert ran.count(number) <= each.given
+        assert with_text(f"mark-{log}") == []
