@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from matchmaker import parse_ad
 from tests.cli.conftest import Run
 
 
@@ -101,3 +102,23 @@ def test_what_is_no_store(classad: Run, tmp_path: Path) -> None:
             assert (done.status, done.out) == (2, "")
             assert said in done.err
     assert "give --binder and --token, or --store" in classad("pilot").err
+
+
+def test_what_is_left_is_demand(classad: Run, store: Path) -> None:
+    (store / "work" / "shuf1148.arff" / "active80").write_text("farm7 4711 nonce\n")
+    ads = json.loads(classad("store", "demand", store, "--json").out)
+    assert len(ads) == 33
+    assert [ad["Id"] for ad in ads if ad["JobStatus"] == 2] == ["shuf1148.arff/80"]
+    lines = classad("store", "demand", store).out.splitlines()
+    assert [parse_ad(line).eval("Id") for line in lines] == [ad["Id"] for ad in ads]
+
+
+def test_a_factory_that_asks_ends_a_pilot(classad: Run, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "key.end").touch()
+    done = classad(
+        "pilot", "--store", store, "--report", tmp_path / "key", "--dir", tmp_path / "n", "--json"
+    )
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["ended"] == "stopped"
+    assert (tmp_path / "key").read_text().startswith("draining\n")
+    assert not list(store.rglob("active*"))

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,8 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
               help="Where the binder is.")  # fmt: skip
 @click.option("--store", "store_url", metavar="URL",
               help="Without a binder: claim work on this storage, a directory or s3://, gs://,"
-              " az://; of the other options --slots, --idle, --wall and --dir count.")  # fmt: skip
+              " az://; of the other options --slots, --idle, --wall, --dir, --report count."
+)  # fmt: skip
 @click.option("--token", "token_file", metavar="FILE", envvar="CLASSAD_BINDER_TOKEN",
               help="The file with the pilot's token.")  # fmt: skip
 @click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
@@ -70,8 +72,9 @@ def command(
     """
     if store_url is not None:
         return _store(
-            store_url, slots=most or 1, idle=idle, wall=wall, folder=folder, as_json=as_json
-        )
+            store_url, slots=most or 1, idle=idle, wall=wall, folder=folder, report=report,
+            as_json=as_json,
+        )  # fmt: skip
     if at is None or token_file is None:
         raise click.UsageError("give --binder and --token, or --store")
     import attrs
@@ -117,7 +120,7 @@ async def _live(pilot: Pilot) -> str:
 
 def _store(
     url: str, *, slots: int, idle: float | None, wall: float | None, folder: str | None,
-    as_json: bool,
+    report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Works on a store, without a binder."""
     from collections import Counter
@@ -141,7 +144,7 @@ def _store(
     began = time.monotonic()
     try:
         with storage():
-            asyncio.run(_together(workers, wall))
+            asyncio.run(_together(workers, wall, None if report is None else Path(report)))
     finally:
         _tidy(root, own=folder is None)
     counts: Counter[str] = Counter()
@@ -157,13 +160,35 @@ def _store(
     return 1 if counts["given_up"] else 0
 
 
-async def _together(workers: Sequence[Worker], wall: float | None) -> None:
+async def _together(workers: Sequence[Worker], wall: float | None, report: Path | None) -> None:
     stop = _stopping()
     if wall is not None:
         asyncio.get_running_loop().call_later(wall, stop.set)
-    async with asyncio.TaskGroup() as group:
-        for worker in workers:
-            group.create_task(worker.live(stop))
+    reporting = asyncio.create_task(_report(workers, report)) if report is not None else None
+    try:
+        async with asyncio.TaskGroup() as group:
+            for worker in workers:
+                group.create_task(worker.live(stop))
+    finally:
+        if reporting is not None:
+            reporting.cancel()
+
+
+async def _report(workers: Sequence[Worker], file: Path) -> None:
+    """Tells a factory each second what the pilot does, and ends it when the factory asks."""
+    from matchmaker.classad import ClassAd
+    from matchmaker.pilots.node.pilot import write_report
+
+    while True:
+        # A factory that hears nothing asks the batch system.
+        with suppress(OSError):
+            asked = file.with_name(f"{file.name}.end").exists()
+            for worker in workers:
+                worker.drain = worker.drain or asked
+            busy = any(worker.busy for worker in workers)
+            state = "draining" if asked else "busy" if busy else "idle"
+            write_report(file, state, ClassAd())
+        await asyncio.sleep(1)
 
 
 def _stopping() -> asyncio.Event:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import attrs
 import click
 
-from matchmaker.cli.output import count, print_json, show, table
+from matchmaker.cli.output import count, plain, print_json, printable, show, table
 
 
 @contextmanager
@@ -28,6 +28,30 @@ def storage() -> Iterator[None]:
 @click.group()
 def command() -> None:
     """Look at work that pilots claim on a storage (classad pilot --store)."""
+
+
+@command.command("demand")
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def demand_(*, url: str, as_json: bool) -> int:
+    """Print an ad for each parameter that is not done, for a factory that submits pilots.
+
+    JobStatus is 2 where a pilot runs it, and 1 where none does. Exit status 0 also if nothing is
+    left: a factory takes any other for an error.
+    """
+    from matchmaker.pilots.store.status import demand
+    from matchmaker.pilots.store.urls import opened
+    from matchmaker.pilots.store.worker import plan_of
+
+    with storage():
+        store = opened(url)
+        ads = demand(store, plan_of(store))
+        if as_json:
+            print_json([plain(ad) for ad in ads])
+        else:
+            for ad in ads:
+                print(printable(str(ad)))
+    return 0
 
 
 @command.command("status")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
+from matchmaker.classad import ClassAd
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import WORK, Plan, claim_of
 from matchmaker.pilots.store.protocol import StoreError, Unsure
@@ -133,6 +134,28 @@ def _row(
         running=counts["running"], stale=counts["stale"], given_up=counts["given up"],
         free=counts["free"], picture=picture(each, wide),
     )  # fmt: skip
+
+
+def demand(store: Store, plan: Plan) -> Iterator[ClassAd]:
+    """What is left to do as ads of jobs: ``JobStatus`` is 2 where a pilot runs it, else 1.
+
+    Raises:
+        StoreError: the storage refuses, or gives no answer.
+    """
+    try:
+        for name in store.inputs():
+            listed = list(store.listing(name) or ())
+            found = standing(plan, listed)
+            now = _now(store, listed) if found.claims else 0.0
+            for parameter, kind in _kinds(plan, found, now).items():
+                if kind in {"free", "stale", "running"}:
+                    status = 2 if kind == "running" else 1
+                    yield ClassAd({
+                        "Id": f"{name}/{parameter}", "JobStatus": status, "Input": name,
+                        "Parameter": parameter,
+                    })  # fmt: skip
+    except Unsure as error:
+        raise StoreError(str(error)) from None
 
 
 def picture(kinds: Sequence[str], wide: int) -> str:

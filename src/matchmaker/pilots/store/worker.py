@@ -77,7 +77,13 @@ def plan_of(store: Store) -> Plan:
 
 
 class Worker:
-    """A pilot on this node."""
+    """A pilot on this node.
+
+    Attributes:
+        tally: what it has done.
+        busy: whether it runs something now.
+        drain: set it, and the pilot takes nothing more and ends after what it runs.
+    """
 
     def __init__(
         self, store: Store, plan: Plan, folder: Path, *, idle: float | None = None,
@@ -98,6 +104,8 @@ class Worker:
         label = f"{socket.gethostname()} {os.getpid()}"
         self.me = Pilot(nonce=nonce, label=label, idle=idle, pause=pause, fresh=fresh)
         self.tally = Tally()
+        self.busy = False
+        self.drain = False
         self._store, self._plan, self._folder, self._warn = store, plan, folder, warn
         self._stop = asyncio.Event()
         self._fetched: dict[str, dict[str, Path]] = {}
@@ -135,7 +143,7 @@ class Worker:
             case Pause(seconds):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), seconds)
-                return not self._stop.is_set()
+                return not (self._stop.is_set() or self.drain)
             case Work():
                 return await self._work(operation, program)
         return await asyncio.to_thread(carried_out, self._store, operation, self.me.nonce)
@@ -180,8 +188,9 @@ class Worker:
         return self._fetched[input_]
 
     async def _work(self, work: Work, program: dict[str, Path]) -> Outcome:
-        if self._stop.is_set():
+        if self._stop.is_set() or self.drain:
             return Outcome()
+        self.busy = True
         over = asyncio.Event()
         renewing = asyncio.create_task(self._renew(work, over))
         try:
@@ -190,6 +199,7 @@ class Worker:
             # One that is under way would make the claim again after it was removed.
             over.set()
             await renewing
+            self.busy = False
 
     async def _run(self, work: Work, program: dict[str, Path]) -> Outcome:
         input_, parameter = work.claim.input, work.claim.parameter
