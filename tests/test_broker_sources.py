@@ -187,6 +187,11 @@ DAMAGE = {
     .replace("ID=h.grid:443/rest-slurm", "ID=h.grid:443/restslurm")
     .replace("ID: h.grid:443/rest-slurm", "ID: h.grid:443/rest\tslurm")
     .replace("\nobject", "\nGlueCEName: long\nobject"),
+    "the capability of one of two endpoints": TWO.replace("MappingQueue: long\n", KEYS).replace(
+        "InterfaceName: rest\n",
+        "InterfaceName: rest\nGLUE2EndpointCapability: executionmanreation\n",
+        1,
+    ),
     "the class of one of two endpoints": TWO.replace("MappingQueue: long\n", KEYS).replace(
         "objectClass: GLUE2ComputingEndpoint", "objectClass: x", 1
     ),
@@ -238,6 +243,7 @@ LOST = {
     "the queue, which is too long": ("long", "long" * LIMITS.text),
     "the endpoint's class": ("ComputingEndpoint>", "Computingndpoint>"),
     "the endpoint's id": ("<ID>e</ID>", ""),
+    "the endpoint's capability": ("<ID>e</ID>", "<ID>e</ID><Capability>jobcreati</Capability>"),
     "the endpoint's id and address": ("<ID>e</ID><URL>https://h.grid:443/x</URL>", ""),
 }
 
@@ -263,6 +269,37 @@ def test_a_document_that_lost_a_part_of_a_queue_still_denies_it(
     whole, lost = (glue.read(BytesIO(each.encode())) for each in (other, text))
     for sources in ([("a", whole), ("b", lost)], [("b", lost), ("a", whole)]):
         assert taken(broker.merged(sources)) == []
+
+
+LONE = """dn: GLUE2EndpointID=f,GLUE2ServiceID=gone,o=glue
+objectClass: GLUE2ComputingEndpoint
+GLUE2EndpointID: f
+GLUE2EndpointURL: https://h.grid:443/x
+GLUE2EndpointCapability: executionmanagement.jobcreation
+GLUE2EndpointCapability: executionmanagement.jobmanagement
+GLUE2EndpointServiceForeignKey: gone
+"""
+"""An endpoint of a service that is not there."""
+
+
+@pytest.mark.parametrize(
+    ("capability", "closes"),
+    [
+        ("executionmanagement.jobcreation", True),
+        ("executionmanreation", True),
+        ("executionmanagement.jobcre", True),
+        ("obcreat", True),
+        ("Information.Discovery.Resource", False),
+        ("executionmanagement.jobdescription", False),
+    ],
+)
+def test_a_lost_endpoint_closes_its_host_whatever_is_left_of_its_capability(
+    capability: str, closes: bool
+) -> None:
+    text = LONE.replace("executionmanagement.jobcreation", capability)
+    sources = [(str(n), glue.read(BytesIO(each.encode()))) for n, each in enumerate((OLD, text))]
+    for ordered in (sources, sources[::-1]):
+        assert (taken(broker.merged(ordered)) == []) is closes
 
 
 @pytest.mark.parametrize("kind", ["Endpoint", "StorageEndpoint"])

@@ -7,7 +7,7 @@ that leads to some, denies everybody. What the rules mean is in `access`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -100,6 +100,14 @@ _CAPABILITY: Final = "GLUE2EndpointCapability"
 _CAPABILITIES: Final = re.compile(r"(?:data|executionmanagement|information|security)\.[a-z.]+")
 """Most of Capability_t (GFD.147, appendix B)."""
 
+_SUBMISSION: Final = ("jobcreation", "jobexecution", "jobsubmission")
+_NOT_FOR_JOBS: Final = re.compile(
+    r"(?:data|information|security)\.[a-z.]+|[a-z]+=.*"
+    r"|executionmanagement\.(?:candidatesetgenerator|dynamicvmdeploy|executionandplanning"
+    r"|jobdescription|jobmanagement|jobmanager|reservation)"
+)
+"""What else an endpoint may be for; sites add marks such as ``QueueName=long``."""
+
 _BROKEN: Final = re.compile(r"[\x00-\x1f\x7f\ufffd]")
 _DENY: Final = re.compile(r"deny\s*:", re.IGNORECASE)
 
@@ -111,6 +119,15 @@ def like_a_capability(text: str) -> bool:
     (True, False)
     """
     return _CAPABILITIES.fullmatch(text) is not None
+
+
+def for_jobs(capabilities: Iterable[str]) -> bool:
+    """Whether an endpoint takes jobs by what it is for.
+
+    >>> for_jobs(["security.delegation", "executionmanagement.jobCreation"])
+    True
+    """
+    return any(word in text.lower() for text in capabilities for word in _SUBMISSION)
 
 
 def contradicted(entry: Entry, kind: str, named_by: str) -> bool:
@@ -261,6 +278,12 @@ def _elsewhere(entry: Entry, kind: str) -> str:
     text = "\n".join(said)
     if "deny" in text.lower() and _DENY.search(text):
         return "another attribute has a part of a rule of access"
+    capabilities = entry.attributes.get(_CAPABILITY, ())
+    if kind == "glue2computingendpoint" and capabilities and not for_jobs(capabilities):
+        for text in capabilities:
+            # It may be what is left of one that takes jobs.
+            if _NOT_FOR_JOBS.fullmatch(text.strip().lower()) is None:
+                return f"{excerpt(text)!r} is no capability of GLUE"
     if kind == "glue2computingendpoint" and _CAPABILITY not in entry.attributes:
         return "another attribute has its capability" if any(map(like_a_capability, said)) else ""
     return ""

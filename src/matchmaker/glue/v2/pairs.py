@@ -14,14 +14,13 @@ import attrs
 
 from matchmaker.classad import Value
 from matchmaker.glue.access import CLOSED, POLICY_RULE, RULES, agreed, differ
+from matchmaker.glue.admission import for_jobs
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import ComputingElement, VOView, texts
 from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW, marks, queue_name
-
-_SUBMISSION = ("jobcreation", "jobexecution", "jobsubmission")
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -173,6 +172,5 @@ def takes_jobs(endpoint: Record) -> bool:
 
     A damaged one may have lost the capability, and counts as one that does.
     """
-    said = [capability.lower() for capability in endpoint.texts("GLUE2EndpointCapability")]
-    for_jobs = any(word in capability for capability in said for word in _SUBMISSION)
-    return for_jobs or not said or POLICY_RULE in endpoint.values
+    said = endpoint.texts("GLUE2EndpointCapability")
+    return for_jobs(said) or not said or POLICY_RULE in endpoint.values
