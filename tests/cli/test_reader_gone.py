@@ -48,10 +48,13 @@ LINES: dict[str, tuple[object, ...]] = {
     "lint": (JOB,),
     "match": (JOB, NODES),
     "nodes": (JOB, "--nodes", NODES, *QUEUES),
+    "pilot": ("--store", "{}/store", "--dir", "{}/node"),
     "pilots simulate": ("--load", "jobs=9,hours=1", "--policy", "dirac"),
     "policy": ("slurm", "7"),
     "publish": ("--ce", EXAMPLES / "atlfarm006.ad", "--site", "S"),
     "reduce": (JOB, *QUEUES),
+    "store demand": (EXAMPLES / "store",),
+    "store status": (EXAMPLES / "store",),
     "submit": ("{}/job.ad", "--ce", "{}/ce.ad", "--lrms", "slurm", "--script", "{}/job.sh",
                "--key", "run-7", "--ledger", "{}/jobs.db"),
     "jobs": ("--ledger", "{}/jobs.db"),
@@ -99,6 +102,8 @@ def test_no_subcommand_minds_that_nobody_reads(
     ledger = ("--ledger", tmp_path / "jobs.db")
     monkeypatch.setattr(policy_, "of_queued", lambda lrms, job_id: parse_expr("true"))
     (tmp_path / "grid.toml").write_text(FACTORY)
+    (tmp_path / "store" / "work").mkdir(parents=True)
+    (tmp_path / "store" / "plan.toml").write_text('command = ["true"]\nparameters = "1"\n')
     if name in ("factory status", "factory stop"):
         assert classad("factory", "run", tmp_path / "grid.toml", "--cycles", "1").status == 0
     if name in ("jobs", "renew", "cancel", "reconcile", "acknowledge"):
