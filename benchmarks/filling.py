@@ -34,6 +34,7 @@ STREAMS: Final = (
     ("daemons", parsing.daemon, "Name", 10_000),
     ("jobs", parsing.job, "GlobalJobId", 2_000),
 )
+FORMATS: Final = {"new": parsing.new, "json": parsing.as_json}
 SLOT: Final = """Name = "slot1@wn{number:08}.cnaf.grid"
 Machine = "wn{number:08}.cnaf.grid"
 SlotID = 1
@@ -126,8 +127,13 @@ def taken(work: Callable[[], Any]) -> float:
     return found
 
 
-def compared(what: str, path: str, key: str, count: int, *, rounds: int) -> None:
-    """Prints a line: both sides in turn, after one round that is not counted."""
+def compared(
+    what: str, path: str, key: str, count: int, *, rounds: int, beside: str | None = None
+) -> None:
+    """Prints a line: all sides in turn, after one round that is not counted.
+
+    `beside` is the file in the old format that HTCondor's library reads instead.
+    """
     classad2 = peer()
 
     def ours() -> mm.Pool:
@@ -137,7 +143,7 @@ def compared(what: str, path: str, key: str, count: int, *, rounds: int) -> None
         return mm.Pool(mm.read_ads(path), key)
 
     def theirs() -> list[Any]:
-        with Path(path).open(encoding="utf-8") as file:
+        with Path(beside or path).open(encoding="utf-8") as file:
             return list(classad2.parseAds(file))
 
     first, second = ours(), one_by_one()
@@ -174,7 +180,13 @@ def main() -> None:
             text = parsing.old(shape)
             with path.open("w", encoding="utf-8") as file:
                 file.writelines(f"{text(number)}\n" for number in range(count))
-            compared(what, str(path), key, count, rounds=2 if given.quick else ROUNDS)
+            rounds = 2 if given.quick else ROUNDS
+            compared(what, str(path), key, count, rounds=rounds)
+            for name, form in FORMATS.items() if count == 2_000 else ():
+                other = path.with_suffix(f".{name}")
+                other.write_text("\n".join(map(form(shape), range(count))), encoding="utf-8")
+                compared(f"{what} ({name})", str(other), key, count, rounds=rounds,
+                         beside=str(path))  # fmt: skip
     many(20_000 if given.quick else 500_000)
 
 

@@ -131,3 +131,111 @@ def filled(text: str, report: Callable[[ParseError], object]) -> Pool:
 
 def reported(text: str, report: Callable[[ParseError], object]) -> Pool:
     return Pool(read_ads(io.StringIO(text), "old", errors="report", report=report))
+
+
+# --- the new format and JSON ----------------------------------------------------------------------
+
+NEW_VALUES = [
+    *NUMBERS, "true", "FALSE", "undefined", "error", "a + 1", "TARGET.Cpus > 2", "a +", "", " ",
+    '""', '"a"', r'"say \"x\""', r'"back\\"', r'"\\\"]"', '"new\nline"', '"a ; b = [ 2 "', '"é ✓"',
+    '"half', '"a" "b"', "{1, 2}", '[ b = 1; c = "]" ]', "( 1 ; 2 )", "{ 1 ; 2 }", "{ ]", "a == 2",
+    "'q;' + 1", "1 // c ; d = 1\n", "1 /* ; d = 1 */", "1 # ; d = 1\n", "4 / 2", "\t7 ", "= 1",
+    '"/Expr(a)/"', 'f(x, "y")', "f(", "a ? b : c", '"nul\\0"', "\udc80", " " * 70 + "1",
+    "(" * 30 + "1" + ")" * 30, "[a=" * 255 + "1" + "]" * 255,
+]  # fmt: skip
+JSON_VALUES = [
+    *NUMBERS, "true", "false", "null", "nul", "", " ", '""', '"a"', r'"say \"x\""', r'"back\\"',
+    r'"\\\"}"', '"new\nline"', r'"new\nline"', '"a , \\"b\\": { 2 "', '"é ✓"', r'"\u00e9"',
+    r'"\ud800"',
+    r'"\u0000"', '"half', '"a" "b"', "[1, 2]", '{"b": 1, "c": "}"}', "{1: 2}", "[ }", "[}, {]",
+    r'"\/Expr(a + 1)\/"', '"/Expr(a + 1)/"', r'"\/Expr(x == \"y\")\/"', r'"\/Expr(a +)\/"',
+    '"/home/x"',
+    '"/"', r'["\/Expr(b)\/", null, 18446744073709551616]', "-Infinity", "1 2", "\t7 ", "'a'",
+    "// c\n 1", "\udc80", "[" * 300 + "]" * 300, '{"a": {"": 1}}', "1e999", "9" * 5000,
+]  # fmt: skip
+SPACED = ["", " ", "\n", "\r\n\t", "  "]
+spaced = st.sampled_from(SPACED)
+
+
+def bracketed(form: str, values: list[str], often: list[str]) -> st.SearchStrategy[str]:
+    """Streams of ads in brackets, some of them odd."""
+    new = form == "new"
+    opening, closing, sign, separator = "[]=;" if new else "{}:,"
+    quoted = str if new else '"{}"'.format
+    named = st.sampled_from([*map(quoted, NAMES), *map(quoted, NAMES)])
+    other = st.sampled_from(
+        ["'quoted name'", '"a b"', '""', "two words", "true", r'"\u0061"', "é", "x"]
+    )
+
+    def assigned(name: Any, held: Any) -> st.SearchStrategy[str]:
+        return st.tuples(spaced, name, spaced, st.just(sign), spaced, held, spaced).map("".join)
+
+    plain = st.sampled_from(often) | st.integers(0, 10**4).map(str)
+    regular = st.lists(assigned(named, plain), max_size=4)
+    irregular = st.lists(assigned(named | other, st.sampled_from(values)), max_size=1)
+    loose = st.lists(st.sampled_from(["", " ", "junk", "# c\n", "/* ; */"]), max_size=1)
+
+    def ad(number: int, parts: tuple[list[str], list[str], list[str]]) -> str:
+        key = [f'{quoted("Name")} {sign} "ad{number}"'] if number % 8 else []
+        return opening + separator.join([*key, *parts[0], *parts[1], *parts[2]]) + closing
+
+    rows = st.lists(
+        st.tuples(regular, st.just([]) | irregular, st.just([]) | st.just([]) | loose), max_size=8
+    )
+    between = st.sampled_from(
+        ["\n", "\n\n", " ", ",", ", ", "", " x\n", "// [\n", "{", "]", "/* */"]
+    )
+    ends = st.sampled_from(["", "\n", "[", '{"', closing])
+
+    def text(some: list[Any], betweens: list[str], listed: bool, end: str) -> str:
+        gaps = [*betweens, *["\n"] * len(some)]
+        body = "".join(
+            ad(n, each) + gap for (n, each), gap in zip(enumerate(some, 1), gaps, strict=False)
+        )
+        return ("{" + body + "}" if new else "[" + body + "]") + end if listed else body + end
+
+    usual: st.SearchStrategy[list[str]] = st.just([]) | st.lists(between, max_size=8)
+    return st.builds(text, rows, usual, st.booleans(), st.just("") | ends)
+
+
+def of_kind(form: str, text: str, size: int) -> str:
+    """Ads with one attribute that differs in each."""
+    held = [text.replace("0", str(1000 + number)) for number in range(size)]
+    if form == "new":
+        return "\n".join(f"[ Name = {n}; Value = {each}; ]" for n, each in enumerate(held))
+    return "\n".join(f'{{"Name": {n}, "Value": {each}}}' for n, each in enumerate(held))
+
+
+KINDS_OF = {
+    "new": ["0", "-0", "0.25", '"t 0"', "a + 0", '"\\"0\\""', "0K", '"\\\\0"',
+            "{ 0 }", "[ b = 0 ]"],
+    "json": ["0", "-0", "0.25", '"t 0"', '"/0"', '"\\"0\\""', "0E2", '"\\/Expr(a + 0)\\/"',
+             '"/Expr(a + 0)/"', "[0]", '{"b": 0}', '"\\u0041"', "0000000000000000"],
+}  # fmt: skip
+OFTEN = {
+    "new": ["1", "2.5", '"a"', "true", "undefined", "a + 1", r'"\"x\""', "Cpus * 2 > Memory + 17"],
+    "json": ["1", "2.5", '"a"', "true", "null", r'"\/Expr(a + 1)\/"', r'"\"x\""', '"/home"'],
+}
+STREAMS = {
+    form: bracketed(form, values, OFTEN[form])
+    | st.builds(of_kind, st.just(form), st.sampled_from(KINDS_OF[form]), st.integers(0, 12))
+    for form, values in (("new", NEW_VALUES), ("json", JSON_VALUES))
+}
+
+
+@pytest.mark.parametrize("name", ["new", "json"])
+@given(data=st.data())
+@settings(max_examples=150)
+def test_a_stream_in_brackets_is_the_pool_of_its_ads(name: str, data: st.DataObject) -> None:
+    text = data.draw(STREAMS[name])
+    expected = outcome(lambda: Pool(read_ads(io.StringIO(text), name)))
+    assert outcome(lambda: Pool.read(io.StringIO(text), format=name)) == expected
+    theirs: list[ParseError] = []
+    ours: list[ParseError] = []
+    expected = outcome(
+        lambda: Pool(read_ads(io.StringIO(text), name, errors="report", report=theirs.append))
+    )
+    found = outcome(
+        lambda: Pool.read(io.StringIO(text), format=name, errors="report", report=ours.append)
+    )
+    assert (found, list(map(str, ours))) == (expected, list(map(str, theirs)))

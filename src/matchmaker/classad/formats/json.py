@@ -28,7 +28,7 @@ from matchmaker.classad.parser import parse_expr, parse_value, value_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
-_SYNTAX: Final = Syntax(
+SYNTAX: Final = Syntax(
     around="{}",
     lists="[]",
     nesting="{}[]",
@@ -41,7 +41,12 @@ _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a text: an object, several, or a list. Reports ParseErrors with the line."""
-    for part in cut(pieces, _SYNTAX, report, LIMITS.text):
+    yield from read_parts(cut(pieces, SYNTAX, report, LIMITS.text), report)
+
+
+def read_parts(parts: Iterator[Part], report: Report = strict) -> Iterator[ClassAd]:
+    """The ads of texts that are already cut."""
+    for part in parts:
         try:
             check_text(part.text, part.line)
             ad = _ad(part)
@@ -99,6 +104,39 @@ def _ad(part: Part) -> ClassAd:
                 hint=error.hint,
             ) from None
     return ClassAd.of_values(tuple(content), held, deferred=bool(odd))
+
+
+def contents_of(texts: list[str]) -> list[Any]:
+    """What ads hold for texts of values, each by itself; None for one that cannot be read.
+
+    Brackets in each text are as many as close, so that no two texts are one value together.
+
+    >>> contents_of(["1", '"x"', '"/Expr(a + 1)/"', "1 2", "null"])
+    [1, 'x', Expr('a + 1'), None, UNDEFINED]
+    """
+    try:
+        values: list[Any] = _DECODER.decode("[" + ",".join(texts) + "]")
+    except (ValueError, RecursionError):
+        return [_content(text) for text in texts] if len(texts) > 1 else [None]
+    if len(values) != len(texts):
+        return [_content(text) for text in texts] if len(texts) > 1 else [None]
+    for at, item in enumerate(values):
+        if (
+            (item[:1] == "/" or not item.isprintable())
+            if item.__class__ is str
+            else item.__class__ in _OTHERS
+            or (item.__class__ is int and not MIN_INT <= item <= MAX_INT)
+        ):
+            try:
+                values[at] = _held(item)
+                check_depth(values[at])
+            except (ParseError, RecursionError):
+                values[at] = None
+    return values
+
+
+def _content(text: str) -> Any:
+    return contents_of([text])[0]
 
 
 def write(ad: ClassAd) -> str:

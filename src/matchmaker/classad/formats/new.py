@@ -39,7 +39,7 @@ SYNTAX: Final = Syntax(
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors with the line in the stream."""
-    yield from _read(cut(pieces, SYNTAX, report, LIMITS.text), report)
+    yield from read_parts(cut(pieces, SYNTAX, report, LIMITS.text), report)
 
 
 def read_bare(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
@@ -50,7 +50,7 @@ def read_bare(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassA
         if len(text) > LIMITS.text:
             report(ParseError(f"an ad goes on for over {LIMITS.text} characters", line=1))
             return
-    yield from _read(iter([Part(in_brackets(text), 0, 0)]), report)
+    yield from read_parts(iter([Part(in_brackets(text), 0, 0)]), report)
 
 
 def remark(text: str) -> str:
@@ -68,7 +68,8 @@ def remark(text: str) -> str:
     return f"a job description {what}, which HTCondor does not read" if loose else ""
 
 
-def _read(parts: Iterator[Part], report: Report) -> Iterator[ClassAd]:
+def read_parts(parts: Iterator[Part], report: Report) -> Iterator[ClassAd]:
+    """The ads of texts that are already cut."""
     for part in parts:
         try:
             check_text(part.text, part.line)

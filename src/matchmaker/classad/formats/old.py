@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_at, ad_of_lines, note
+from matchmaker.classad.assignments import ad_at, ad_of_lines, contents_of, note
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
@@ -220,6 +220,11 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
 def value(text: str) -> Any:
     """What an ad holds for the text of an expression, None if the fast parser does not take it."""
     return value_of(_new_text(text) if "\\" in text else text.strip())
+
+
+def contents(texts: list[str]) -> list[Any]:
+    """The same for many texts."""
+    return contents_of(texts, value)
 
 
 def _new_text(text: str) -> str:

@@ -46,10 +46,8 @@ class Lines:
     pieces: Array
     """Of each line, what stands before the value, the value, and what is behind it."""
 
-    @property
-    def ads(self) -> int:
-        """The number of ads."""
-        return int(self.ad[-1]) + 1 if len(self.ad) else 0
+    ads: int
+    """The number of ads, those without lines too."""
 
     def texts(self, ads: Rows) -> Iterator[tuple[int, str, int]]:
         """The numbers of some ads with their texts, and with the numbers of their first lines."""
@@ -66,7 +64,6 @@ class Lines:
 
 def lines_of(text: str) -> Lines:
     """The lines of a text of whole ads. Each has a name, or the ad is to be read otherwise."""
-    pa = pyarrow()
     data = text.encode()
     held = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(held == _LINE_END)
@@ -84,17 +81,26 @@ def lines_of(text: str) -> Lines:
     values += (
         (values > starts) & (values < ends) & (held[np.minimum(values, len(held) - 1)] == _SPACE)
     )
+    ad = np.cumsum(first)[filled] - 1
+    count = int(ad[-1]) + 1 if len(ad) else 0
+    return lines_at(data, ad, starts, values, ends, count, _name, number)
+
+
+def lines_at(  # noqa: PLR0917 - arrays that belong together
+    data: bytes, ad: Rows, starts: Any, values: Any, ends: Any, ads: int,
+    name: Callable[[str], str | None], number: Rows | None = None,
+) -> Lines:  # fmt: skip
+    """The lines that begin and end at some places, with the name in each distinct beginning."""
+    pa = pyarrow()
     offsets = np.empty(3 * len(starts) + 1, np.int32)
     offsets[0:-1:3], offsets[1:-1:3], offsets[2::3], offsets[-1] = starts, values, ends, len(data)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     pieces = pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
     found = pieces.take(pa.array(np.arange(0, 3 * len(starts), 3))).dictionary_encode()
     few = len(found.dictionary) <= max(_FEW, len(starts) // 128)
-    names = [_name(each) if few else None for each in found.dictionary.to_pylist()]
-    return Lines(
-        data, np.cumsum(first)[filled] - 1, number, starts, ends, found.indices.to_numpy(), names,
-        pieces,
-    )  # fmt: skip
+    names = [name(each) if few else None for each in found.dictionary.to_pylist()]
+    number = np.zeros(len(starts), np.intp) if number is None else number
+    return Lines(data, ad, number, starts, ends, found.indices.to_numpy(), names, pieces, ads)
 
 
 def _name(beginning: str) -> str | None:
@@ -117,7 +123,7 @@ class Names:
 
 def unusual(lines: Lines) -> Mask:
     """Which ads have a line without a plain name, or the same name twice, or are too long."""
-    found = np.bincount(lines.ad, lines.ends + 1 - lines.starts) > LIMITS.text
+    found = np.bincount(lines.ad, lines.ends + 1 - lines.starts, lines.ads) > LIMITS.text
     _, codes = _numbered(lines, ascii_fold)
     found[lines.ad[codes < 0]] = True
     order = np.argsort(codes, kind="stable")

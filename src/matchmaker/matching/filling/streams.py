@@ -10,7 +10,9 @@ from typing import Final
 
 from matchmaker.classad import formats
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import old
+from matchmaker.classad.formats.stream import Part, Syntax, cut, strict
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import Block
 
@@ -27,9 +29,11 @@ def fill(store: Store, key: str, key_of: Callable[[ClassAd], str], found: format
     `key` is the folded name of the key attribute. Raises ParseError as the stream reports it,
     ValueError as `key_of` does, and DuplicateKeyError.
     """
-    if found.format == "old" and find_spec("pyarrow") is not None:
+    makers = {"old": _blocks, "new": _bracketed, "json": _bracketed}
+    blocks = makers.get(found.format)
+    if blocks is not None and find_spec("pyarrow") is not None:
         try:
-            store.absorb(_blocks(found, key, key_of))
+            store.absorb(blocks(found, key, key_of))
         finally:
             _give_back()
     else:
@@ -54,3 +58,57 @@ def _blocks(found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]) -
             ads = old.ads_within(text, number, found.report)
             while some := [(key_of(ad), ad) for ad in islice(ads, _BATCH)]:
                 yield Block.of_ads(some)
+
+
+def _bracketed(
+    found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]
+) -> Iterator[Block]:
+    from matchmaker.matching.filling.brackets import FORMS
+
+    form = FORMS[found.format]
+    for parts, error in _together(found, form.syntax):
+        if sum(len(part.text) for part in parts) >= _LEAST:
+            from matchmaker.matching.filling.blocks import block_of_parts
+
+            yield block_of_parts(parts, form, key, key_of, found.report)
+        else:
+            ads = form.read(iter(parts), found.report)
+            while some := [(key_of(ad), ad) for ad in islice(ads, _BATCH)]:
+                yield Block.of_ads(some)
+        if error is not None:
+            found.report(error)
+
+
+def _together(
+    found: formats.Stream, syntax: Syntax
+) -> Iterator[tuple[list[Part], ParseError | None]]:
+    """The texts of many ads, with the error of the cutter that comes behind them."""
+    parts: list[Part] = []
+    size = 0
+    for part in _parts(found, syntax):
+        if isinstance(part, ParseError):
+            yield parts, part
+        else:
+            parts.append(part)
+            size += len(part.text)
+            if size < CHUNK:
+                continue
+            yield parts, None
+        parts, size = [], 0
+    yield parts, None
+
+
+def _parts(found: formats.Stream, syntax: Syntax) -> Iterator[Part | ParseError]:
+    """The texts of ads, and the errors of the cutter between them."""
+    if found.report is strict:
+        try:
+            yield from cut(found.pieces, syntax, strict)
+        except ParseError as error:
+            yield error
+        return
+    errors: list[ParseError] = []
+    for part in cut(found.pieces, syntax, errors.append):
+        yield from errors
+        errors.clear()
+        yield part
+    yield from errors

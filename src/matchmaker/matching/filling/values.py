@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.assignments import contents_of
 from matchmaker.classad.deferred import Deferred
 from matchmaker.matching.columns.arrow import coded, strings
 from matchmaker.matching.columns.arrow_types import Array, pyarrow
@@ -23,7 +22,8 @@ from matchmaker.matching.columns.entering import entered
 from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.texts import Heap, Texts
 
-Convert: TypeAlias = "Callable[[str], Any]"
+Contents: TypeAlias = "Callable[[list[str]], list[Any]]"
+"""What ads hold for texts of values, None for one that cannot be read."""
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 _NO_ROWS: Final = np.zeros(0, np.intp)
@@ -34,21 +34,21 @@ _REAL: Final = r"^-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,40}(?:[eE][+-]?[0-9]{1,2})?$
 _STRING: Final = r'^"[^"\\\x00-\x1f]*"$'
 
 
-def column_of(values: Array, convert: Convert) -> tuple[Column, Rows]:
+def column_of(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
     """The column of the texts of values, and which of them cannot be read."""
     sample = values.slice(0, _SAMPLE)
     if len(sample) == _SAMPLE and 4 * len(sample.dictionary_encode().dictionary) > _SAMPLE:
         plain = _integers(values) or _strings(values)
-        found = (plain, _NO_ROWS) if plain is not None else _mixed(values, convert)
+        found = (plain, _NO_ROWS) if plain is not None else _mixed(values, contents_of)
         if found is not None:
             return found
-    return _one_by_one(values, convert)
+    return _one_by_one(values, contents_of)
 
 
-def _one_by_one(values: Array, convert: Convert) -> tuple[Column, Rows]:
+def _one_by_one(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
     """Each distinct text is read once."""
     distinct = values.dictionary_encode()
-    contents = contents_of(distinct.dictionary.to_pylist(), convert)
+    contents = contents_of(distinct.dictionary.to_pylist())
     codes = distinct.indices.to_numpy()
     deferred = [content.__class__ is Deferred for content in contents]
     if _OFTEN * sum(deferred) > len(values):
@@ -62,7 +62,7 @@ def _one_by_one(values: Array, convert: Convert) -> tuple[Column, Rows]:
     return column, bad
 
 
-def _mixed(values: Array, convert: Convert) -> tuple[Column, Rows] | None:
+def _mixed(values: Array, contents_of: Contents) -> tuple[Column, Rows] | None:
     """The column where most are numbers, or most are strings; None where they are neither."""
     integer, real, string = (_like(values, each) for each in (_INTEGER, _REAL, _STRING))
     size, enough = len(values), 3 * len(values) // 4
@@ -87,7 +87,7 @@ def _mixed(values: Array, convert: Convert) -> tuple[Column, Rows] | None:
     places = np.flatnonzero(others)
     if not len(places):
         return column, places
-    rest, bad = _one_by_one(values.take(pyarrow().array(places)), convert)
+    rest, bad = _one_by_one(values.take(pyarrow().array(places)), contents_of)
     return entered(column, places, rest, size), places[bad]
 
 

@@ -1,0 +1,196 @@
+"""Ads of the new format and of JSON cut at the speed of NumPy: names and values of thousands.
+
+The readers' cutter gives the text of each ad. Here are found the separators and signs that stand
+outside of strings and inner brackets. An ad in which anything else than plain assignments may
+stand, such as comments or quoted names, is left to its reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from matchmaker.classad.assignments import contents_of, name_in
+from matchmaker.classad.formats import json, new
+from matchmaker.classad.formats.stream import Part, Syntax
+from matchmaker.classad.limits import LIMITS
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.parser import value_of
+from matchmaker.matching.filling.lines import Lines, Mask, lines_at
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+Positions: TypeAlias = "npt.NDArray[Any]"
+
+_QUOTE, _BACKSLASH, _SLASH, _STAR = b'"\\/*'
+_DEEPER: Final = np.isin(np.arange(256), [*b"[{("]).astype(np.int8)
+_DEPTH: Final = _DEEPER - np.isin(np.arange(256), [*b"]})"]).astype(np.int8)
+_SPACE: Final = np.isin(np.arange(256), [*b" \t\r\n"])
+_SPACES: Final = 64
+"""With more spaces than this around a name or value, an ad is left to its reader."""
+
+
+@attrs.frozen(slots=True, eq=False)
+class Form:
+    """How ads are written in a format: all signs are single bytes."""
+
+    syntax: Syntax
+    opening: int
+    separator: int
+    sign: int
+    refused: Bytes
+    """Bytes that outside of strings leave an ad to its reader."""
+
+    trailing: bool
+    """Whether a separator may stand behind the last assignment."""
+
+    name: Callable[[str], str | None]
+    contents: Callable[[list[str]], list[Any]]
+    """What an ad holds for texts of values, None where one cannot be read."""
+
+    read: Callable[..., Any]
+    """The ads of parts, read one by one."""
+
+    same: Callable[[str], str] = str
+    """A text that means the same, with values that column readers take for what they are."""
+
+
+def _new_name(beginning: str) -> str | None:
+    return name_in(beginning.partition("=")[0].strip())
+
+
+def _new_value(text: str) -> Any:
+    held = value_of(text)
+    # What stands in an ad is one deeper.
+    return None if isinstance(held, Expr) and held.depth >= LIMITS.nesting else held
+
+
+def _json_name(beginning: str) -> str | None:
+    found = _JSON_NAME.fullmatch(beginning)
+    return name_in(found[1]) if found else None
+
+
+_JSON_NAME: Final = re.compile(r'"([A-Za-z_][A-Za-z_0-9]*)"[ \t\r\n]*:[ \t\r\n]*')
+
+FORMS: Final = {
+    "new": Form(
+        new.SYNTAX, ord("["), ord(";"), ord("="), np.frombuffer(b"'#", np.uint8), True, _new_name,
+        lambda texts: contents_of(texts, _new_value), new.read_parts,
+    ),
+    "json": Form(
+        json.SYNTAX, ord("{"), ord(","), ord(":"), np.frombuffer(b"'", np.uint8), False,
+        _json_name, json.contents_of, json.read_parts,
+        # Only an expression may look so: in a column of texts, its backslash tells it.
+        lambda text: text.replace('"/Expr(', '"\\/Expr('),
+    ),
+}  # fmt: skip
+
+
+def lines_in(parts: list[Part], form: Form) -> tuple[Lines, Mask]:
+    """The assignments of ads, and which of the ads must be read by their reader."""
+    texts = [_encoded(form.same(part.text)) for part in parts]
+    data = b"\n".join(texts)
+    held = np.frombuffer(data, np.uint8)
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    begins = np.cumsum(lengths + 1) - lengths - 1
+    others = lengths > LIMITS.syntax
+    others |= lengths < 2
+    others[~others] = held[begins[~others]] != form.opening
+    at, part, depth = _outside(data, begins, others, form)
+    others[part[(depth < 0) | ((depth == 0) & (at != (begins + lengths)[part] - 1))]] = True
+    # The last bracket is at the end, and closes the first.
+    closed = np.zeros(len(texts), np.bool_)
+    closed[part[depth == 0]] = True
+    others |= ~closed
+    byte = held[at]
+    first = (at == begins[part]) & (byte == form.opening)
+    bounds = (depth == 0) | first | ((depth == 1) & (byte == form.separator))
+    bounds &= ~others[part]
+    signs = at[(depth == 1) & (byte == form.sign)]
+    at, part = at[bounds], part[bounds]
+    within = part[1:] == part[:-1]
+    ad, starts, ends = part[1:][within], at[:-1][within] + 1, at[1:][within]
+    last = np.append(ad[1:] != ad[:-1], True)[: len(ad)]
+    only = last & np.append(True, ad[1:] != ad[:-1])[: len(ad)]
+    _strip(held, starts, ends, ad, others)
+    blank = starts == ends
+    others[ad[blank & ~(last if form.trailing else only)]] = True
+    ad, starts, ends = (each[~blank] for each in (ad, starts, ends))
+    values = np.append(signs, len(held))[np.searchsorted(signs, starts)] + 1
+    others[ad[values > ends]] = True
+    taken = ~others[ad]
+    ad, starts, values, ends = (each[taken] for each in (ad, starts, values, ends))
+    _strip(held, values, ends, ad, others)
+    return lines_at(data, ad, starts, values, ends, len(texts), form.name), others
+
+
+def _encoded(text: str) -> bytes:
+    """The text; nothing of one that is not UTF-8, so that its reader says it."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return b""
+
+
+def _outside(
+    data: bytes, begins: Positions, others: Mask, form: Form
+) -> tuple[Positions, Positions, Positions]:
+    """Where signs and brackets stand outside of strings, in which ad, and how deep behind each."""
+    refused = [*form.refused.tolist(), _SLASH] if form.trailing else form.refused.tolist()
+    held = np.frombuffer(data, np.uint8)
+    special = _DEPTH != 0
+    special[[_QUOTE, form.separator, form.sign, *refused]] = True
+    at = np.flatnonzero(np.frombuffer(data.translate(special.tobytes()), np.bool_))
+    at = at[~_escaped(held, at)]
+    quotes = held[at] == _QUOTE
+    bounds = np.append(np.searchsorted(at, begins), len(at))
+    # Only whether a count is odd matters, and that outlives an overflow.
+    odd = np.append(0, np.cumsum(quotes, dtype=np.uint8)) & 1
+    open_at = odd[bounds]
+    others |= open_at[1:] != open_at[:-1]
+    outside = odd[1:] == (np.repeat(open_at[:-1], np.diff(bounds)) if open_at.any() else 0)
+    at = at[outside & ~quotes]
+    byte = held[at]
+    bounds = np.append(np.searchsorted(at, begins), len(at))
+    part = np.repeat(np.arange(len(begins), dtype=np.int32), np.diff(bounds))
+    doubtful = np.take(np.isin(np.arange(256), refused), byte)
+    slashes = np.flatnonzero(byte == _SLASH)
+    following = held[np.minimum(at[slashes] + 1, len(held) - 1)]
+    doubtful[slashes[(following != _SLASH) & (following != _STAR)]] = False
+    others[part[doubtful]] = True
+    sums = np.append(0, np.cumsum(np.take(_DEPTH, byte), dtype=np.int32))
+    return at, part, sums[1:] - np.repeat(sums[bounds[:-1]], np.diff(bounds))
+
+
+def _escaped(held: Bytes, at: Positions) -> Mask:
+    """Which positions are those of quotes behind an odd number of backslashes."""
+    found = np.zeros(len(at), np.bool_)
+    behind = np.flatnonzero((held[at] == _QUOTE) & (at > 0))
+    behind = behind[held[at[behind] - 1] == _BACKSLASH]
+    if len(behind):
+        slashes = np.flatnonzero(held == _BACKSLASH)
+        numbers = np.arange(len(slashes))
+        begins = np.append(True, np.diff(slashes) != 1)
+        runs = numbers - np.maximum.accumulate(np.where(begins, numbers, 0)) + 1
+        found[behind] = runs[np.searchsorted(slashes, at[behind] - 1)] & 1 != 0
+    return found
+
+
+def _strip(held: Bytes, starts: Positions, ends: Positions, ad: Positions, others: Mask) -> None:
+    """Moves beginnings and ends over spaces; notes ads with too many of them."""
+    moving = np.arange(len(starts))
+    for _ in range(_SPACES):
+        moving = moving[starts[moving] < ends[moving]]
+        moving = moving[_SPACE[held[starts[moving]]]]
+        starts[moving] += 1
+    others[ad[moving]] = True
+    moving = np.arange(len(starts))
+    for _ in range(_SPACES):
+        moving = moving[starts[moving] < ends[moving]]
+        moving = moving[_SPACE[held[ends[moving] - 1]]]
+        ends[moving] -= 1
+    others[ad[moving]] = True
