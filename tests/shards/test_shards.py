@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Matches, Policy, Pool, Shards, parse_ad
+from matchmaker import ClassAd, Matches, Policy, Pool, Shards, parse_ad, parse_expr
 from matchmaker.shards import ShardError
 from tests.property.test_assignment import (
     ODD_JOBS,
@@ -39,6 +39,8 @@ def same_answers(shards: Shards, pool: Pool, jobs: list[ClassAd], policy: Policy
         same_matches(found, pool.match(job))
         same_matches(shards.top(job, 2), pool.top(job, 2))
         assert shards.top(job, 2, tie=random.Random(3)) == pool.top(job, 2, tie=random.Random(3))
+        ours, theirs = shards.explain(job), pool.explain(job)
+        assert (ours, str(ours)) == (theirs, str(theirs))
     whole, spread = pool.assign(jobs, policy), shards.assign(jobs, policy)
     assert written(spread) == written(whole)
 
@@ -208,14 +210,15 @@ def test_files_are_shards(client: Any, tmp_path: Path) -> None:
         assert "slot30" not in shards
 
 
-def test_counts_of_an_explanation_are_added_up(client: Any) -> None:
+def test_shards_explain_and_advise_as_one_pool(client: Any) -> None:
     pool, (job,) = Pool(slots(100)), jobs(1)
+    job["Requirements"] = parse_expr("TARGET.Cpus >= RequestCpus && TARGET.Memroy > 10")
+    job["RequestCpus"] = 1000
     with Shards(pool, client, shards=3) as shards:
         found, expected = shards.explain(job), pool.explain(job)
-        assert found.clauses == expected.clauses
-        assert found.summary() == expected.summary()
-        assert found.suggestions[0].matched == expected.suggestions[0].matched
-        assert len(pool.match(found.suggestions[0].job)) == found.suggestions[0].matched
+        assert (found, str(found)) == (expected, str(expected))
+        assert found.advice()
+        assert any("did you mean Memory" in note for note in found.notes)
 
 
 def test_nothing_of_dask_is_loaded_before_it_is_used() -> None:

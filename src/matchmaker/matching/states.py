@@ -114,7 +114,8 @@ def state_names(given: Mapping[str, str]) -> Mapping[str, str]:
     return dict(given)
 
 
-def _names(given: Mapping[str, str]) -> tuple[str, ...]:
+def own_names(given: Mapping[str, str]) -> tuple[str, ...]:
+    """All of ``NAMES``, with a pool's own names for some. Raises ValueError as above."""
     given = state_names(given)
     return tuple(given.get(name, name) for name in NAMES)
 
@@ -146,7 +147,7 @@ class States:
 
         Raises ValueError for a name of something else.
         """
-        own = _names(names or {})
+        own = own_names(names or {})
         codes = np.full(view.size, _CODES[State.UNSAID])
         said = any(ascii_fold(name) in view.columns for name in own)
         if said:
@@ -197,7 +198,7 @@ def state_of(job: ClassAd, slot: ClassAd, names: Mapping[str, str] | None = None
     >>> state_of(ClassAd(), ClassAd()).words
     'that do not say whether they are free'
     """
-    own = _names(names or {})
+    own = own_names(names or {})
     within = Allowance()
     for state, rule in _rules(own):
         if within.value(rule, slot, _NOBODY) is True:

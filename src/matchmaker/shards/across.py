@@ -10,22 +10,28 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import attrs
+import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.given import an_ad, some_ads
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import unparse_name
 from matchmaker.matching.assignment import Assignment, Cycle
 from matchmaker.matching.columns.clusters import Clusters
+from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import View
-from matchmaker.matching.explanation import Explanation, PairExplanation, explain_pair
-from matchmaker.matching.snapshot import Matches, checked
+from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
+from matchmaker.matching.snapshot import Matches, Snapshot, checked
+from matchmaker.matching.states import own_names
 from matchmaker.matching.terms import Policy
-from matchmaker.shards import explaining, merge, questions, wire
+from matchmaker.shards import merge, questions, wire
 from matchmaker.shards.asked import Asked
 from matchmaker.shards.cluster import Cluster, Future
 from matchmaker.shards.supply import Spread
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 BATCH: Final = 64
@@ -129,14 +135,20 @@ class Across:
     def explain(
         self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
     ) -> Explanation | PairExplanation:
-        """See :meth:`Pool.explain`: what the shards count is added up.
+        """See :meth:`Pool.explain`.
 
-        A change of the job is suggested where it is the best for the slots of some shard; what it
-        gains is counted in all.
+        The attributes that the answer rests on come here from all shards, and are one pool.
         """
         job = an_ad(job)
         if key is not None:
             return explain_pair(key, job, self[key], names)
-        parts = self._ask(questions.explained, wire.ads_to_bytes([job]), dict(names or {}))
-        tried = [(each, self.states(each.job, names)) for each in explaining.changes(parts)]
-        return explaining.summed(parts, tried)
+        own = [parse_expr(f"MY.{unparse_name(name)}") for name in own_names(names or {})]
+        wanted = Clusters(self.outline.columns, own).significant(job)
+        found = self._ask(questions.columns, None if wanted is None else frozenset(wanted))
+        view = wire.view_from_bytes([each.slots for each in found])
+        order = np.argsort(np.concatenate([each.numbers for each in found]), kind="stable")
+        store = Store.restored(ascii_fold(self.key), view.parts(order))
+        known: dict[str, str] = {}
+        for each in found:
+            known = each.names | known
+        return explain(Snapshot(store.view(), Cache()), job, names, known)

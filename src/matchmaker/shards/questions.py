@@ -13,7 +13,6 @@ import numpy as np
 
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS
-from matchmaker.matching.explanation import Explanation, explain
 from matchmaker.matching.idle import Standing, standing
 from matchmaker.matching.orders import Orders, Untouched
 from matchmaker.matching.slots import Amounts, Slots
@@ -64,6 +63,15 @@ class Part:
     slots: bytes
     numbers: npt.NDArray[np.int64]
     ahead: list[tuple[float, str] | None]
+
+
+@attrs.frozen(slots=True, eq=False)
+class Columns:
+    """Some attributes of slots, the numbers of the slots, and all names that they have."""
+
+    slots: bytes
+    numbers: npt.NDArray[np.int64]
+    names: dict[str, str]
 
 
 def summary(shard: Shard) -> Summary:
@@ -202,7 +210,13 @@ def _numbered(shard: Shard, found: Standing) -> Standing:
     return found
 
 
-def explained(shard: Shard, job: bytes, names: dict[str, str]) -> Explanation:
-    """Why the job matches as few slots of the shard as it does."""
-    (ad,) = wire.ads_from_bytes(job)
-    return explain(shard.slots, ad, names)
+def columns(shard: Shard, wanted: frozenset[str] | None) -> Columns:
+    """What all slots of a shard say in some attributes, by folded name, and their keys."""
+    view = shard.slots.view
+    names = {
+        folded: name
+        for layout in view.parts().layouts
+        for folded, name in zip(layout.folded, layout.names, strict=True)
+    }
+    data = wire.columns_to_bytes(view, shard.key, wanted)
+    return Columns(data, shard.numbers[view.rows()], names)

@@ -9,13 +9,15 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 
+import attrs
+
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.formats import parse_ads
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns import saved
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.columns.views import View
+from matchmaker.matching.columns.views import Layout, View
 from matchmaker.matching.pool import Pool
 from matchmaker.matching.terms import Policy
 
@@ -38,6 +40,22 @@ def slots_to_bytes(view: View, key: str, rows: Rows | None = None) -> bytes:
     """Some of the slots of a view, or all, as a saved pool."""
     file = io.BytesIO()
     saved.save(view.parts(rows), key, file)
+    return file.getvalue()
+
+
+def columns_to_bytes(view: View, key: str, wanted: frozenset[str] | None) -> bytes:
+    """All slots of a view with some of their attributes, or with all, as a saved pool."""
+    parts = view.parts()
+    if wanted is not None:
+        wanted |= {ascii_fold(key)}
+        layouts = [
+            Layout.of(tuple([name for name in layout.names if ascii_fold(name) in wanted]))
+            for layout in parts.layouts
+        ]
+        columns = {name: column for name, column in parts.columns.items() if name in wanted}
+        parts = attrs.evolve(parts, columns=columns, layouts=layouts)
+    file = io.BytesIO()
+    saved.save(parts, key, file)
     return file.getvalue()
 
 

@@ -42,13 +42,19 @@ __all__ = [
 ]
 
 
-def explain(pool: Snapshot, job: ClassAd, names: Mapping[str, str] | None = None) -> Explanation:
+def explain(
+    pool: Snapshot,
+    job: ClassAd,
+    names: Mapping[str, str] | None = None,
+    known: Mapping[str, str] | None = None,
+) -> Explanation:
     """What each clause of a job leaves of a pool, what excludes everything, and what would help.
 
     Nothing raises on ads: a clause that is undefined or an error for a slot is one that the slot
     does not satisfy. Where the clauses of the job take too much on all slots together, only the
     slots that match are counted, and ``error`` says so. `names` are the pool's own names for the
-    attributes that say whether a slot is free: see ``states``.
+    attributes that say whether a slot is free: see ``states``. `known`
+    are the names that the slots have, by their folded forms, where the pool has not all of them.
     """
     try:
         counts = Counts(pool, job, names)
@@ -68,7 +74,7 @@ def explain(pool: Snapshot, job: ClassAd, names: Mapping[str, str] | None = None
         suggestions=found,
         conflicts=counts.conflicts(),
         ad_clauses=counts.ad_clauses(),
-        notes=notes(counts),
+        notes=notes(counts, known),
         joint=several,
         error=counts.error,
     )

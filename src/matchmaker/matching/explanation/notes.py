@@ -30,9 +30,14 @@ from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 from matchmaker.matching.pair import shorten
 
 
-def notes(counts: Counts) -> tuple[str, ...]:
-    """Sentences, the first few."""
-    found = [*_strings(counts), *_errors(counts), *_names(counts), *_strings_of_slots(counts)]
+def notes(counts: Counts, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Sentences, the first few. `known` are the names of the slots, if these have more."""
+    found = [
+        *_strings(counts),
+        *_errors(counts),
+        *_names(counts, known),
+        *_strings_of_slots(counts),
+    ]
     more = len(found) - LIMITS.notes
     last = [f"and {more} more of the kind"] if more > 0 else []
     if counts.stopped:
@@ -123,7 +128,7 @@ _NUMBER: Final = re.compile(r"\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _names(counts: Counts) -> Iterator[str]:
+def _names(counts: Counts, of_slots: Mapping[str, str] | None) -> Iterator[str]:
     """Attributes that clauses are undefined for the lack of."""
     clauses: dict[tuple[str, str], list[int]] = {}
     names: dict[tuple[str, str], str] = {}
@@ -138,7 +143,7 @@ def _names(counts: Counts) -> Iterator[str]:
         numbers = clauses[who, folded]
         shown = ", ".join(map(str, numbers[:3])) + (", ..." if len(numbers) > 3 else "")
         place = f"clause{'s' if len(numbers) > 1 else ''} {shown}"
-        known = _known(counts, who)
+        known = _known(counts, who, of_slots)
         like = closest(name, known) if len(known) <= LIMITS.names else ""
         hint = f"; did you mean {shorten(like)}?" if like else ""
         yield f"{who} {shorten(name)} ({place}){hint}"
@@ -167,10 +172,12 @@ def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
                 yield node, _SLOTS if node.base is not None else _EITHER
 
 
-def _known(counts: Counts, who: str) -> Mapping[str, str]:
+def _known(counts: Counts, who: str, of_slots: Mapping[str, str] | None) -> Mapping[str, str]:
     """The names that one may have meant, as spelled, by their folded forms."""
     found: dict[str, str] = {}
-    if who != _JOB:
+    if who != _JOB and of_slots is not None:
+        found.update(of_slots)
+    elif who != _JOB:
         view = counts.view
         for number in np.unique(view.layout[view.rows()])[: LIMITS.layouts].tolist():
             layout = view.layouts[number]
