@@ -191,6 +191,7 @@ TABLES = {
     "classad/stack.py:_guests": "evaluations that have room at this moment",
     "delegation/together.py:_all": "weak",
     "glue/publish/writer.py:_NONE": "constant",
+    "pilots/node/running.py:_KEEPERS": "the tasks that run at this moment",
     "reduction/simplify.py:watchers": "what tests watch with",
 }
 """What else begins empty in a module, and why it needs no bound."""
