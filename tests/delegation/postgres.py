@@ -40,26 +40,39 @@ def _as_user() -> list[str]:
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
     """Runs a server; gives the URL of its database."""
+    with cluster() as folder, served(folder) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[Path]:
+    """The folder of a new database, which no server runs on."""
     user = _as_user()
     with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        data, log = folder / "data", folder / "postgres.log"
         if user:
             shutil.chown(folder, "postgres", "postgres")
         done = subprocess.run(
-            [*user, _program("initdb"), "-D", str(data), "-U", "tests", "--auth=trust",
+            [*user, _program("initdb"), "-D", str(folder / "data"), "-U", "tests", "--auth=trust",
              "--no-sync", "--locale=C", "-E", "UTF8"],
             capture_output=True, text=True, check=False, cwd="/",
         )  # fmt: skip
         if done.returncode:
             raise ServiceUnavailable(f"initdb: {done.stderr.strip()[-500:]}")
-        argv = [*user, _program("postgres"), "-D", str(data), "-k", str(folder),
-                "-c", "listen_addresses=", "-c", "fsync=off"]  # fmt: skip
+        yield folder
 
-        def ready() -> bool:
-            asked = [_program("pg_isready"), "-q", "-h", str(folder)]
-            return subprocess.run(asked, check=False).returncode == 0
 
-        with daemon(argv, log) as process:
-            wait(ready, process, log)
-            yield f"postgresql://tests@/postgres?host={folder}"
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Runs a server on a folder, and kills it at the end; gives the URL of its database."""
+    argv = [*_as_user(), _program("postgres"), "-D", str(folder / "data"), "-k", str(folder),
+            "-c", "listen_addresses=", "-c", "fsync=off"]  # fmt: skip
+
+    def ready() -> bool:
+        asked = [_program("pg_isready"), "-q", "-h", str(folder)]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    log = folder / "postgres.log"
+    with daemon(argv, log) as process:
+        wait(ready, process, log)
+        yield f"postgresql://tests@/postgres?host={folder}"
