@@ -78,6 +78,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	FACTORY_CASES=200 $(BIN)/python -m pytest -q tests/pilots/test_factory.py
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
+	PILOT_KILLS=5000 $(BIN)/python -m pytest -q tests/pilots/test_pilot_faults.py
 	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task
 
 .PHONY: lint
@@ -161,6 +162,8 @@ bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
 	$(BIN)/python benchmarks/decide.py
 	PYTHONPATH=. $(BIN)/python benchmarks/delegation.py
 	$(BIN)/python benchmarks/binder.py
+	$(BIN)/python benchmarks/pilots_at_work.py
+	PYTHONPATH=. $(BIN)/python benchmarks/pilots_and_slurm.py
 	$(BIN)/python benchmarks/pilots.py
 	$(BIN)/python benchmarks/stores.py
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from matchmaker import parse_expr
+from matchmaker import parse_ad, parse_expr
 from matchmaker.cli import main, policy_
+from matchmaker.pilots import connect
 from tests.cli.conftest import EXAMPLES, Run
 from tests.cli.outputs import subcommands
 from tests.delegation.world import World
+from tests.pilots.real import Grid, grid
 
 JOB, NODES, SITE = EXAMPLES / "job.jdl", EXAMPLES / "nodes.ad", EXAMPLES / "site.ldif"
 QUEUES = ("--ldif", SITE, "--ce", EXAMPLES / "atlfarm006.ad", "--at", "2005-10-03T15:05:00Z")
@@ -62,6 +67,14 @@ LINES: dict[str, tuple[object, ...]] = {
     "cancel": ("run-7", "--ledger", "{}/jobs.db"),
     "reconcile": ("--ledger", "{}/jobs.db"),
     "acknowledge": ("run-7", "--ledger", "{}/jobs.db"),
+    "binder run": ("--folder", "{}", "--listen", "127.0.0.1:0"),
+    "binder token": ("client", "ana", "--folder", "{}"),
+    "binder submit": ("{}/job.ad",),
+    "binder jobs": (),
+    "binder cancel": ("{id}",),
+    "binder status": (),
+    "binder revoke": ("t1",),
+    "binder connect": ("{}/job.ad",),
 }  # fmt: skip
 
 # What belongs on standard error whoever reads.
@@ -111,8 +124,42 @@ def test_no_subcommand_minds_that_nobody_reads(
     if name == "acknowledge":
         world.pass_time(1000)
         assert classad("reconcile", *ledger).status == 0
-    words = [*name.split(), *(str(word).format(tmp_path) for word in LINES[name])]
+    with contextlib.ExitStack() as ends:
+        place = ends.enter_context(bound(name, tmp_path, monkeypatch))
+        words = [*name.split(), *(str(word).format(tmp_path, **place) for word in LINES[name])]
+        tried(name, [*words, *["--json"] * as_json])
+
+
+@contextlib.contextmanager
+def bound(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """A binder with a pilot and a job, for its own subcommands; gives the job's id."""
+    (folder / "job.ad").write_text('[ Cmd = "/bin/echo"; Arguments = {"x"}; Requirements = true ]')
+    if name in {"binder run", "binder token"} or name.split(maxsplit=1)[0] not in {
+        "binder",
+        "pilot",
+    }:
+        yield {}
+        return
+    with grid(folder) as made:
+        made.binder()
+        if name == "binder connect":
+            made.pilot("p", "--cpus", 1)
+        scope = {"binder status": "admin", "binder revoke": "admin"}
+        monkeypatch.setenv("CLASSAD_BINDER", made.address)
+        monkeypatch.setenv(
+            "CLASSAD_BINDER_TOKEN", str(folder / f"{scope.get(name, 'client')}.token")
+        )
+        yield {"id": asyncio.run(submitted(made)) if name != "binder connect" else ""}
+
+
+async def submitted(made: Grid) -> str:
+    async with connect.binder(made.place()) as binder:
+        return (await binder.submit(parse_ad("[ Requirements = false ]"), "k")).id
+
+
+def tried(name: str, words: list[str]) -> None:
+    """Runs a command for nobody, which is no failure."""
     given = 'declare -- GlueHostMainMemoryRAMSize_Min="2000"\n'
-    status, said, met = unread([*words, *["--json"] * as_json], given)
+    status, said, met = unread(words, given)
     assert (status, met) == (0, True)
     assert said in ("", SAID.get(name))

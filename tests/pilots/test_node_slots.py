@@ -111,7 +111,7 @@ class Slots(RuleBasedStateMachine):
 
 
 TestSlots = Slots.TestCase
-TestSlots.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestSlots.settings = settings(max_examples=300, stateful_step_count=25, deadline=None)
 
 
 def test_what_a_policy_ends_is_marked() -> None:

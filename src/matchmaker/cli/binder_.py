@@ -6,12 +6,13 @@ The service's own subcommands are ``run`` and ``token``; the others are clients 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _HOURS = 24.0
 PORT = 9675
+_PIECES = 4
 
 
 @click.group()
@@ -360,7 +362,7 @@ def revoke(*, token_id: str, place: Place, as_json: bool) -> int:
     if as_json:
         print_json({"revoked": token_id})
     else:
-        warn(f"{token_id} is refused from now on")
+        print(printable(f"{token_id} is refused from now on"))
     return 0
 
 
@@ -387,13 +389,15 @@ async def _talk(place: Place, ad: ClassAd, seconds: float) -> tuple[int, int]:
     """Carries bytes both ways until the pilot's side has ended; returns how many."""
     from matchmaker.pilots import connect
 
-    loop = asyncio.get_running_loop()
     numbers = [0, 0]
-
     async with connect.paired(place, ad, seconds=seconds, waiting=warn) as stream:
+        typed: asyncio.Queue[bytes] = asyncio.Queue(_PIECES)
+        loop = asyncio.get_running_loop()
+        # A thread that may wait for ever in a read, and does not keep the process from its end.
+        threading.Thread(target=_read, args=(loop, typed), daemon=True).start()
 
         async def send() -> None:
-            while data := await loop.run_in_executor(None, os.read, 0, 1 << 16):
+            while data := await typed.get():
                 numbers[0] += len(data)
                 await stream.write(data)
             await stream.end()
@@ -406,4 +410,16 @@ async def _talk(place: Place, ad: ClassAd, seconds: float) -> tuple[int, int]:
                 sys.stdout.buffer.flush()
         finally:
             sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
     return numbers[0], numbers[1]
+
+
+def _read(loop: asyncio.AbstractEventLoop, typed: asyncio.Queue[bytes]) -> None:
+    """Gives standard input to a queue, its end as no bytes."""
+    stream: Any = None if sys.stdin is None else sys.stdin.buffer
+    with suppress(RuntimeError, OSError, ValueError, CancelledError):
+        while True:
+            data = b"" if stream is None else stream.read1(1 << 16)
+            asyncio.run_coroutine_threadsafe(typed.put(data), loop).result()
+            if not data:
+                return

@@ -81,7 +81,8 @@ def command(
 
     from matchmaker.pilots.connect import Place, authorities
     from matchmaker.pilots.node import describe
-    from matchmaker.pilots.node.pilot import Pilot, Settings, directory
+    from matchmaker.pilots.node.pilot import Pilot
+    from matchmaker.pilots.node.settings import Settings, directory
     from matchmaker.pilots.node.slots import Node
 
     applications = dict(map(_application, apps))
@@ -128,7 +129,7 @@ def _store(
     import attrs
 
     from matchmaker.cli.store_ import storage
-    from matchmaker.pilots.node.pilot import directory
+    from matchmaker.pilots.node.settings import directory
     from matchmaker.pilots.store.urls import opened
     from matchmaker.pilots.store.worker import Worker, plan_of
 
@@ -177,7 +178,7 @@ async def _together(workers: Sequence[Worker], wall: float | None, report: Path 
 async def _report(workers: Sequence[Worker], file: Path) -> None:
     """Tells a factory each second what the pilot does, and ends it when the factory asks."""
     from matchmaker.classad import ClassAd
-    from matchmaker.pilots.node.pilot import write_report
+    from matchmaker.pilots.node.settings import write_report
 
     while True:
         # A factory that hears nothing asks the batch system.
@@ -210,9 +211,14 @@ def _application(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _ad(file: str | None) -> ClassAd:
-    from matchmaker.classad import ClassAd, parse_ad
+    from matchmaker.classad import ClassAd, ParseError, parse_ad
 
-    return ClassAd() if file is None else parse_ad(Path(file).read_text("utf-8"))
+    if file is None:
+        return ClassAd()
+    try:
+        return parse_ad(Path(file).read_text("utf-8"))
+    except ParseError as error:
+        raise click.ClickException(f"{file}: {error.summary()}") from None
 
 
 def _policy(file: str | None) -> Policy:

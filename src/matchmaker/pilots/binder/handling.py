@@ -86,16 +86,14 @@ class _Handling:
         pilot = self._alone.pop(pair).result()
         try:
             await self._handler(stream, pilot, parse_ad(frame["ad"]))
-            for each in (stream, pilot):
-                with suppress(ConnectionError):
-                    await each.end()
         except ConnectionError:
             pass  # An end has gone, which is no matter of the handler's.
         except Exception:  # noqa: BLE001 - anything may be raised, and is for whoever wrote it
             traceback.print_exc()
-        finally:
-            stream.close()
-            pilot.close()
+            # No end may take what came for all there is.
+            stream.abort()
+            pilot.abort()
+        await asyncio.gather(stream.finish(), pilot.finish())
 
 
 async def serve(application: str, path: str) -> None:

@@ -72,8 +72,8 @@ async def serve(
     ]  # fmt: skip
     running = [loop.create_task(each) for each in tasks]
     host, port = server.sockets[0].getsockname()[:2]
-    ready(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     try:
+        ready(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for task in ended:
             task.result()

@@ -51,7 +51,7 @@ async def converse(
     except OSError as error:
         return Result(reason=f"it could not be started: {error}")
     finally:
-        stream.close()
+        await stream.finish()
 
 
 async def _handled(task: Task, stream: Stream, ad: ClassAd) -> Result:
@@ -59,8 +59,6 @@ async def _handled(task: Task, stream: Stream, ad: ClassAd) -> Result:
     try:
         async with asyncio.timeout(task.limits.seconds):
             await _handler(task.argv[0])(stream, ad)
-            with suppress(ConnectionError):
-                await stream.end()
     except TimeoutError:
         reason = f"it ran for the {task.limits.seconds:g} s that it may"
         return Result(reason=reason, seconds=time.monotonic() - began)

@@ -8,20 +8,16 @@ connections of its slots before it comes back, and names each job whose end was 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
 from matchmaker.classad import ClassAd, ParseError, parse_ad
-from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node import slots
 from matchmaker.pilots.node.dispatch import HANDLER, converse
 from matchmaker.pilots.node.running import GRACE, Running, adopt, run
+from matchmaker.pilots.node.settings import Settings, Work, write_report
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.node.task import Result, TaskError, task
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
@@ -35,56 +31,6 @@ _PATIENCE: Final = 600.0
 """How many seconds a pilot looks for a binder that it never met."""
 _JUDGE_SECONDS: Final = 1.0
 _MOST_REFUSED: Final = 10_000
-
-
-@attrs.frozen(slots=True, kw_only=True)
-class Settings:
-    """What a pilot goes by.
-
-    Attributes:
-        place: the binder, with a pilot's token.
-        directory: where its tasks run.
-        node: what may be taken, and the site's policy.
-        machine: the ad of its machine.
-        applications: names, and the program with its first words of each.
-        idle: after how many seconds without a job it ends; None for never.
-        wall: how many seconds it may run at all; None for as long as it is let.
-        least: how many seconds must be left for it to offer a slot.
-        report: the file in which a factory looks for its state; None for no factory.
-    """
-
-    place: Place
-    directory: Path
-    node: Node
-    machine: ClassAd
-    applications: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    idle: float | None = None
-    wall: float | None = None
-    least: float = 0.0
-    report: Path | None = None
-
-
-@attrs.define(slots=True, eq=False)
-class Work:
-    """A job that the pilot was given, until its end is acknowledged.
-
-    Attributes:
-        epoch: which giving it is.
-        doer: what runs it here; a handler of Python has no process, and is ended by it.
-        handled: whether a handler runs it.
-        running: its process.
-        ends: why it is being ended; empty where it is not.
-        returned: whether it is given back and not reported as ended.
-        report: what is said of its end until that is acknowledged.
-    """
-
-    epoch: int
-    doer: asyncio.Future[None] | None = None
-    handled: bool = False
-    running: Running | None = None
-    ends: str = ""
-    returned: bool = False
-    report: tuple[FrameKind, dict[str, Any]] | None = None
 
 
 class Pilot:
@@ -528,20 +474,3 @@ class Pilot:
                 self._give_back(work, reason, grace)
         if doing:
             await asyncio.wait(doing)
-
-
-def write_report(file: Path, state: str, ad: ClassAd) -> None:
-    """Writes what a pilot reports, whole: its state, and its ad. Raises OSError."""
-    new = file.with_name(f".{file.name}.new")
-    new.write_text(f"{state}\n{ad}\n", encoding="utf-8")
-    new.replace(file)
-
-
-def directory(given: str | None) -> Path:
-    """Where a pilot's tasks run: the given one, or one in what the batch system names.
-
-    >>> directory("/tmp/x").name
-    'x'
-    """
-    place = given or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of its own below
-    return Path(place) if given else Path(place) / f"pilot.{os.getpid()}"

@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -374,7 +373,6 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-@cache
 def _keeper_words() -> tuple[str, ...]:
     """What runs the keeper: its file, or its text where this is a zip application."""
     file = Path(__file__).with_name("keeper.py")

@@ -178,10 +178,11 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
     >>> take(node, "more", ClassAd()) is None
     True
     """
-    foreground = ad.eval("JobClass") == FOREGROUND and node.reserved > 0
-    same = sum(each.foreground == foreground for each in node.claims)
+    busy = sum(each.foreground for each in node.claims)
+    # Where the places of the foreground are taken, its jobs are as all others.
+    foreground = ad.eval("JobClass") == FOREGROUND and busy < node.reserved
     takes = request(ad)
-    if same >= (node.reserved if foreground else node.most):
+    if not foreground and len(node.claims) - busy >= node.most:
         return None
     if not foreground and _standing(node):
         return None

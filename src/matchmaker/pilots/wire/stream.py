@@ -7,6 +7,7 @@ binder carries these bytes and does not look at them.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 _HEAD: Final = 4
@@ -108,6 +109,22 @@ class Stream(asyncio.Protocol):
             self._sent_end = True
             if self._transport is not None:
                 self._transport.write(bytes(_HEAD))
+
+    async def finish(self, seconds: float = 2.0) -> None:
+        """Ends this direction and then the connection, once the other end has nothing to say.
+
+        To close while bytes are unread would reset the connection, and what was written would be
+        lost on its way.
+
+        Args:
+            seconds: how long to wait for the other end at most.
+        """
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.end()
+                while await self.read():
+                    pass
+        self.close()
 
     def close(self) -> None:
         """Ends the connection after what was written."""

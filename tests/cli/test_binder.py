@@ -1,0 +1,123 @@
+"""``classad binder`` and ``classad pilot`` on a running binder, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.pilots.real import Grid, grid
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Grid]:
+    with grid(tmp_path) as running:
+        running.binder()
+        monkeypatch.setenv("CLASSAD_BINDER", running.address)
+        monkeypatch.setenv("CLASSAD_BINDER_TOKEN", str(tmp_path / "client.token"))
+        (tmp_path / "job.ad").write_text(
+            '[ Cmd = "/bin/sh"; Arguments = {"-c", "echo $0; exit 3", "é"}; Requirements = true ]'
+        )
+        yield running
+
+
+def test_jobs_from_their_submission_to_their_end(classad: Run, made: Grid, tmp_path: Path) -> None:
+    job = tmp_path / "job.ad"
+    first = json.loads(classad("binder", "submit", job, "--key", "k", "--json").out)
+    assert (first["stage"], first["key"], first["owner"]) == ("queued", "k", "client")
+    assert classad("binder", "submit", job, "--key", "k").out == f"{first['job']}\n"
+    listed = classad("binder", "jobs", "--waiting", "--ads").out
+    assert listed.startswith('[ Cmd = "/bin/sh"; ')
+    assert f'BinderJob = "{first["job"]}"' in listed
+    done = classad("pilot", "--token", tmp_path / "pilot.token", "--cpus", 1, "--idle", 0.5,
+                   "--dir", tmp_path / "work", "--json")  # fmt: skip
+    assert json.loads(done.out)["ended"] == "no job came in 0.5 s"
+    assert list((tmp_path / "work").iterdir()) == []
+    done = classad("binder", "submit", job, "--key", "k", "--wait", 5, "--json")
+    ended = json.loads(done.out)
+    assert (done.status, ended["stage"], ended["result"]["ExitCode"]) == (1, "ended", 3)
+    assert ended["result"]["Out"] == "é\n"
+    assert "Out          é" in classad("binder", "jobs", first["job"]).out
+    done = classad("binder", "jobs", "--waiting")
+    assert (done.status, done.out) == (1, "")
+    status = json.loads(
+        classad("binder", "status", "--token", tmp_path / "admin.token", "--json").out
+    )
+    assert (status["jobs"]["ended"], status["pilots"], status["slots"]) == (1, 0, 0)
+    other = classad("binder", "submit", job, "--json")
+    gone = classad("binder", "cancel", json.loads(other.out)["job"], "--reason", "no", "--json")
+    assert (json.loads(gone.out)["stage"], json.loads(gone.out)["reason"]) == ("cancelled", "no")
+
+
+def test_no_slot_is_no_match_and_says_why(classad: Run, made: Grid, tmp_path: Path) -> None:
+    done = classad("binder", "connect", tmp_path / "job.ad", "--seconds", 0.2)
+    assert done.status == 1
+    assert "no slot came in 0.2 s: no pilot is connected" in done.err
+
+
+def test_what_is_refused(classad: Run, made: Grid, tmp_path: Path) -> None:
+    job, admin = tmp_path / "job.ad", tmp_path / "admin.token"
+    for words, said in (
+        (("jobs", "nope"), "there is no job 'nope' of yours"),
+        (("status",), "scope client does not allow 'admin'"),
+        (("submit", job, "--key", "a\tb"), "printable characters"),
+        (("submit", tmp_path / "none.ad"), "none.ad"),
+        (("jobs", "--at", "nowhere"), "HOST:PORT was expected"),
+        (("jobs", "--at", "192.0.2.1:1"), "a certificate to check is needed"),
+        (("jobs", "--token", job), "this is no token"),
+        (("run", "--folder", tmp_path, "--listen", "0.0.0.0:0"), "a certificate and its key"),
+        (("token", "client", "a b", "--folder", tmp_path), "visible characters"),
+    ):
+        done = classad("binder", *words)
+        assert done.status == 2, words
+        assert said in done.err, (words, done.err)
+        assert "Traceback" not in done.err
+    text = json.loads(
+        classad("binder", "token", "client", "eve", "--folder", tmp_path, "--json").out
+    )
+    (tmp_path / "eve").write_text(text["token"])
+    assert classad("binder", "jobs", "--token", tmp_path / "eve").status == 1
+    assert classad("binder", "revoke", text["id"], "--token", admin).status == 0
+    assert "was revoked" in classad("binder", "jobs", "--token", tmp_path / "eve").err
+
+
+def test_tokens_and_keys_are_for_their_owner_alone(classad: Run, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    words = ("token", "pilot", "farm", "--folder", tmp_path, "--to", file)
+    assert classad("binder", *words).status == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    before = file.read_text()
+    done = classad("binder", *words)
+    assert (done.status, file.read_text()) == (2, before)
+    (tmp_path / "key").chmod(0o644)
+    assert "others may read this key" in classad("binder", *words[:-2]).err
+    (tmp_path / "key").chmod(0o600)
+    (tmp_path / "key").write_text("short")
+    assert "64 digits of base 16" in classad("binder", *words[:-2]).err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "token"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--app", "x"), "NAME=WORDS was expected"),
+        (("--policy", "policy.ad"), "Strat is none of Start"),
+        (("--ad", "broken.ad"), "broken.ad"),
+    ],
+)
+def test_a_pilot_refuses_bad_words(
+    classad: Run, tmp_path: Path, words: tuple[str, ...], said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("policy.ad").write_text("[ Strat = true ]")
+    Path("broken.ad").write_text("[ a = ")
+    Path("token").write_text("x")
+    done = classad("pilot", "--binder", "127.0.0.1:1", "--token", "token", *words)
+    assert done.status == 2
+    assert said in done.err
