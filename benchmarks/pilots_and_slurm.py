@@ -3,8 +3,9 @@
 ``PYTHONPATH=. python benchmarks/pilots_and_slurm.py [--quick]``. Throughput: jobs of one second on
 two nodes, one at a time on each, by ``sbatch`` one after the other, and through two pilots that the
 same Slurm started; the time to submit the pilots and to wait for them counts. Beside it stands what
-the model of the pilot factory's plan predicts from the measured wait of one job. First answer: ``srun``
-of a program that prints one byte, and a client whose handler answers from a pilot that waits.
+the model of the pilot factory's plan predicts from the measured wait of one job. First answer:
+``srun`` of a program that prints one byte, and a client whose handler answers from a pilot that
+waits.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def pilots(slurm: BreakableSlurm, made: Grid, number: int, *words: str) -> None:
     token = made.folder / f"{Scope.PILOT}.token"
     script.write_text(
         f"#!/bin/sh\nexec env PYTHONPATH={made.folder} {sys.executable} -c '{COMMAND[2]}'"
-        f" pilot --binder {made.address} --token {token} --cpus 1 --idle 8 --dir {made.folder}/work.$SLURM_JOB_ID"
+        f" pilot --binder {made.address} --token {token} --cpus 1 --idle 8"
+        f" --dir {made.folder}/work.$SLURM_JOB_ID"
         f" {' '.join(words)} >> {made.folder}/pilots.log 2>&1\n"
     )
     for _ in range(number):
