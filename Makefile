@@ -115,6 +115,10 @@ docs: $(VENV)/.installed-docs ## Build the documentation site in build/site, and
 # Where `make man` writes the pages; ~/.local/share/man/man1 is where man finds them.
 MANDIR ?= build/man
 
+.PHONY: pilot
+pilot: $(VENV)/.installed-dev ## Build build/pilot.pyz, the pilot as one file for nodes with Python alone
+	$(BIN)/python tools/zip_pilot.py build/pilot.pyz
+
 .PHONY: pictures
 pictures: $(VENV)/.installed-dev ## Draw the pictures of docs/why.md again, with chromium
 	$(BIN)/python tools/pictures.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from matchmaker.classad import parse_ad
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.pilots import connect
 from matchmaker.pilots.wire.frames import FIELDS
-from tests.pilots.real import COMMAND, free_port
+from tests.pilots.real import COMMAND, free_port, grid
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -70,3 +72,30 @@ def test_every_frame_is_described_with_its_fields() -> None:
         assert f"`{kind}`" in text, kind
         for field in fields:
             assert f"`{field}`" in text, (kind, field)
+
+
+def test_the_pilot_in_one_file_runs_where_nothing_is_installed(tmp_path: Path) -> None:
+    file = tmp_path / "pilot.pyz"
+    build = [sys.executable, str(DOCS.parent / "tools" / "zip_pilot.py"), str(file)]
+    subprocess.run(build, check=True, timeout=60)
+    with grid(tmp_path) as made:
+        made.binder()
+        job = ClassAd(Cmd="/bin/sh", Arguments=["-c", "setsid sleep 600 & exit 4"])
+
+        async def ran() -> connect.JobFacts:
+            async with connect.binder(made.place()) as binder:
+                return await binder.job((await binder.submit(job, "k")).id, seconds=60)
+
+        # Without site-packages, and without this checkout.
+        words = [sys.executable, "-I", "-S", str(file), "--binder", made.address, "--idle", "5"]
+        words += ["--token", str(tmp_path / "pilot.token"), "--dir", str(tmp_path / "work")]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as pilot:
+            try:
+                done = asyncio.run(ran())
+            finally:
+                pilot.terminate()
+                out, err = pilot.communicate(timeout=30)
+    assert done.result is not None
+    assert done.result.eval("ExitCode") == 4
+    assert b"the pilot has ended: it was asked to end" in out
+    assert b"Traceback" not in err

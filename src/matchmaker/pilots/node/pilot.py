@@ -132,7 +132,7 @@ class Pilot:
                 first = not self._session
                 if first and (isinstance(error, RefusedError) or time.monotonic() > patience):
                     raise
-                if str(error) != said:
+                if str(error) != said and not self._ending:
                     said = str(error)
                     self._say(f"the binder is away: {said or type(error).__name__}")
             self._control = None

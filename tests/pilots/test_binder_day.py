@@ -1,0 +1,165 @@
+"""A day of a binder, by a clock that runs fast: nothing grows with the time that it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.pilots.binder import exchange as room
+from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder.exchange import Exchange, Offer
+from matchmaker.pilots.binder.states import Job, Session
+from matchmaker.pilots.binder.tables import Tables
+from matchmaker.pilots.wire.connection import Connection
+from matchmaker.pilots.wire.frames import FrameKind
+
+MINUTES = 24 * 60
+LEASE = 60.0
+KEPT = 300
+
+
+class Heard(Connection):
+    """A connection without a peer: it keeps what is sent, until the test takes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[FrameKind, dict[str, Any]]] = []
+
+    @property
+    def open(self) -> bool:
+        return not self._reason
+
+    def send(self, kind: FrameKind, **fields: Any) -> None:
+        self.sent.append((kind, fields))
+
+
+class Life:
+    """Pilots that come, take jobs, end them or fall silent; clients that hand jobs in."""
+
+    def __init__(self, binder: Exchange, clock: list[float]) -> None:
+        self.binder = binder
+        self.clock = clock
+        self.chance = random.Random(5)
+        self.pilots: dict[str, tuple[Heard, Heard]] = {}
+        self.number = 0
+        self.ended = 0
+
+    async def minute(self) -> None:
+        self.clock[0] += 60.0
+        binder, chance = self.binder, self.chance
+        for _ in range(chance.randint(0, 2)):
+            await self.pilot_comes()
+        for _ in range(chance.randint(0, 8)):
+            self.number += 1
+            job = Job(
+                id=f"j{self.number}", owner=f"o{self.number % 7}", key=f"k{self.number}",
+                ad=f"[ Requirements = true; Number = {self.number} ]",
+                detached=chance.random() < 0.7,
+            )  # fmt: skip
+            if job.detached:
+                await binder.settle(moves.submit(binder.book, job)[1])
+            else:
+                binder.wait(job, Heard())
+        await asyncio.sleep(0)
+        for name, (control, slot) in list(self.pilots.items()):
+            await self.pilot_lives(name, control, slot)
+        binder.post(moves.expire(binder.book, self.clock[0], 1.25 * LEASE))
+        for job in list(binder.book.jobs.values()):
+            if job.stage.open and chance.random() < 0.05:
+                binder.post(moves.cancel(binder.book, job.id, "enough"))
+        await binder.stored()
+
+    async def pilot_comes(self) -> None:
+        self.number += 1
+        name = f"s{self.number}"
+        control, slot = Heard(), Heard()
+        session = Session(name=name, subject="p", ad="[]", heard=self.clock[0])
+        await self.binder.settle(moves.begin(session))
+        self.binder.pilots[name] = control
+        self.pilots[name] = control, slot
+        self.binder.offer(Offer(name, "any", slot), parse_ad("[ Requirements = true ]"))
+
+    async def pilot_lives(self, name: str, control: Heard, slot: Heard) -> None:
+        binder, fate = self.binder, self.chance.random()
+        said, slot.sent = slot.sent, []
+        control.sent.clear()
+        if fate < 0.1 or name not in binder.book.sessions:
+            # Killed: its connections end, its lease runs out.
+            del self.pilots[name]
+            binder.gone(name, control)
+            binder.unheard(slot)
+            return
+        binder.post(moves.hear(binder.book, name, self.clock[0]))
+        if fate < 0.2:
+            await binder.settle(moves.leave(binder.book, name, "idle"))
+            del self.pilots[name]
+            binder.gone(name, control)
+            return
+        for kind, fields in said:
+            assert kind is FrameKind.PAIRED
+            id_, epoch = fields["job"], fields["epoch"]
+            binder.post(moves.started(binder.book, name, id_, epoch))
+            binder.post(moves.ended(binder.book, name, id_, epoch, "[ ExitCode = 0 ]"))
+            self.ended += 1
+            if slot.open:
+                ad = ClassAd(Requirements=True)
+                binder.offer(Offer(name, "any", slot), ad)
+
+
+def blocks() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST_ENDED", KEPT)
+
+    async def case() -> tuple[int, int, Exchange]:
+        clock = [0.0]
+        binder = Exchange(tables, lease=LEASE, clock=lambda: clock[0])
+        tasks = [asyncio.create_task(each) for each in (binder.store(), binder.bring_together())]
+        life = Life(binder, clock)
+        for _ in range(MINUTES // 2):
+            await life.minute()
+        half = blocks()
+        for _ in range(MINUTES // 2):
+            await life.minute()
+        whole = blocks()
+        # The day is over: all that is left is cancelled, and all pilots leave.
+        for name, (control, _) in life.pilots.items():
+            await binder.settle(moves.leave(binder.book, name, "night"))
+            binder.gone(name, control)
+        clock[0] += 3600
+        binder.post(moves.expire(binder.book, clock[0], LEASE))
+        for job in list(binder.book.jobs.values()):
+            binder.post(moves.cancel(binder.book, job.id, "night"))
+        await binder.stored()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert life.number > 5000
+        assert life.ended > 1000
+        return half, whole, binder
+
+    tables = Tables(tmp_path / "binder.db")
+    half, whole, binder = asyncio.run(case())
+    assert whole < 1.02 * half + 500, (half, whole)
+    assert len(binder.book.jobs) <= KEPT + 50
+    assert all(not job.stage.open for job in binder.book.jobs.values())
+    assert binder.book.sessions == {}
+    assert len(binder.slots) == 0
+    for table in ("_offers", "_given", "_waiting", "_new", "_clients", "_watchers", "_open"):
+        assert not getattr(binder, table), table
+    assert len(binder.book.keys) == len(binder.book.jobs)
+    assert not any(binder.book.held.values())
+    assert len(binder.book.held) <= 1, "a session that is over leaves nothing"
+    jobs, sessions = tables.read()
+    assert len(jobs) <= KEPT + 50
+    assert sessions == []
+    tables.close()
