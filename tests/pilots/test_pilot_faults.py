@@ -1,6 +1,6 @@
 """Binders, pilots and keepers are killed at random: no job is lost, none runs twice at once.
 
-``PILOT_KILLS`` says how many faults there are, ``PILOT_SEED`` which.
+``PILOT_KILLS`` says how many faults there are, in parts of at most 50; ``PILOT_SEED`` which.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from matchmaker.pilots import connect
 from matchmaker.pilots.node.processes import processes
 from tests.pilots.real import Grid, grid, with_text
 
-KILLS = int(os.environ.get("PILOT_KILLS", "25"))
+KILLS = int(os.environ.get("PILOT_KILLS", "200"))
+PART = 50
 SEED = int(os.environ.get("PILOT_SEED", random.SystemRandom().randrange(1 << 31)))
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,9 @@ def keepers(pilot: int) -> list[int]:
 
 async def fault(made: Grid, chance: random.Random, pilots: list[str]) -> None:
     """One fault; who was killed is started again."""
-    kind = chance.choice(["binder", "kill", "kill", "stop", "term", "keeper", "late binder"])
+    kind = chance.choice(
+        ["binder", "kill", "kill", "stop", "term", "keeper", "late binder", "client", "client"]
+    )
     name = chance.choice(pilots)
     if kind.endswith("binder"):
         made.signal("binder", signal.SIGKILL)
@@ -76,6 +79,15 @@ async def fault(made: Grid, chance: random.Random, pilots: list[str]) -> None:
     elif kind == "kill":
         made.signal(name, signal.SIGKILL)
         made.pilot(name, "--cpus", 2)
+    elif kind == "client":
+        # Killed while it hands a job in again that is there already, or not yet.
+        client = made.start(
+            "client", "binder", "submit", made.folder / "again.ad", "--key", "again",
+            "--token", made.folder / "client.token",
+        )  # fmt: skip
+        await asyncio.sleep(chance.uniform(0, 0.6))
+        client.kill()
+        await asyncio.to_thread(client.communicate)
     elif kind == "stop":
         made.signal(name, signal.SIGSTOP)
         await asyncio.sleep(chance.choice([0.2, 1.5 * made.lease]))
@@ -90,20 +102,23 @@ async def fault(made: Grid, chance: random.Random, pilots: list[str]) -> None:
                 os.kill(chance.choice(found), signal.SIGKILL)
 
 
+@pytest.mark.parametrize("part", range(-(-KILLS // PART)))
 def test_no_job_is_lost_and_none_runs_twice_at_once(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    part: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    chance = random.Random(SEED)
+    chance = random.Random(SEED + part)
+    faults = min(PART, KILLS - part * PART)
     log = tmp_path / "jobs"
     log.mkdir()
 
     async def case(made: Grid) -> list[connect.JobFacts]:
+        (made.folder / "again.ad").write_text('[ Cmd = "/bin/true"; Requirements = true ]')
         made.binder()
         pilots = ["p1", "p2", "p3"]
         for name in pilots:
             made.pilot(name, "--cpus", 2)
         number = 0
-        for _ in range(KILLS):
+        for _ in range(faults):
             for _ in range(chance.randint(1, 6)):
                 number += 1
                 ad = job(log, number, chance.choice([0.0, 0.1, 0.5, 2.0]))
@@ -119,7 +134,7 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
             await asyncio.sleep(0.3)
         for name in pilots:
             assert "has ended" in await asyncio.to_thread(made.end, name)
-        assert len(jobs) == number
+        assert len([each for each in jobs if each.key != "again"]) == number
         async with connect.binder(made.place()) as binder:
             return [await binder.job(each.id) for each in jobs]
 
@@ -133,6 +148,8 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
     again = 0
     for each in jobs:
         assert each.result is not None
+        if each.key == "again":
+            continue
         times = ends[each.key[1:]]
         if each.result.eval("ExitCode") == 0:
             assert times >= 1
@@ -141,6 +158,6 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
         else:
             assert each.result.eval("Reason") == "the process that kept it was killed"
         again += max(0, times - 1)
-    said = f"{len(jobs)} jobs, {KILLS} faults of seed {SEED}: {again} ended again, unheard before"
+    said = f"{len(jobs)} jobs, {faults} faults of seed {SEED}, part {part}: {again} twice to the end"
     record_property("faults", said)
     sys.stderr.write(f"{said}\n")
