@@ -158,6 +158,8 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
         else:
             assert each.result.eval("Reason") == "the process that kept it was killed"
         again += max(0, times - 1)
-    said = f"{len(jobs)} jobs, {faults} faults of seed {SEED}, part {part}: {again} twice to the end"
+    said = (
+        f"{len(jobs)} jobs, {faults} faults of seed {SEED}, part {part}: {again} ended again"
+    )
     record_property("faults", said)
     sys.stderr.write(f"{said}\n")

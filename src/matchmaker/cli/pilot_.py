@@ -57,13 +57,18 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--least", metavar="SECONDS", type=click.FloatRange(0), default=0.0,
               help="Take no job when less is left of --wall.")  # fmt: skip
 @click.option("--dir", "folder", metavar="DIR", help="Where jobs run; by default in $TMPDIR.")
+@click.option("--direct", metavar="HOST", help="Let clients whose ads have Direct = true connect to"
+              " this address of the node.")  # fmt: skip
+@click.option("--cert", metavar="FILE", help="With --direct beyond this machine: the certificate.")
+@click.option("--cert-key", metavar="FILE", help="The certificate's key, where it is not with it.")
 @click.option("--report", metavar="FILE", help="Where a factory looks for the pilot's state.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, at: str | None, store_url: str | None, token_file: str | None, ca: str | None,
     apps: tuple[str, ...], ad_file: str | None, policy_file: str | None, cpus: int | None,
     most: int | None, foreground: int, idle: float | None, wall: float | None, least: float,
-    folder: str | None, report: str | None, as_json: bool,
+    folder: str | None, direct: str | None, cert: str | None, cert_key: str | None,
+    report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run jobs on this node for a binder, or what a storage holds, until nothing is left to do.
 
@@ -81,6 +86,7 @@ def command(
 
     from matchmaker.pilots.connect import Place, authorities
     from matchmaker.pilots.node import describe
+    from matchmaker.pilots.node.direct import wall as doorway
     from matchmaker.pilots.node.pilot import Pilot
     from matchmaker.pilots.node.settings import Settings, directory
     from matchmaker.pilots.node.slots import Node
@@ -102,6 +108,7 @@ def command(
         node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
         machine=describe.machine(applications, given, os.environ),
         report=None if report is None else Path(report),
+        doors=None if direct is None else doorway(direct, cert, cert_key),
     )  # fmt: skip
     began = time.monotonic()
     try:

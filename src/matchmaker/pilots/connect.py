@@ -14,7 +14,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.wire.connection import Connection, dial
-from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.stream import Stream
 
@@ -103,14 +103,32 @@ async def paired(
                 raise NoSlotError(frame["reason"])
             connection.check(frame, FrameKind.PAIRED)
             break
-        early = connection.hand_over(stream)
-        stream.data_received(early)
+        if "direct" in frame.fields:
+            connection.close("it talks to its pilot")
+            connection = await _directly(frame)
+        stream.data_received(connection.hand_over(stream))
         yield stream
         with suppress(ConnectionError):
             await stream.end()
     finally:
         connection.close("the client has ended")
         stream.close()
+
+
+async def _directly(frame: Frame) -> Connection:
+    """The pilot's own port, to which a binder sent the client.
+
+    Raises ClosedError for what is no such address, and OSError and RefusedError as ``dial`` does.
+    """
+    said = [frame.fields.get(name) for name in ("direct", "token", "certificate")]
+    address, token, certificate = (each if isinstance(each, str) else "" for each in said)
+    tls = None
+    if certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # This certificate and no other; the name is of no weight, since no authority gave it.
+        tls.check_hostname = False
+        tls.load_verify_locations(cadata=certificate)
+    return await dial(address, token, Role.CLIENT, tls)
 
 
 class Binder:

@@ -36,6 +36,7 @@ from matchmaker.pilots.binder.states import (
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.tokens import Scope, Token, sign
 
 SLOT_KEY: Final = "BinderSlot"
 """The attribute that names a free slot among all of a binder; the binder sets it."""
@@ -44,17 +45,24 @@ MOST_ENDED: Final = 10_000
 _AGAIN_SECONDS: Final = 1.0
 _LATER_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.5
+_DIRECT_SECONDS: Final = 60.0
+"""How long the token of a direct pair is good."""
 _REST: Final = 4
 """After a look at all who wait, no other one is made for as many times as long as it took."""
 
 
 @attrs.define(slots=True, eq=False)
 class Offer:
-    """A free slot, and the connection on which its pilot waits for a job."""
+    """A free slot, and the connection on which its pilot waits for a job.
+
+    ``direct`` is the address at which a client may reach it, with its certificate in PEM.
+    """
 
     session: str
     slot: str
     connection: Connection
+    direct: str = ""
+    certificate: str = ""
     key: str = attrs.field(factory=lambda: secrets.token_hex(8))
 
 
@@ -241,13 +249,18 @@ class Exchange:
             self.post(moves.declined(self.book, word.session, job.id, job.epoch, reason))
             return
         fields = {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
-        offer.connection.send(FrameKind.PAIRED, **fields)
         if job.detached:
+            offer.connection.send(FrameKind.PAIRED, **fields)
             return
         client = self._clients.pop(job.id, None)
         # From now on the connection is the pair's, and its end is no lost slot.
         self._given.pop((job.id, job.epoch), None)
-        application = self._handlers.wanted(parse_ad(job.ad))
+        ad = parse_ad(job.ad)
+        application = self._handlers.wanted(ad)
+        if not application and offer.direct and ad.eval("Direct") is True:
+            _introduce(client, offer, job, fields)
+            return
+        offer.connection.send(FrameKind.PAIRED, **fields)
         if not application:
             self._joined(word, client, offer.connection, fields, ())
             return
@@ -456,3 +469,23 @@ def _join(one: Connection, other: Connection) -> asyncio.Future[None]:
     for end, data in zip(ends, early, strict=True):
         end.data_received(data)
     return ends[1].over
+
+
+def _introduce(
+    client: Connection | None, offer: Offer, job: Job, paired: Mapping[str, Any]
+) -> None:
+    """Sends a client to its pilot's own port, with a token for this job alone."""
+    key = secrets.token_bytes(32)
+    token = sign(
+        key,
+        Token(
+            subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=time.time() + _DIRECT_SECONDS
+        ),
+    )
+    offer.connection.send(FrameKind.PAIRED, **paired, key=key.hex())
+    if client is not None:
+        client.send(
+            FrameKind.PAIRED, **paired, direct=offer.direct, certificate=offer.certificate,
+            token=token,
+        )  # fmt: skip
+        client.close("it talks to its pilot")

@@ -257,8 +257,13 @@ class _Binder:
                     raise RefusedError("its session is over, or its pilot is not connected")
                 if offer is not None:
                     exchange.withdraw(offer)
-                offer = Offer(session.name, frame["slot"][:MOST_KEY], connection)
-                exchange.offer(offer, an_ad(frame["ad"]))
+                ad = an_ad(frame["ad"])
+                direct = [ad.eval(name) for name in ("DirectAddress", "DirectCertificate")]
+                offer = Offer(
+                    session.name, frame["slot"][:MOST_KEY], connection,
+                    *(each if isinstance(each, str) else "" for each in direct),
+                )  # fmt: skip
+                exchange.offer(offer, ad)
         finally:
             if offer is not None:
                 exchange.withdraw(offer)

@@ -21,6 +21,7 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.running import GRACE, Running, ends, start
 from matchmaker.pilots.node.task import Result, Task
+from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.stream import Stream
 
 HANDLER: Final = "handler:"
@@ -52,6 +53,20 @@ async def converse(
         return Result(reason=f"it could not be started: {error}")
     finally:
         await stream.finish()
+
+
+async def directly(
+    task: Task, root: Path, came: Awaitable[Connection], ad: ClassAd, *,
+    started: Callable[[Running], object],
+) -> Result:  # fmt: skip
+    """The same for a client that comes by itself."""
+    try:
+        connection = await came
+        stream = Stream()
+        stream.data_received(connection.hand_over(stream))
+    except (TimeoutError, ClosedError):
+        return Result(reason="its client did not come to its door")
+    return await converse(task, root, stream, ad, started=started)
 
 
 async def _handled(task: Task, stream: Stream, ad: ClassAd) -> Result:

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from matchmaker.classad import ClassAd, ParseError, parse_ad
 from matchmaker.pilots.node import slots
-from matchmaker.pilots.node.dispatch import HANDLER, converse
+from matchmaker.pilots.node.direct import Door
+from matchmaker.pilots.node.dispatch import HANDLER, converse, directly
 from matchmaker.pilots.node.running import GRACE, Running, adopt, run
 from matchmaker.pilots.node.settings import Settings, Work, write_report
 from matchmaker.pilots.node.slots import Node
@@ -250,8 +251,11 @@ class Pilot:
 
     async def _offer(self, name: str, ad: ClassAd) -> None:
         """Waits on a slot's connection for jobs, one after another, with the newest ad."""
+        door, doors = None, self._settings.doors
         try:
             connection = await self._dial(Role.SLOT)
+            if doors is not None:
+                door = await Door.open(doors)
         except (OSError, ValueError):
             await asyncio.sleep(_FIRST_WAIT)
             self._changed.set()
@@ -259,6 +263,9 @@ class Pilot:
         said = ""
         try:
             while True:
+                if door is not None and doors is not None:
+                    ad["DirectAddress"] = door.address
+                    ad["DirectCertificate"] = doors.certificate
                 if str(ad) != said:
                     said = str(ad)
                     connection.send(FrameKind.OFFER, session=self._session, slot=name, ad=said)
@@ -273,9 +280,10 @@ class Pilot:
                 if taken:
                     frame = receiving.result()
                     connection.check(frame, FrameKind.PAIRED)
-                    self._accept(frame, connection)
+                    self._accept(frame, connection, door)
                     said = ""
                     if frame["stream"]:
+                        door = None  # It is the job's now, if its client comes that way.
                         return
                 now = slots.offers(self._node, self._settings.machine).get(name)
                 if now is None or self._closing():
@@ -287,9 +295,11 @@ class Pilot:
             await asyncio.sleep(_FIRST_WAIT)
         finally:
             connection.close("the slot is taken")
+            if door is not None:
+                door.close()
             self._changed.set()
 
-    def _accept(self, frame: Frame, connection: Connection) -> None:
+    def _accept(self, frame: Frame, connection: Connection, door: Door | None) -> None:
         """Takes a job, or gives it back with the reason."""
         id_, epoch = frame["job"], frame["epoch"]
         fields = {"job": id_, "epoch": epoch}
@@ -320,7 +330,12 @@ class Pilot:
 
         root = self._settings.directory
         doing: Awaitable[Result]
-        if frame["stream"]:
+        if "key" in frame.fields and door is not None:
+            came = door.client(id_, bytes.fromhex(frame["key"]))
+            doing = directly(made, root, came, ad, started=started)
+        elif frame["stream"]:
+            if door is not None:
+                door.close()
             stream = Stream()
             stream.data_received(connection.hand_over(stream))
             doing = converse(made, root, stream, ad, started=started)

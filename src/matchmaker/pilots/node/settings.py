@@ -12,6 +12,7 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.connect import Place
+from matchmaker.pilots.node.direct import Wall
 from matchmaker.pilots.node.running import Running
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.wire.frames import FrameKind
@@ -31,6 +32,7 @@ class Settings:
         wall: how many seconds it may run at all; None for as long as it is let.
         least: how many seconds must be left for it to offer a slot.
         report: the file in which a factory looks for its state; None for no factory.
+        doors: where clients may talk to it directly; None for nowhere.
     """
 
     place: Place
@@ -42,6 +44,7 @@ class Settings:
     wall: float | None = None
     least: float = 0.0
     report: Path | None = None
+    doors: Wall | None = None
 
 
 @attrs.define(slots=True, eq=False)
