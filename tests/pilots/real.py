@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import select
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,15 @@ COMMAND = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """A port that nobody uses, below those that the system gives out by itself.
+
+    A binder that is killed comes back on it, and until then nobody else may take it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 class Grid:
@@ -96,6 +102,9 @@ class Grid:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         printed, _ = process.communicate(timeout=seconds)
+        if process.returncode == -signal.SIGTERM:
+            # It had only just begun, and did not yet listen to signals.
+            return "has ended at its start"
         return printed
 
     @staticmethod

@@ -125,7 +125,7 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
                 await submitted(made, ad, f"k{number}")
             await asyncio.sleep(chance.uniform(0, 0.6))
             await fault(made, chance, pilots)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while True:
             jobs = await made.jobs()
             if all(each.over for each in jobs):
@@ -158,8 +158,6 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
         else:
             assert each.result.eval("Reason") == "the process that kept it was killed"
         again += max(0, times - 1)
-    said = (
-        f"{len(jobs)} jobs, {faults} faults of seed {SEED}, part {part}: {again} ended again"
-    )
+    said = f"{len(jobs)} jobs, {faults} faults of seed {SEED}, part {part}: {again} ended again"
     record_property("faults", said)
     sys.stderr.write(f"{said}\n")
