@@ -141,3 +141,15 @@ def test_requests_that_are_no_numbers_fit_nowhere() -> None:
         assert not request(ClassAd(RequestMemory=value)).within(huge)
     assert request(ClassAd()) == Resources(cpus=1)
     assert attrs.asdict(request(ClassAd(RequestCpus=0)))["cpus"] == 1
+
+
+def test_nobody_stands_still_who_makes_no_room() -> None:
+    node = Node(total=Resources(cpus=3, memory=9), most=2, reserved=1)
+    for job, ad in (
+        ("large", ClassAd(RequestCpus=2)), ("small", ClassAd()),
+        ("fast", ClassAd(RequestCpus=2, JobClass=FOREGROUND)),
+    ):  # fmt: skip
+        taken = take(node, job, ad)
+        assert taken is not None
+        node = taken
+    assert [each.job for each in node.claims if each.suspended] == ["large"]

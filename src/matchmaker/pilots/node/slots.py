@@ -199,7 +199,8 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
         claims[place] = attrs.evolve(claims[place], for_others=True)
         now = attrs.evolve(node, claims=tuple(claims))
     made = Claim(job=job, ad=ad, takes=takes, foreground=foreground)
-    return attrs.evolve(now, claims=(*now.claims, made))
+    # Of those that stand still, one may have made no room that was needed in the end.
+    return leave(attrs.evolve(now, claims=(*now.claims, made)), "")
 
 
 def leave(node: Node, job: str) -> Node:
