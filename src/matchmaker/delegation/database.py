@@ -121,3 +121,32 @@ def explained(place: str, wait: float) -> Iterator[None]:
             words = " ".join(str(cause or error).split())[:300]
         kind = DamagedError if words == _DAMAGED else LedgerError
         raise kind(f"{place}: {words}") from error
+
+
+@contextmanager
+def reading(engine: Engine, place: str, wait: float) -> Iterator[Connection]:
+    """A connection that reads. Raises what ``explained`` does."""
+    with explained(place, wait), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(
+    engine: Engine, place: str, wait: float, *, durable: bool = True
+) -> Iterator[Connection]:
+    """A connection in one transaction that writes, which an exception rolls back.
+
+    Raises what ``explained`` does.
+
+    Args:
+        engine: the database's, by ``engine``.
+        place: the database's path or URL, for errors.
+        wait: how many seconds the engine waits for another writer, for errors.
+        durable: whether the commit waits for the disk.
+    """
+    with explained(place, wait), engine.connect() as plain:
+        connection = plain.execution_options(writes=True, durable=durable)
+        with connection.begin():
+            if not durable and engine.dialect.name != "sqlite":
+                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+            yield connection

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from matchmaker.classad.locks import Lock
 from matchmaker.delegation import database, tables
-from matchmaker.delegation.database import TakenError, explained
+from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
 from matchmaker.delegation.record import Entry, Payload, Record, Unreadable
 from matchmaker.delegation.tables import facts, jobs, log, transfers
@@ -54,6 +55,7 @@ class Ledger:
         self._adds = Together(self._add_all)
         self._saves = Together(self._save_all)
         self._engine = database.engine(self.place, wait)
+        self._reading = partial(database.reading, self._engine, self.place, wait)
         self.sqlite = self._engine.dialect.name == "sqlite"
         try:
             self._open()
@@ -260,22 +262,14 @@ class Ledger:
         if now != self.epoch:
             raise LedgerError(f"{self.place} was rebuilt meanwhile; open it again")
 
-    # --- connections ------------------------------------------------------------------------------
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with explained(self.place, self._wait), self._engine.connect() as connection:
-            yield connection
-
     @contextmanager
     def _writing(self, *, durable: bool = True) -> Iterator[Connection]:
         # Threads wait here: SQLite makes who finds it busy sleep, longer each time.
-        with self._lock, explained(self.place, self._wait), self._engine.connect() as plain:
-            connection = plain.execution_options(writes=True, durable=durable)
-            with connection.begin():
-                if not durable and not self.sqlite:
-                    connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
-                yield connection
+        with (
+            self._lock,
+            database.writing(self._engine, self.place, self._wait, durable=durable) as connection,
+        ):
+            yield connection
 
 
 def _updated(write: Connection, rows: Sequence[Mapping[str, Any]]) -> list[bool]:

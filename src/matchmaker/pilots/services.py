@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -18,7 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database
-from matchmaker.delegation.database import TakenError, explained
+from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import LedgerError
 
 _WAIT_SECONDS: Final = 10.0
@@ -170,6 +171,7 @@ class Services:
         self.place = place
         self._wait = wait
         self._engine = database.engine(place, wait)
+        self._reading = partial(database.reading, self._engine, place, wait)
         self.sqlite = self._engine.dialect.name == "sqlite"
         try:
             with self._reading() as read:
@@ -353,20 +355,11 @@ class Services:
             old = (pilots.c.live == sql.false()) & (pilots.c.submitted < before)
             write.execute(pilots.delete().where(old))
 
-    # --- connections --------------------------------------------------------------------------
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with explained(self.place, self._wait), self._engine.connect() as connection:
-            yield connection
-
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         try:
-            with explained(self.place, self._wait), self._engine.connect() as plain:
-                connection = plain.execution_options(writes=True, durable=True)
-                with connection.begin():
-                    yield connection
+            with database.writing(self._engine, self.place, self._wait) as connection:
+                yield connection
         except TakenError:
             raise LedgerError(f"{self.place}: another process wrote the same; try again") from None
 

@@ -7,7 +7,7 @@ in ``states``; one binder writes to a set of tables.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,6 @@ from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, RowMapp
 from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database
-from matchmaker.delegation.database import explained
 from matchmaker.delegation.errors import DamagedError, LedgerError
 from matchmaker.pilots.binder.states import Change, Job, Session, Stage
 from matchmaker.pilots.estimates import MOST, RECENT, PilotRecord
@@ -101,8 +100,9 @@ class Tables:
             LedgerError: they cannot be opened or made, or are of a newer version.
         """
         self.place = str(place)
-        self._wait = wait
         self._engine = database.engine(self.place, wait)
+        self._reading = partial(database.reading, self._engine, self.place, wait)
+        self._writing = partial(database.writing, self._engine, self.place, wait)
         try:
             self._open()
         except BaseException:
@@ -229,18 +229,6 @@ class Tables:
 
     def _damaged(self, why: str) -> DamagedError:
         return DamagedError(f"{self.place}: a row of the binder is damaged: {why}")
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with explained(self.place, self._wait), self._engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with explained(self.place, self._wait), self._engine.connect() as plain:
-            connection = plain.execution_options(writes=True, durable=True)
-            with connection.begin():
-                yield connection
 
 
 def _facts(connection: Connection) -> dict[str, int]:
