@@ -45,6 +45,14 @@ def same_answers(shards: Shards, pool: Pool, jobs: list[ClassAd], policy: Policy
     assert written(spread) == written(whole)
 
 
+def update_both(shards: Shards, pool: Pool, ads: list[ClassAd], gone: list[str]) -> None:
+    shards.update(ads, gone)
+    for key in gone:
+        pool.remove(key)
+    for ad in ads:
+        pool.update(ad)
+
+
 @given(slots_of, crowds(), shares_of, st.integers(1, 7), st.randoms(use_true_random=False))
 @settings(max_examples=15, phases=QUICK)
 def test_shards_answer_as_one_pool(
@@ -92,11 +100,7 @@ def test_updates_come_as_in_one_pool(
         before, then = shards.snapshot(), [pool.match(job) for job in jobs]
         for ads, numbers in updates:
             gone = [f"s{number}" for number in sorted(numbers) if f"s{number}" in pool]
-            shards.update(ads, gone)
-            for key in gone:
-                pool.remove(key)
-            for ad in ads:
-                pool.update(ad)
+            update_both(shards, pool, ads, gone)
             assert len(shards) == len(pool)
             same_answers(shards, pool, jobs, Policy())
         assert list(before.match_many(jobs)) == then
@@ -122,11 +126,7 @@ def test_many_updates_become_one_that_comes_to_the_same(
         with Shards(pool, Inline(chance), shards=2) as shards:
             for ads, numbers in updates:
                 gone = [f"s{number}" for number in sorted(numbers) if f"s{number}" in pool]
-                shards.update(ads, gone)
-                for key in gone:
-                    pool.remove(key)
-                for ad in ads:
-                    pool.update(ad)
+                update_both(shards, pool, ads, gone)
                 every = parse_ad("[Requirements = true]")
                 same_matches(shards.match(every), pool.match(every))
                 assert all(shards[key] == pool[key] for key in tuple(pool.keys()))
@@ -190,9 +190,8 @@ def test_a_cluster_answers_as_one_pool(client: Any, count: int) -> None:
         same_answers(shards, pool, many[:10], Policy())
         assert written(shards.assign(many)) == written(pool.assign(many))
         assert str(shards.explain(many[0], "slot3")) == str(pool.explain(many[0], "slot3"))
-        pool.remove("slot5")
-        pool.update(ClassAd(Name="new", Cpus=9, Memory=9900, KFlops=99))
-        shards.update(pool["new"], ["slot5"])
+        new = ClassAd(Name="new", Cpus=9, Memory=9900, KFlops=99)
+        update_both(shards, pool, [new], ["slot5"])
         same_answers(shards, pool, many[:10], Policy())
 
 
