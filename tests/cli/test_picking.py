@@ -113,6 +113,19 @@ def test_many_jobs_are_explained_by_autocluster_the_worst_first(
     assert "--job ID takes one of them, such as 12.0" in classad("match", jobs, pool).err
 
 
+@pytest.mark.parametrize("option", ["--html", "--with"])
+def test_what_is_not_one_job_is_refused_before_the_pool_is_read(
+    classad: Run, jobs: Path, tmp_path: Path, option: str
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    done = classad("explain", jobs, nowhere, "--shards", "2", option, "-")
+    assert (done.status, done.out) == (2, "")
+    assert "explain one job" in done.err
+    done = classad("explain", "-", nowhere, "--shards", "2", option, "-", stdin="")
+    assert (done.status, done.out) == (2, "")
+    assert "no ads were found" in done.err
+
+
 @pytest.mark.parametrize(
     ("host", "said"),
     [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Matches, Policy, Pool, Shards, parse_ad, parse_expr
 from matchmaker.shards import ShardError
+from matchmaker.shards.shard import marked
 from tests.property.test_assignment import (
     ODD_JOBS,
     ODD_SLOTS,
@@ -143,6 +144,16 @@ def test_a_file_that_is_replaced_is_said(tmp_path: Path) -> None:
         # By chance the shard is made from its file again.
         with pytest.raises(ShardError, match=r"pool: the file is another than when"):
             assert {len(shards.match(every)) for _ in range(100)} == {3}
+
+
+def test_no_checksum_is_asked_of_a_divided_pool() -> None:
+    class Asked(Inline):
+        def submit(self, function: Any, *args: Any, **options: Any) -> Any:
+            assert function is not marked
+            return super().submit(function, *args, **options)
+
+    with Shards(Pool(slots(4)), Asked(random.Random(1)), shards=2) as shards:
+        assert len(shards) == 4
 
 
 def slots(count: int, seed: int = 7) -> list[ClassAd]:

@@ -81,15 +81,14 @@ def command(
     jobs = sources.ads(job_file)
     if job_id is not None:
         jobs = [picking.the_job(jobs, job_id, job_file)]
+    if len(jobs) > 1 and (name is not None or html_file is not None):
+        raise click.UsageError(
+            f"--with and --html explain one job, and {job_file} has {len(jobs)}: give --job ID"
+        )
+    job = sources.the_one(job_file, jobs) if len(jobs) < 2 else None
     with spread.pool(pool_files, key, constraint, shards, scheduler) as pool:
-        if len(jobs) > 1:
-            if name is not None or html_file is not None:
-                raise click.UsageError(
-                    f"--with and --html explain one job, and {job_file} has {len(jobs)}:"
-                    " give --job ID"
-                )
+        if job is None:
             return _many(jobs, pool, names, as_json=as_json)
-        job = sources.the_one(job_file, jobs)
         explained = (
             pool.explain(job, names=names)
             if name is None

@@ -43,7 +43,8 @@ class Source:
 
     ``first`` is the number of the first row. ``key`` is the attribute that tells slots apart, or
     None for that of a saved pool or else Name; ``expressions`` are the columns of a Parquet file
-    that hold expressions. ``mark`` is what the file was when the shards began: see ``marked``.
+    that hold expressions. ``mark`` is what the file was when the shards began, as ``marked`` says,
+    and empty for a saved pool.
     """
 
     name: str
@@ -123,7 +124,7 @@ def load(source: Source) -> Shard:
     refuse_version(f"the worker of shard {source.name}", VERSION, source.version)
     with _named(source):
         pool = _pool(source)
-    if marked(source) != source.mark:
+    if source.data is None and marked(source) != source.mark:
         raise ShardError(
             f"shard {source.name}: the file is another than when the shards began; make them again"
         )
@@ -131,12 +132,7 @@ def load(source: Source) -> Shard:
 
 
 def marked(source: Source) -> str:
-    """The size and checksum of a source's file, empty for one of bytes.
-
-    Raises ShardError where it cannot be read.
-    """
-    if source.data is not None:
-        return ""
+    """The size and checksum of a source's file. Raises ShardError where it cannot be read."""
     size = checksum = 0
     with _named(source), Path(source.name).open("rb") as file:
         while piece := file.read(1 << 20):

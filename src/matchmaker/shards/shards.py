@@ -146,9 +146,11 @@ class Shards:
     def _start(self, sources: Sequence[Source]) -> None:
         run = uuid.uuid4().hex[:12]
         self._run = run
-        marks = [self._cluster.submit(marked, source, pure=False) for source in sources]
-        found = self._cluster.results([source.name for source in sources], marks)
-        sources = [attrs.evolve(s, mark=mark) for s, mark in zip(sources, found, strict=True)]
+        files = [source for source in sources if source.data is None]
+        marks = [self._cluster.submit(marked, source, pure=False) for source in files]
+        names = [source.name for source in files]
+        found = dict(zip(names, self._cluster.results(names, marks), strict=True))
+        sources = [attrs.evolve(source, mark=found.get(source.name, "")) for source in sources]
         self._made = tuple(
             _Made(source, self._cluster.submit(load, source, key=f"matchmaker-shard-{run}-{n}-0"))
             for n, source in enumerate(sources)
