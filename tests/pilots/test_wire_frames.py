@@ -24,7 +24,7 @@ from matchmaker.pilots.wire.frames import (
 from matchmaker.pilots.wire.tokens import Scope, Token, TokenError
 
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
-    str: st.text(max_size=40),
+    str: st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40),
     int: st.integers(-(2**70), 2**70),
     bool: st.booleans(),
     (int, float): st.integers() | st.floats(allow_nan=False, allow_infinity=False),
@@ -140,3 +140,24 @@ def test_a_token_of_another_form_is_refused() -> None:
     for bad in ("", "a", "a.b", "a.b.c.d", "é.é", "." * 3000, "a" * 3000):
         with pytest.raises(TokenError):
             tokens.read(bad)
+
+
+@pytest.mark.parametrize("text", [r"\ud800", r"a\uDFFFb", r"\u0000"])
+@pytest.mark.parametrize("body", ['{"kind":"leave","reason":"%s"}', '{"kind":"status","%s":[{}]}'])
+def test_text_that_no_database_stores_is_refused(text: str, body: str) -> None:
+    decode((body % "caf\\u00e9 \\ud83d\\ude00 \\\\u0000").encode())
+    with pytest.raises(FrameError, match="text"):
+        decode((body % text).encode())
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"kind":"welcome","a":"\xed\xa0\x80"}', '{"kind":"welcome"}'.encode("utf-16")]
+)
+def test_what_is_not_utf_8_is_refused(body: bytes) -> None:
+    with pytest.raises(FrameError):
+        decode(body)
+
+
+def test_a_number_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(FrameError):
+        decode(b'{"kind":"ask","jobs":[],"seconds":1%s}' % (b"0" * 400))

@@ -8,6 +8,7 @@ fields, so that a later program may add some. Who may say what, and when, is not
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from math import isfinite
@@ -22,6 +23,9 @@ GREETING_BYTES: Final = 8 << 10
 MOST_BYTES: Final = 256 << 10
 """The longest frame afterwards."""
 _HEAD: Final = 4
+_MOST_DIGITS: Final = 300
+_UNSTORED: Final = re.compile("[\0\ud800-\udfff]")
+"""Halves of characters, which UTF-8 has not, and the null byte, which PostgreSQL has not."""
 
 
 class FrameError(ValueError):
@@ -147,11 +151,15 @@ def decode(body: bytes) -> Frame:
     Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 7, 'later': True})
     """
     try:
-        found = json.loads(body, parse_constant=_no_number, parse_float=_finite)
+        found = json.loads(
+            body.decode(), parse_constant=_no_number, parse_float=_finite, parse_int=_whole
+        )
     except (ValueError, RecursionError):
         raise FrameError("a frame that is no JSON object") from None
     if not isinstance(found, dict):
         raise FrameError("a frame that is no JSON object")
+    if b"\\u" in body and not _storable(found):
+        raise FrameError("a frame with text that holds a null byte, or half a character")
     name = found.pop("kind", None)
     try:
         kind = FrameKind(name)
@@ -169,6 +177,26 @@ def _finite(text: str) -> float:
     if not isfinite(value):
         raise ValueError(f"{text} is too large")
     return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits is too large")
+    return int(text)
+
+
+def _storable(found: object) -> bool:
+    """Whether every text can be stored; only an escape brings one in that cannot."""
+    at = [found]
+    while at:
+        value = at.pop()
+        if isinstance(value, str) and _UNSTORED.search(value):
+            return False
+        if isinstance(value, dict):
+            at += (*value, *value.values())
+        elif isinstance(value, list):
+            at += value
+    return True
 
 
 def _no_number(name: str) -> float:
