@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,8 +12,14 @@ from typing import Any
 
 import pytest
 
-from matchmaker.classad import parse_ad
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.matching.pool import Pool
 from matchmaker.pilots import connect
+from matchmaker.pilots.binder import exchange as exchange_module
+from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder.exchange import Exchange
+from matchmaker.pilots.binder.states import Change, Job
+from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import ClosedError, dial
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
@@ -421,5 +428,135 @@ def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.Mo
             assert not submitted.done()
             broken.clear()
             assert (await submitted).stage == "queued"
+
+    run(case())
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_an_ad_that_grows_as_it_is_written_anew_is_refused(tmp_path: Path, attached: bool) -> None:
+    text = f'[ Cmd = "/bin/true"; Requirements = true; A = {{{",".join(["1"] * 94_000)}}} ]'
+
+    async def case() -> None:
+        async with binding(tmp_path) as address:
+            pilot = Pilot(address)
+            await pilot.register()
+            await pilot.slot()
+            client = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+            if attached:
+                client.send(FrameKind.CONNECT, ad=text, seconds=5)
+            else:
+                client.send(FrameKind.SUBMIT, ad=text, key="long")
+            assert "shorten it" in (await client.receive(10))["reason"]
+            async with connect.binder(place(address)) as binder:
+                assert not (await binder.submit(JOB, "another")).over
+            pilot.close()
+
+    run(case())
+
+
+def test_a_job_that_is_too_long_to_be_given_harms_no_other(tmp_path: Path) -> None:
+    async def case() -> None:
+        stored = Job(id="long", owner="ana", key="long", ad=f'[ A = "{"x" * 270_000}" ]')
+        tables = Tables(tmp_path / "binder.db")
+        tables.write([Change(jobs=(stored,))])
+        tables.close()
+        async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
+            pilot = Pilot(address)
+            await pilot.register()
+            slot = await pilot.slot()
+            kill = await pilot.hear(FrameKind.KILL)
+            fields = {"job": kill["job"], "epoch": kill["epoch"], "reason": "it is not here"}
+            pilot.control.send(FrameKind.DECLINED, **fields)
+            long = await binder.job("long", seconds=10)
+            assert (long.stage, "at most" in long.reason) == ("cancelled", True)
+            with pytest.raises(ClosedError):
+                await slot.receive(10)
+            slot = await pilot.slot()
+            job = await binder.submit(JOB, "another")
+            assert (await slot.expect(FrameKind.PAIRED, 10))["job"] == job.id
+            pilot.close()
+
+    run(case())
+
+
+def test_a_pilot_has_one_session_on_a_connection(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with binding(tmp_path) as address:
+            pilot = Pilot(address)
+            await pilot.register()
+            pilot.control.send(FrameKind.REGISTER, ad="[]", session="", running={})
+            assert "session" in (await pilot.hear(FrameKind.REFUSED))["reason"]
+            pilot.close()
+
+    run(case())
+
+
+def test_who_asks_again_and_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def case() -> None:
+        tables = Tables(tmp_path / "binder.db")
+        exchange = Exchange(tables, lease=5.0, clock=time.monotonic)
+        exchange.post(moves.submit(exchange.book, Job(id="1", owner="ana", key="1", ad="[]"))[1])
+        for _ in range(10):
+            await exchange.all_ended(["1"], 0.001)
+        assert not exchange._watchers
+        tables.close()
+
+    run(case())
+
+
+def test_a_job_that_pilots_decline_again_and_again_waits_between(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
+            pilot = Pilot(address)
+            await pilot.register()
+            slot = await pilot.slot()
+            job = await binder.submit(JOB, "1")
+
+            async def decline() -> None:
+                while slot.open:
+                    said = await slot.expect(FrameKind.PAIRED)
+                    fields = {"job": said["job"], "epoch": said["epoch"], "reason": "no"}
+                    pilot.control.send(FrameKind.DECLINED, **fields)
+                    pilot.offer(slot)
+
+            declining = asyncio.create_task(decline())
+            given = (await binder.job(job.id, seconds=2)).given
+            assert 8 <= given < 20
+            # It is still given, now and then.
+            while (await binder.job(job.id, seconds=0.2)).given == given:
+                pass
+            declining.cancel()
+            pilot.close()
+
+    run(case())
+
+
+def test_reasons_that_take_long_keep_no_job_from_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = threading.Event()
+
+    def slow(_: Pool, __: ClassAd) -> str:
+        found.wait(60)
+        return "at last"
+
+    monkeypatch.setattr(exchange_module, "why_waiting", slow)
+
+    async def case() -> None:
+        async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
+            waiting = []
+            for _ in range(40):
+                client = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+                client.send(FrameKind.CONNECT, ad=str(JOB), seconds=0)
+                waiting.append(client)
+            try:
+                async with asyncio.timeout(20):
+                    assert (await binder.submit(JOB, "1")).stage == "queued"
+            finally:
+                found.set()
+            for client in waiting:
+                async with asyncio.timeout(20):
+                    while (await client.receive()).kind is not FrameKind.FAILED:
+                        pass
 
     run(case())

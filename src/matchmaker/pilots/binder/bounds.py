@@ -69,11 +69,16 @@ class Pace:
         await asyncio.sleep(max(0.0, -self._left / _FRAMES))
 
 
-def an_ad(text: str) -> ClassAd:
-    """The ad of a text. Raises ValueError for no ad, and for one that is too long to be sent on."""
+def sendable(text: str) -> str:
+    """The text of an ad. Raises ValueError where it is too long to be sent on."""
     if len(text) > MOST_AD or len(json.dumps(text)) > MOST_AD:
         raise ValueError(f"an ad of over {MOST_AD} bytes; shorten it")
+    return text
+
+
+def an_ad(text: str) -> ClassAd:
+    """The ad of a text. Raises ValueError for no ad, and for one that is too long to be sent on."""
     try:
-        return parse_ad(text)
+        return parse_ad(sendable(text))
     except ParseError as error:
         raise ValueError(f"the ad cannot be read: {error}") from None

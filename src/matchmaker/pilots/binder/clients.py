@@ -13,7 +13,7 @@ from itertools import dropwhile, islice
 from typing import Any, Final
 
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings, an_ad
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings, an_ad, sendable
 from matchmaker.pilots.binder.exchange import Exchange
 from matchmaker.pilots.binder.states import Job, Stage
 from matchmaker.pilots.wire.connection import Connection
@@ -91,7 +91,7 @@ def _owned(greeting: Greeting, text: str) -> str:
     """A job's ad with the owner that its client has proven to be, whatever it says itself."""
     ad = an_ad(text)
     ad["Owner"] = greeting.token.subject
-    return str(ad)
+    return sendable(str(ad))
 
 
 def _new_job(

@@ -45,6 +45,12 @@ MOST_ENDED: Final = 10_000
 _AGAIN_SECONDS: Final = 1.0
 _LATER_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.5
+_EXPLAIN_SECONDS: Final = 5.0
+"""How long a client waits until it is looked why it waits."""
+_QUICK_GIVINGS: Final = 8
+"""After how many givings a job that comes back waits before it is given again."""
+_FIRST_REST: Final = 0.1
+_LONGEST_REST: Final = 10.0
 _DIRECT_SECONDS: Final = 60.0
 """How long the token of a direct pair is good."""
 _REST: Final = 4
@@ -106,7 +112,9 @@ class Exchange:
         self._waiting: dict[str, ClassAd] = {}
         self._new: dict[str, ClassAd] = {}
         self._clients: dict[str, Connection] = {}
-        self._watchers: dict[str, list[asyncio.Future[None]]] = {}
+        self._watchers: dict[str, set[asyncio.Future[None]]] = {}
+        # Threads are few, and the storage needs one.
+        self._explaining = asyncio.Semaphore(1)
         self._ended: deque[str] = deque()
         self._open: dict[str, set[str]] = {}
         self._to_store: list[tuple[Change, asyncio.Future[None] | None]] = []
@@ -160,8 +168,12 @@ class Exchange:
 
     def _entered(self, job: Job) -> None:
         if job.stage is Stage.QUEUED and job.id not in self._waiting:
-            self._waiting[job.id] = self._new[job.id] = parse_ad(job.ad)
-            self._paired_soon.set()
+            if job.epoch < _QUICK_GIVINGS:
+                self._waits(job)
+            else:
+                # Its pilots may decline it at once, again and again.
+                wait = min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(job.epoch - _QUICK_GIVINGS, 20))
+                asyncio.get_running_loop().call_later(wait, self._waits, job)
         elif job.stage is not Stage.QUEUED:
             self._waiting.pop(job.id, None)
             self._new.pop(job.id, None)
@@ -176,6 +188,12 @@ class Exchange:
             for watcher in self._watchers.pop(job.id, ()):
                 if not watcher.done():
                     watcher.set_result(None)
+
+    def _waits(self, job: Job) -> None:
+        """Looks for a slot for a job, if nothing has become of it meanwhile."""
+        if self.book.jobs.get(job.id) is job:
+            self._waiting[job.id] = self._new[job.id] = parse_ad(job.ad)
+            self._paired_soon.set()
 
     def _shut(self, owner: str, id_: str) -> None:
         mine = self._open.get(owner, set())
@@ -231,7 +249,11 @@ class Exchange:
     def _say(self, words: Iterable[Word]) -> None:
         for word in words:
             if word.kind is Kind.PAIRED:
-                self._pair(word)
+                client = self._clients.get(word.job)
+                try:
+                    self._pair(word)
+                except ValueError as error:
+                    self._unsaid(word, client, str(error))
                 continue
             control = self.pilots.get(word.session)
             if control is not None and word.kind is Kind.OVER:
@@ -269,6 +291,16 @@ class Exchange:
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _unsaid(self, word: Word, client: Connection | None, why: str) -> None:
+        """A pairing is too long to be said: the job ends, and its pilot offers the slot anew."""
+        offer = self._given.get((word.job, word.epoch))
+        if client is not None:
+            client.send(FrameKind.FAILED, reason=why)
+            client.close(why)
+        self.post(moves.cancel(self.book, word.job, why))
+        if offer is not None:
+            offer.connection.close(why)
 
     async def _through(
         self, application: str, word: Word, client: Connection | None, slot: Connection,
@@ -369,7 +401,17 @@ class Exchange:
     async def why(self, id_: str) -> str:
         """Why a job that is queued has no slot yet, in words."""
         ad = self._waiting.get(id_)
-        return "" if ad is None else await asyncio.to_thread(why_waiting, self.slots, ad)
+        if ad is None:
+            return ""
+        try:
+            async with asyncio.timeout(_EXPLAIN_SECONDS):
+                await self._explaining.acquire()
+        except TimeoutError:
+            return "the binder has not looked why: many others wait"
+        try:
+            return await asyncio.to_thread(why_waiting, self.slots, ad)
+        finally:
+            self._explaining.release()
 
     async def all_ended(self, ids: Iterable[str], seconds: float) -> None:
         """Waits until jobs have ended, or the time is over."""
@@ -380,10 +422,19 @@ class Exchange:
                     job = self.book.jobs.get(id_)
                     if job is not None and job.stage.open:
                         watcher: asyncio.Future[None] = loop.create_future()
-                        self._watchers.setdefault(id_, []).append(watcher)
-                        await watcher
+                        self._watchers.setdefault(id_, set()).add(watcher)
+                        try:
+                            await watcher
+                        finally:
+                            self._unwatch(id_, watcher)
         except TimeoutError:
             pass
+
+    def _unwatch(self, id_: str, watcher: asyncio.Future[None]) -> None:
+        watchers = self._watchers.get(id_, set())
+        watchers.discard(watcher)
+        if not watchers:
+            self._watchers.pop(id_, None)
 
     def waiting(self) -> dict[str, ClassAd]:
         """The ads of the jobs that have no slot, by their ids."""

@@ -165,6 +165,8 @@ class _Binder:
                 frame = await connection.receive(2 * self.settings.lease)
                 await pace.step()
                 if frame.kind is FrameKind.REGISTER:
+                    if not frame["session"] and session in exchange.book.sessions:
+                        raise RefusedError("register: it has a session on this connection")
                     exchange.gone(session, connection)
                     session = await self._register(connection, greeting, frame)
                 elif not session:
