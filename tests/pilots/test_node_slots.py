@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -153,3 +154,20 @@ def test_nobody_stands_still_who_makes_no_room() -> None:
         assert taken is not None
         node = taken
     assert [each.job for each in node.claims if each.suspended] == ["large"]
+
+
+@pytest.mark.parametrize("reserved", [0, 1])
+@pytest.mark.parametrize("wish", [
+    "RequestCpus = -1", "RequestMemory = -0.5", "RequestCpus = TARGET.Cpus", "RequestCpus = 1.5",
+    "RequestMemory = TARGET.Memory / 2", 'JobClass = "Foreground"', 'JobClass = "foreGROUND"',
+    'RequestCpus = "2"', "RequestDisk = 1/0", "RequestGpus = 0", "RequestCpus = true",
+])  # fmt: skip
+def test_what_matches_an_offer_is_taken(wish: str, reserved: int) -> None:
+    """What a pilot declines would be given to it again and again."""
+    node = Node(total=Resources(cpus=2, memory=100, disk=100), most=1, reserved=reserved)
+    job = parse_ad(f"[ {wish}; Requirements = true ]")
+    for now in (node, take(node, "other", ClassAd(RequestCpus=2))):
+        assert now is not None
+        for ad in offers(now, ClassAd()).values():
+            if ad.eval("Requirements", job) is True:
+                assert take(now, "job", job) is not None

@@ -23,7 +23,7 @@ _REQUESTS: Final = (
     ("RequestGpus", "gpus"),
 )  # fmt: skip
 _FITS: Final = " && ".join(
-    f"(TARGET.{request} is undefined || TARGET.{request} <= MY.{name})"
+    f"(TARGET.{request} is undefined || TARGET.{request} >= 0 && TARGET.{request} <= MY.{name})"
     for request, name in (
         ("RequestCpus", "Cpus"), ("RequestMemory", "Memory"), ("RequestDisk", "Disk"),
         ("RequestGpus", "Gpus"),
@@ -180,8 +180,10 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
     """
     busy = sum(each.foreground for each in node.claims)
     # Where the places of the foreground are taken, its jobs are as all others.
-    foreground = ad.eval("JobClass") == FOREGROUND and busy < node.reserved
-    takes = request(ad)
+    wanted = ad.eval("JobClass")
+    foreground = isinstance(wanted, str) and wanted.lower() == FOREGROUND and busy < node.reserved
+    room = attrs.evolve(node.free, cpus=_movable(node)) if foreground else node.free
+    takes = request(ad, _ad(node, ClassAd(), room, ""))
     if not foreground and len(node.claims) - busy >= node.most:
         return None
     if not foreground and _standing(node):
@@ -247,8 +249,12 @@ def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
     return leave(attrs.evolve(node, claims=tuple(claims)), "")
 
 
-def request(ad: ClassAd) -> Resources:
+def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
     """What a job takes: what it requests, or one processor; of what it does not name, nothing.
+
+    Args:
+        ad: the job's ad.
+        slot: the slot's ad, on which a request may depend.
 
     A request that is no number above 0 counts as more than any node has.
 
@@ -258,7 +264,7 @@ def request(ad: ClassAd) -> Resources:
     found = {"cpus": 1}
     for name, kind in _REQUESTS:
         if name in ad:
-            value = ad.eval(name)
+            value = ad.eval(name, slot)
             found[kind] = _OVER
             if isinstance(value, int | float) and 0 <= value < _OVER:
                 found[kind] = ceil(value)
