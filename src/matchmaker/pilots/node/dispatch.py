@@ -20,13 +20,15 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.running import GRACE, Running, ends, start
-from matchmaker.pilots.node.task import Result, Task
+from matchmaker.pilots.node.task import WORD, Result, Task
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.stream import Stream
 
-HANDLER: Final = "handler:"
+HANDLER: Final = WORD
 _PIECE: Final = 1 << 16
 _CONNECT_SECONDS: Final = 30.0
+_TAKE_SECONDS: Final = 60.0
+"""How long a client may take for what is left when the program has ended."""
 
 Handler = Callable[[Stream, ClassAd], Awaitable[None]]
 
@@ -134,6 +136,32 @@ async def _called(
     return attrs.evolve(result, output=await printed)
 
 
+async def _emptied(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionError):
+        while await reader.read(_PIECE):
+            pass
+
+
+async def _taken(going: asyncio.Task[None], running: Running) -> None:
+    """Waits until a client has all output; not for ever where it takes none.
+
+    Not to read keeps nobody's slot: neither beyond the job's time, nor long after the program.
+    """
+    asked = asyncio.create_task(running.asked.wait())
+    ended = asyncio.create_task(running.result())
+    try:
+        either: set[asyncio.Task[Any]] = {going, asked, ended}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            await asyncio.wait(
+                {going, asked}, timeout=_TAKE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        await asyncio.wait({going}, timeout=GRACE)
+    finally:
+        for each in (going, asked, ended):
+            each.cancel()
+
+
 async def _carried(
     running: Running, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
 ) -> Result:
@@ -159,7 +187,10 @@ async def _carried(
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(inwards())]
     errors = asyncio.create_task(ends(running.stderr, running.task.limits.output))
-    await outwards()
+    going = asyncio.create_task(outwards())
+    await _taken(going, running)
+    # A process counts as ended when all that it printed is read.
+    tasks.append(asyncio.create_task(_emptied(reader)))
     if stream.lost:
         running.end("its client has gone", GRACE)
     result = await running.result()

@@ -13,6 +13,8 @@ import attrs
 from matchmaker.classad import ClassAd
 
 MIB: Final = 1 << 20
+WORD: Final = "handler:"
+"""What the words of an application begin with that is a function of Python; see ``dispatch``."""
 _MOST_WORDS: Final = 10_000
 
 
@@ -118,6 +120,8 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
     (('/bin/echo', '-n', 'a b'), 2097152)
     """
     command, wanted = ad.eval("Cmd"), ad.eval("Application")
+    if isinstance(command, str) and command.startswith(WORD):
+        raise TaskError("Cmd names a handler: only the site names these, as applications")
     if isinstance(command, str) and command:
         argv: tuple[str, ...] = (command,)
     elif isinstance(wanted, str):
