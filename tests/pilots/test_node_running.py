@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -39,6 +40,20 @@ import subprocess, sys, time
 text = "x = bytes(b'x' * (300 << 20)); import time; time.sleep(600)"
 subprocess.Popen([sys.executable, "-c", text])
 time.sleep(600)
+"""
+
+
+STOPS = "import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP); time.sleep(600)"
+
+HOPS = """
+import os, time
+os.kill(os.getppid(), 9)
+for each in range(3): os.close(each)
+end = time.time() + 20
+while time.time() < end:
+    if os.fork(): os._exit(0)
+    os.setsid()
+    time.sleep(0.05)
 """
 
 
@@ -286,3 +301,38 @@ def test_nothing_is_left_where_the_pilot_or_the_keeper_is_killed(
         while (left := processes().get(keeper)) and left.state not in "ZX":
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+def test_a_task_that_stops_its_keeper_is_ended_all_the_same(tmp_path: Path) -> None:
+    found = bounded(run(python(STOPS, "stops-keeper", limits=Limits(seconds=0.5)), tmp_path))
+    assert "0.5 s" in found.reason
+    assert not named("stops-keeper")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_that_kills_its_keeper_and_forks_on_and_on_does_not_flee(tmp_path: Path) -> None:
+    running.adopt()
+    found = bounded(run(python(HOPS, "hops-on"), tmp_path))
+    assert "killed" in found.reason
+    assert not named("hops-on")
+
+
+def test_its_directory_is_removed_however_deep_it_is(tmp_path: Path) -> None:
+    text = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('f', 'w').close()"
+    assert bounded(run(python(text), tmp_path)).exit == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("then", ["", "ln -s / $HOME", "echo > $HOME", "mkdir -m 0 -p $HOME/d"])
+def test_removing_leaves_the_folder_of_all_tasks_as_it_was(tmp_path: Path, then: str) -> None:
+    tmp_path.chmod(0o755)
+    assert bounded(run(task("/bin/sh", "-c", f"rm -rf $HOME; {then}"), tmp_path)).exit == 0
+    assert not list(tmp_path.iterdir())
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_file_too_deep_to_be_named_counts_as_disk(tmp_path: Path) -> None:
+    text = "import os, time\nfor _ in range(40): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+    text += "open('f', 'wb').write(bytes(9 << 20)); time.sleep(60)"
+    found = bounded(run(python(text, limits=Limits(disk=4 << 20)), tmp_path))
+    assert "disk" in found.reason

@@ -36,6 +36,12 @@ _LOOKS: Final = 6
 _PIECE: Final = 1 << 16
 _KEEPERS: Final[set[int]] = set()
 """The keepers of this process; its other children are what a killed keeper left."""
+_STARTING: Final[set[str]] = set()
+"""The directories of tasks whose keepers are being made, and are not known yet."""
+_PATIENCE: Final = 3.0
+"""How many seconds more than the grace a keeper has."""
+_STRAY_SECONDS: Final = 2.0
+_LONGEST_PATH: Final = 3500
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -48,6 +54,8 @@ class Running:
         stdin: what is written here the program reads.
         stdout: what it prints.
         stderr: its standard error.
+        suspended: whether it stands still.
+        asked: whether its end was asked for.
     """
 
     def __init__(
@@ -62,11 +70,14 @@ class Running:
         self.stdout = keeper.stdout
         self.stderr = keeper.stderr
         self.suspended = False
+        self.asked = asyncio.Event()
         self._keeper = keeper
         self._control = control
         self._status = status
         self._reason = ""
         self._closed = False
+        self._forced: asyncio.TimerHandle | None = None
+        os.set_blocking(control, False)
         self._seconds = 0.0
         self._since = time.monotonic()
         self._memory = 0
@@ -95,7 +106,23 @@ class Running:
             grace: seconds from SIGTERM to SIGKILL.
         """
         self._reason = self._reason or reason
+        self.asked.set()
         self._tell(f"end {grace:.3f}")
+        loop = asyncio.get_running_loop()
+        when = loop.time() + grace + _PATIENCE
+        if not self._closed and (self._forced is None or when < self._forced.when()):
+            self._unforced()
+            self._forced = loop.call_at(when, self._force)
+
+    def _force(self) -> None:
+        """Kills all where the keeper did not: the program has stopped it, perhaps."""
+        for each in self._family():
+            _send(each.pid, signal.SIGKILL)
+        _send(self._keeper.pid, signal.SIGKILL)
+
+    def _unforced(self) -> None:
+        if self._forced is not None:
+            self._forced.cancel()
 
     def allow(self, seconds: float) -> None:
         """Lets it run for so long from now, and no longer unless it is allowed again.
@@ -147,6 +174,7 @@ class Running:
             await self._keeper.wait()
         finally:
             watching.cancel()
+            self._unforced()
             self._closed = True
             os.close(self._control)
             os.close(self._status)
@@ -200,6 +228,7 @@ async def start(task: Task, root: Path) -> Running:
         status, status_end = os.pipe()
         opened += status, status_end
         home = str(directory)
+        _STARTING.add(home)
         said = {
             "argv": task.argv, "control": control, "status": status_end,
             "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env},
@@ -210,14 +239,17 @@ async def start(task: Task, root: Path) -> Running:
             stderr=asyncio.subprocess.PIPE, pass_fds=(control, status_end), cwd=directory,
             start_new_session=True, env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
+        running = Running(task, directory, keeper, control_end, status)
     except BaseException:
         for each in opened:
             os.close(each)
         remove(directory)
         raise
+    finally:
+        _STARTING.discard(str(directory))
     os.close(control)
     os.close(status_end)
-    return Running(task, directory, keeper, control_end, status)
+    return running
 
 
 async def run(task: Task, root: Path, *, started: Callable[[Running], object] = id) -> Result:
@@ -261,7 +293,10 @@ async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
 
 
 def disk(directory: Path, most: int) -> int:
-    """How many bytes of disk a directory takes; counting ends where it is over the most."""
+    """How many bytes of disk a directory takes; counting ends where it is over the most.
+
+    What lies too deep to be counted is over the most.
+    """
     taken, at = 0, [directory]
     while at and taken <= most:
         with suppress(OSError), os.scandir(at.pop()) as entries:
@@ -270,27 +305,44 @@ def disk(directory: Path, most: int) -> int:
                     taken += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         at.append(Path(entry.path))
+                        if len(os.fsencode(entry.path)) > _LONGEST_PATH:
+                            return most + 1
     return taken
 
 
 def remove(directory: Path) -> None:
-    """Removes a directory with all that is in it, whatever rights its parts were given."""
+    """Removes a directory with all that is in it, whatever rights its parts were given.
 
-    def again(_: Any, path: str, __: Any) -> None:
-        parent = Path(path).parent
-        for each in (parent, Path(path)):
-            with suppress(OSError):
-                if not each.is_symlink():
-                    each.chmod(stat.S_IRWXU)
+    What is in the folders is moved up first, so that none lies too deep. Nothing outside of the
+    directory changes, where a link stands in its place, too.
+    """
+    if directory.is_symlink() or not directory.is_dir():
         with suppress(OSError):
-            if Path(path).is_dir() and not Path(path).is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                Path(path).unlink()
+            directory.unlink()
+        return
+    at = _emptied(directory, directory)
+    while at:
+        folder = at.pop()
+        at += _emptied(folder, directory)
+        with suppress(OSError):
+            folder.rmdir()
+    with suppress(OSError):
+        directory.rmdir()
 
-    shutil.rmtree(directory, onerror=again)
-    if directory.exists():
-        shutil.rmtree(directory, ignore_errors=True)
+
+def _emptied(folder: Path, top: Path) -> list[Path]:
+    """Removes a folder's files; gives its folders, which are moved to the top."""
+    found: list[Path] = []
+    with suppress(OSError):
+        folder.chmod(stat.S_IRWXU)
+        for entry in list(os.scandir(folder)):
+            with suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    Path(entry.path).unlink()
+                    continue
+                Path(entry.path).chmod(stat.S_IRWXU)
+                found.append(Path(entry.path).rename(top / secrets.token_hex(8)))
+    return found
 
 
 def adopt() -> None:
@@ -304,12 +356,15 @@ def adopt() -> None:
 def end_strays(keeper: int) -> None:
     """Kills what a killed keeper left to this process, and all that those have started.
 
-    Other children of this process may not be there, but keepers; one that was just made may not
-    be known yet, so that a child must be there for a while.
+    Other children of this process may not be there, but keepers; while one is being made, and not
+    known yet, a child must be there for a while.
     """
     seen: Counter[int] = Counter()
-    for _ in range(_ROUNDS):
+    until = time.monotonic() + _STRAY_SECONDS
+    while time.monotonic() < until:
+        sure = not _STARTING
         among = processes()
+        sure = sure and not _STARTING
         strays = [
             each.pid for each in among.values()
             if each.parent == os.getpid() and each.pid != keeper and each.pid not in _KEEPERS
@@ -320,13 +375,13 @@ def end_strays(keeper: int) -> None:
             return
         seen.update(strays)
         for stray in strays:
-            if seen[stray] > _LOOKS:
+            if sure or seen[stray] > _LOOKS:
                 for each in below(stray, among):
                     _send(each.pid, signal.SIGKILL)
                 _send(stray, signal.SIGKILL)
                 with suppress(ChildProcessError):
                     os.waitpid(stray, os.WNOHANG)
-        time.sleep(0.05)
+        time.sleep(0.005 if sure else 0.05)
 
 
 async def _until_closed(pipe: int) -> bytes:
