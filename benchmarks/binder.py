@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from statistics import median
+from statistics import median, quantiles
 
 import matchmaker as mm
 from matchmaker.pilots.binder.pairing import pair
@@ -55,6 +55,28 @@ def pairs_a_second(at_once: int, kinds: int, count: int) -> float:
             slots.remove(name)
             slots.update(ad)
     return count / (time.perf_counter() - begun)
+
+
+def arriving(rate: int, kinds: int, count: int) -> tuple[float, float, float]:
+    """Pairs a second, and the median and the 99th percentile of the wait for one, in seconds.
+
+    Clients arrive one by one at a rate; each round pairs those that came during the last one.
+    """
+    slots = mm.Pool(map(slot, range(PILOTS)))
+    waiting = [client(number, kinds) for number in range(count)]
+    waits: list[float] = []
+    begun = time.perf_counter()
+    while len(waits) < count:
+        done = len(waits)
+        due = min(count, int((time.perf_counter() - begun) * rate))
+        for name in pair(slots, {str(n): waiting[n] for n in range(done, due)}).values():
+            ad = slots[name]
+            slots.remove(name)
+            slots.update(ad)
+        now = time.perf_counter() - begun
+        waits += [now - number / rate for number in range(done, due)]
+    speed = count / (time.perf_counter() - begun)
+    return speed, median(waits), quantiles(waits, n=100)[98]
 
 
 def moved(sink: socket.socket, source: socket.socket, total: int) -> float:
@@ -129,6 +151,11 @@ def main() -> None:
     for at_once, kinds in ((1, 20), (20, 20), (100, 20), (1000, 20), (100, 400), (1000, 400)):
         speed = pairs_a_second(at_once, kinds, count)
         print(f"  {at_once:5} clients a round, {kinds:3} kinds: {speed:8,.0f}")
+    print(f"clients that arrive at {WANTED:,} a second")
+    for kinds in (1, 20, 100, 400):
+        speed, middle, late = arriving(WANTED, kinds, 4 * count)
+        print(f"  {kinds:3} kinds: {speed:5,.0f} pairs a second, after {1000 * middle:.0f} ms,"
+              f" 99 of 100 within {1000 * late:.0f} ms")  # fmt: skip
     total = (64 if quick else 1024) << 20
     if shutil.which("socat") is None:
         print("socat is not installed: the proxy stands alone")
