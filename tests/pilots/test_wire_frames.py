@@ -23,13 +23,14 @@ from matchmaker.pilots.wire.frames import (
 )  # fmt: skip
 from matchmaker.pilots.wire.tokens import Scope, Token, TokenError
 
+CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
-    str: st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40),
+    str: st.text(CHARACTERS, max_size=40),
     int: st.integers(-(2**70), 2**70),
     bool: st.booleans(),
     (int, float): st.integers() | st.floats(allow_nan=False, allow_infinity=False),
-    list: st.lists(st.integers() | st.text(max_size=5), max_size=4),
-    dict: st.dictionaries(st.text(max_size=5), st.integers(), max_size=4),
+    list: st.lists(st.integers() | st.text(CHARACTERS, max_size=5), max_size=4),
+    dict: st.dictionaries(st.text(CHARACTERS, max_size=5), st.integers(), max_size=4),
 }
 
 
