@@ -17,7 +17,7 @@ from matchmaker.classad import ClassAd, ParseError, parse_ad
 from matchmaker.pilots.node import slots
 from matchmaker.pilots.node.direct import Door
 from matchmaker.pilots.node.dispatch import HANDLER, converse, directly
-from matchmaker.pilots.node.running import GRACE, Running, adopt, run
+from matchmaker.pilots.node.running import GRACE, Running, adopting, run
 from matchmaker.pilots.node.settings import Settings, Work, write_report
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.node.task import Result, TaskError, task
@@ -64,7 +64,10 @@ class Pilot:
             RefusedError: the binder refuses it at its first greeting.
             OSError, ValueError: the binder cannot be reached at first, or its address is none.
         """
-        adopt()
+        with adopting():
+            return await self._lived(stop)
+
+    async def _lived(self, stop: asyncio.Event) -> str:
         chores = [
             asyncio.create_task(each)
             for each in (

@@ -18,8 +18,8 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -345,12 +345,21 @@ def _emptied(folder: Path, top: Path) -> list[Path]:
     return found
 
 
-def adopt() -> None:
+@contextmanager
+def adopting() -> Iterator[None]:
     """Makes this process the parent of what a killed keeper leaves behind (``prctl(2)``)."""
     import ctypes
 
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+    def subreaper(yes: int) -> None:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(36, yes, 0, 0, 0)
+
+    subreaper(1)
+    try:
+        yield
+    finally:
+        # Nobody would wait for the processes that others in this process leave behind.
+        subreaper(0)
 
 
 def end_strays(keeper: int) -> None:
