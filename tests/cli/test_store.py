@@ -36,7 +36,7 @@ def test_a_pilot_does_all_and_the_status_says_so(classad: Run, store: Path, tmp_
     names = {path.name for path in (store / "finished").rglob("*") if path.is_file()}
     assert names == {"data", *(f"votes{each}.txt" for each in range(63, 83))}
     assert not list((store / "pilots").iterdir())
-    assert not list((folder / "slot0" / "tasks").iterdir())
+    assert not list(folder.iterdir())
 
 
 def test_the_status_names_who_runs_what(classad: Run, store: Path) -> None:

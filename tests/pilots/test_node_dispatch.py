@@ -42,3 +42,9 @@ def test_a_client_that_never_reads_keeps_no_slot_beyond_its_time(
 def test_a_client_names_no_handler(word: str) -> None:
     with pytest.raises(TaskError, match="site"):
         task("t", parse_ad(f'[ Cmd = "{word}" ]'), {})
+
+
+@pytest.mark.parametrize("env", ["3", '"A=b"', '{ "A=b" }', "undefined", "[ A = 3 ]", "error"])
+def test_an_environment_is_an_ad_of_strings(env: str) -> None:
+    with pytest.raises(TaskError, match="Env"):
+        task("t", parse_ad(f'[ Cmd = "/bin/true"; Env = {env} ]'), {})

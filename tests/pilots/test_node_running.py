@@ -118,7 +118,7 @@ def test_a_task_runs_and_says_what_became_of_it(tmp_path: Path) -> None:
         (("/",), "/: Permission denied"),
         (("",), "cannot be empty"),
         (("prog\N{BULLET}",), "No such file"),
-        (("/bin/echo", "x" * 3_000_000), "could not be started"),
+        (("/bin/echo", "x" * 3_000_000), "Argument list too long"),
     ],
     ids=["missing", "directory", "empty", "unknown", "long"],
 )
@@ -262,14 +262,16 @@ def test_the_program_has_its_streams(tmp_path: Path) -> None:
 
 
 PILOT = """
-import asyncio, sys
+import asyncio, os, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
+from matchmaker.pilots.node.processes import processes
 from matchmaker.pilots.node.task import Task
 async def main():
     given = Task(id="t", argv=(sys.executable, "-c", sys.argv[2], sys.argv[3], "600"))
     started = await running.start(given, Path(sys.argv[1]))
-    print(started.keeper, flush=True)
+    (keeper,) = (each.pid for each in processes().values() if each.parent == os.getpid())
+    print(keeper, flush=True)
     found = await started.result()
     print(found.reason, flush=True)
     print("over", flush=True)
@@ -340,3 +342,9 @@ def test_a_file_too_deep_to_be_named_counts_as_disk(tmp_path: Path) -> None:
     text += "open('f', 'wb').write(bytes(9 << 20)); time.sleep(60)"
     found = bounded(run(python(text, limits=Limits(disk=4 << 20)), tmp_path))
     assert "disk" in found.reason
+
+
+def test_arguments_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:
+    words = ["x" * 100_000] * 5
+    found = bounded(run(python("import sys; print(sum(map(len, sys.argv)))", *words), tmp_path))
+    assert int(found.output) > 500_000

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shlex
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -87,8 +86,9 @@ def command(
     from matchmaker.pilots.connect import Place, authorities
     from matchmaker.pilots.node import describe
     from matchmaker.pilots.node.direct import wall as doorway
+    from matchmaker.pilots.node.home import own_directory
     from matchmaker.pilots.node.pilot import Pilot
-    from matchmaker.pilots.node.settings import Settings, directory
+    from matchmaker.pilots.node.settings import Settings
     from matchmaker.pilots.node.slots import Node
 
     applications = dict(map(_application, apps))
@@ -98,23 +98,19 @@ def command(
     )  # fmt: skip
     given = _ad(ad_file)
     policy = _policy(policy_file)
-    root = directory(folder)
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    has = describe.resources(root, os.environ)
-    if cpus is not None:
-        has = attrs.evolve(has, cpus=cpus)
-    settings = Settings(
-        place=place, directory=root, applications=applications, idle=idle, wall=wall, least=least,
-        node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
-        machine=describe.machine(applications, given, os.environ),
-        report=None if report is None else Path(report),
-        doors=None if direct is None else doorway(direct, cert, cert_key),
-    )  # fmt: skip
+    doors = None if direct is None else doorway(direct, cert, cert_key)
     began = time.monotonic()
-    try:
+    with own_directory(folder) as root:
+        has = describe.resources(root, os.environ)
+        if cpus is not None:
+            has = attrs.evolve(has, cpus=cpus)
+        settings = Settings(
+            place=place, directory=root, applications=applications, idle=idle, wall=wall,
+            least=least, doors=doors, report=None if report is None else Path(report),
+            node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
+            machine=describe.machine(applications, given, os.environ),
+        )  # fmt: skip
         ended = asyncio.run(_live(Pilot(settings, warn)))
-    finally:
-        _tidy(root, own=folder is None)
     if as_json:
         print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3)})
     else:
@@ -136,25 +132,20 @@ def _store(
     import attrs
 
     from matchmaker.cli.store_ import storage
-    from matchmaker.pilots.node.settings import directory
+    from matchmaker.pilots.node.home import own_directory
     from matchmaker.pilots.store.urls import opened
     from matchmaker.pilots.store.worker import Worker, plan_of
 
     with storage():
         place = opened(url)
         plan = plan_of(place)
-    root = directory(folder)
-    workers = [
-        Worker(place, plan, root / f"slot{number}", idle=idle, warn=warn)
-        for number in range(slots)
-    ]  # fmt: skip
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
     began = time.monotonic()
-    try:
-        with storage():
-            asyncio.run(_together(workers, wall, None if report is None else Path(report)))
-    finally:
-        _tidy(root, own=folder is None)
+    with own_directory(folder) as root, storage():
+        workers = [
+            Worker(place, plan, root / f"slot{number}", idle=idle, warn=warn)
+            for number in range(slots)
+        ]  # fmt: skip
+        asyncio.run(_together(workers, wall, None if report is None else Path(report)))
     counts: Counter[str] = Counter()
     for worker in workers:
         counts.update(attrs.asdict(worker.tally, filter=lambda field, _: field.name != "ended"))
@@ -246,12 +237,3 @@ def _policy(file: str | None) -> Policy:
         field = known[name.lower()]
         said[fields.get(field, field.lower())] = ad[name]
     return Policy(**said)
-
-
-def _tidy(root: Path, *, own: bool) -> None:
-    """Removes the pilot's own folder, which is empty unless something went wrong."""
-    if own:
-        from matchmaker.pilots.node.running import remove
-
-        remove(root)
-    sys.stdout.flush()

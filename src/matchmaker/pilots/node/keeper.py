@@ -3,35 +3,46 @@
 It runs as a program of its own, from this module's text, with the standard library alone. As a
 subreaper (``prctl(2)``) it becomes the parent of whatever the program's processes leave behind, so
 that none flees by forks or new sessions. It ends them all when the program has ended, when it is
-asked to, and when the pilot is gone: then its end of a pipe closes. Limits are the pilot's matter.
+asked to, and when the pilot is gone: then its end of a pipe closes. Where no pilot is left to do
+so, it removes the directories. Limits are the pilot's matter.
 """
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import resource
+import secrets
 import select
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+OWN = "matchmaker-pilot."
+"""What the name of a pilot's own directory begins with."""
 _SUBREAPER = 36
 _GRACE = 5.0
 _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> None:
-    """Runs the program that the first argument names, in JSON: argv, env, and two numbers.
+    """Runs the program that a file says in JSON: argv, env, and two numbers.
 
+    The first argument is the number of the open file.
     ``control`` is the pipe from the pilot: ``end SECONDS`` asks for the end, with so long a grace;
     ``allow SECONDS`` lets the program run so long from now, and no longer unless it is said again.
     ``status`` takes the result.
     """
-    said = json.loads(sys.argv[1])
+    with os.fdopen(int(sys.argv[1]), "rb") as file:
+        said = json.load(file)
     control, status = said["control"], said["status"]
+    directory = Path.cwd()
+    home = next((each for each in directory.parents if each.name.startswith(OWN)), None)
+    held = None if home is None else lock(home, fcntl.LOCK_SH)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -43,12 +54,13 @@ def main() -> None:
     os.set_inheritable(status, False)
     pid, problem = _begun(said["argv"], said["env"])
     result: dict[str, Any] = {"exit": None, "signal": None, "problem": problem}
+    alone = False
     if pid:
         # Only the program holds its standard streams now, so that their ends are its own.
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(null, number)
-        code = _watched(pid, control, awake)
+        code, alone = _watched(pid, control, awake)
         if os.WIFEXITED(code):
             result["exit"] = os.WEXITSTATUS(code)
         else:
@@ -58,6 +70,39 @@ def main() -> None:
     result["memory"] = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     with contextlib.suppress(OSError):
         os.write(status, json.dumps(result).encode())
+    if alone:
+        remove(directory)
+        if home is not None and held is not None:
+            os.close(held)
+            remove_dead(home)
+
+
+def lock(directory: Path, how: int) -> int | None:
+    """Locks a directory of this user (``flock(2)``), until what is given is closed.
+
+    None where it cannot be locked, or is a link, or another user's.
+    """
+    with contextlib.suppress(OSError):
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(opened).st_uid == os.getuid():
+                fcntl.flock(opened, how | fcntl.LOCK_NB)
+                return opened
+        except OSError:
+            pass
+        os.close(opened)
+    return None
+
+
+def remove_dead(home: Path) -> None:
+    """Removes a pilot's own directory, where the pilot and all keepers of its jobs have ended.
+
+    Each of them holds a lock on it. Where there are no locks, nothing is removed.
+    """
+    held = lock(home, fcntl.LOCK_EX)
+    if held is not None:
+        remove(home)
+        os.close(held)
 
 
 def _begun(argv: list[str], env: dict[str, str]) -> tuple[int, str]:
@@ -83,8 +128,11 @@ def _begun(argv: list[str], env: dict[str, str]) -> tuple[int, str]:
     return pid, ""
 
 
-def _watched(program: int, control: int, awake: int) -> int:
-    """Waits for the end of the program and of all others; gives the status of the program."""
+def _watched(program: int, control: int, awake: int) -> tuple[int, bool]:
+    """Waits for the end of the program and of all others.
+
+    Gives the status of the program, and whether the pilot has gone meanwhile.
+    """
     code, left, kill = 0, True, False
     deadline: float | None = None
     allowed: float | None = None
@@ -130,7 +178,7 @@ def _watched(program: int, control: int, awake: int) -> int:
             if pid == program:
                 # What it leaves behind ends with it.
                 code, kill = ended, True
-    return code
+    return code, control not in asks
 
 
 def _tell(number: int) -> None:
@@ -153,6 +201,41 @@ def _below(root: int) -> list[int]:
         more = children.get(at.pop(), [])
         found += more
         at += more
+    return found
+
+
+def remove(directory: Path) -> None:
+    """Removes a directory with all that is in it, whatever rights its parts were given.
+
+    What is in the folders is moved up first, so that none lies too deep. Nothing outside of the
+    directory changes, where a link stands in its place, too.
+    """
+    if directory.is_symlink() or not directory.is_dir():
+        with contextlib.suppress(OSError):
+            directory.unlink()
+        return
+    at = _emptied(directory, directory)
+    while at:
+        folder = at.pop()
+        at += _emptied(folder, directory)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+
+
+def _emptied(folder: Path, top: Path) -> list[Path]:
+    """Removes a folder's files; gives its folders, which are moved to the top."""
+    found: list[Path] = []
+    with contextlib.suppress(OSError):
+        folder.chmod(stat.S_IRWXU)
+        for entry in list(os.scandir(folder)):
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    Path(entry.path).unlink()
+                    continue
+                Path(entry.path).chmod(stat.S_IRWXU)
+                found.append(Path(entry.path).rename(top / secrets.token_hex(8)))
     return found
 
 

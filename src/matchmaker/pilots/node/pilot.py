@@ -32,6 +32,8 @@ _PATIENCE: Final = 600.0
 """How many seconds a pilot looks for a binder that it never met."""
 _JUDGE_SECONDS: Final = 1.0
 _MOST_REFUSED: Final = 10_000
+_LAST: Final = 30.0
+"""How many seconds a pilot that ends waits for jobs that cannot be killed, or removed."""
 
 
 class Pilot:
@@ -81,10 +83,11 @@ class Pilot:
                 each.result()
             return self._ending
         finally:
+            await self._all_returned("the pilot ends", 0.0, _LAST)
             for each in (*chores, *self._tasks):
                 each.cancel()
-            await asyncio.gather(*chores, *self._tasks, return_exceptions=True)
-            await self._all_returned("the pilot ends", 0.0)
+            ended = asyncio.gather(*chores, *self._tasks, return_exceptions=True)
+            await asyncio.wait([ended], timeout=_LAST)
             if self._control is not None:
                 self._control.close("the pilot ends")
 
@@ -465,7 +468,7 @@ class Pilot:
             elif idle is not None and time.monotonic() - self._busy > idle:
                 self._end(f"no job came in {idle:g} s")
                 break
-        await self._all_returned(self._ending, GRACE)
+        await self._all_returned(self._ending, GRACE, GRACE + _LAST)
         # Ends that were not acknowledged wait for a moment.
         for _ in range(20):
             if not self._works or self._control is None:
@@ -484,11 +487,15 @@ class Pilot:
         elif work.handled and work.doer is not None:
             work.doer.cancel()
 
-    async def _all_returned(self, reason: str, grace: float) -> None:
-        """Ends all jobs, and waits until nothing of them is left."""
+    async def _all_returned(self, reason: str, grace: float, most: float | None = None) -> None:
+        """Ends all jobs, and waits until nothing of them is left.
+
+        For `most` seconds where the pilot ends; else as long as it takes, since the binder may give
+        them to others.
+        """
         doing = [each for each in self._tasks if not each.done()]
         for work in list(self._works.values()):
             if work.report is None:
                 self._give_back(work, reason, grace)
         if doing:
-            await asyncio.wait(doing)
+            await asyncio.wait(doing, timeout=most)

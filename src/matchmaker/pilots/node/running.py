@@ -16,6 +16,7 @@ import shutil
 import signal
 import stat
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.processes import below, processes
 from matchmaker.pilots.node.task import Result, Task
 
@@ -88,11 +90,6 @@ class Running:
     def seconds(self) -> float:
         """How long it has run; the time while it was suspended does not count."""
         return self._seconds + (0.0 if self.suspended else time.monotonic() - self._since)
-
-    @property
-    def keeper(self) -> int:
-        """The number of the process that keeps all others of the task."""
-        return self._keeper.pid
 
     async def result(self) -> Result:
         """What became of it, once none of its processes is left and its directory is removed."""
@@ -233,10 +230,13 @@ async def start(task: Task, root: Path) -> Running:
             "argv": task.argv, "control": control, "status": status_end,
             "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env},
         }  # fmt: skip
+        # A file, since the words of a command are bounded.
+        told = await asyncio.to_thread(_written, said)
+        opened.append(told)
         keeper = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", *_keeper_words(), json.dumps(said),
+            sys.executable, "-I", "-S", *_keeper_words(), str(told),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, pass_fds=(control, status_end), cwd=directory,
+            stderr=asyncio.subprocess.PIPE, pass_fds=(control, status_end, told), cwd=directory,
             start_new_session=True, env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
         running = Running(task, directory, keeper, control_end, status)
@@ -247,8 +247,8 @@ async def start(task: Task, root: Path) -> Running:
         raise
     finally:
         _STARTING.discard(str(directory))
-    os.close(control)
-    os.close(status_end)
+    for each in (control, status_end, told):
+        os.close(each)
     return running
 
 
@@ -308,41 +308,6 @@ def disk(directory: Path, most: int) -> int:
                         if len(os.fsencode(entry.path)) > _LONGEST_PATH:
                             return most + 1
     return taken
-
-
-def remove(directory: Path) -> None:
-    """Removes a directory with all that is in it, whatever rights its parts were given.
-
-    What is in the folders is moved up first, so that none lies too deep. Nothing outside of the
-    directory changes, where a link stands in its place, too.
-    """
-    if directory.is_symlink() or not directory.is_dir():
-        with suppress(OSError):
-            directory.unlink()
-        return
-    at = _emptied(directory, directory)
-    while at:
-        folder = at.pop()
-        at += _emptied(folder, directory)
-        with suppress(OSError):
-            folder.rmdir()
-    with suppress(OSError):
-        directory.rmdir()
-
-
-def _emptied(folder: Path, top: Path) -> list[Path]:
-    """Removes a folder's files; gives its folders, which are moved to the top."""
-    found: list[Path] = []
-    with suppress(OSError):
-        folder.chmod(stat.S_IRWXU)
-        for entry in list(os.scandir(folder)):
-            with suppress(OSError):
-                if not entry.is_dir(follow_symlinks=False):
-                    Path(entry.path).unlink()
-                    continue
-                Path(entry.path).chmod(stat.S_IRWXU)
-                found.append(Path(entry.path).rename(top / secrets.token_hex(8)))
-    return found
 
 
 @contextmanager
@@ -421,6 +386,14 @@ def _filled(directory: Path, task: Task) -> None:
         if target.parent != directory:
             raise ValueError(f"{name!r} is no name of a file in the task's directory")
         shutil.copy(source, target)
+
+
+def _written(said: object) -> int:
+    """A file without a name that holds something as JSON, at its beginning. Raises OSError."""
+    with tempfile.TemporaryFile() as file:
+        file.write(json.dumps(said).encode())
+        file.seek(0)
+        return os.dup(file.fileno())
 
 
 def _kept(directory: Path, task: Task) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,13 +74,3 @@ def write_report(file: Path, state: str, ad: ClassAd) -> None:
     new = file.with_name(f".{file.name}.new")
     new.write_text(f"{state}\n{ad}\n", encoding="utf-8")
     new.replace(file)
-
-
-def directory(given: str | None) -> Path:
-    """Where a pilot's tasks run: the given one, or one in what the batch system names.
-
-    >>> directory("/tmp/x").name
-    'x'
-    """
-    place = given or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of its own below
-    return Path(place) if given else Path(place) / f"pilot.{os.getpid()}"

@@ -131,9 +131,9 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
         argv = known[wanted.lower()]
     else:
         raise TaskError("Cmd is no text, and Application neither: one of them says what to run")
-    env = ad.eval("Env")
+    env = ad.eval("Env") if "Env" in ad else ClassAd()
     if not isinstance(env, ClassAd):
-        env = ClassAd()
+        raise TaskError('Env is no nested ad of strings, such as [ LANG = "C" ]')
     made = Task(
         id=id_, argv=(*argv, *_words(ad)),
         env={name: _word(f"Env.{name}", env.eval(name)) for name in env},

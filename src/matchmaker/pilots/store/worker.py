@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from matchmaker.pilots.node.running import remove, run
+from matchmaker.pilots.node.keeper import remove
+from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import Limits, Task
 from matchmaker.pilots.store import protocol
 from matchmaker.pilots.store.places import Store
