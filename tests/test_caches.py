@@ -191,8 +191,8 @@ TABLES = {
     "classad/stack.py:_guests": "evaluations that have room at this moment",
     "delegation/together.py:_all": "weak",
     "glue/publish/writer.py:_NONE": "constant",
-    "pilots/node/running.py:_KEEPERS": "the tasks that run at this moment",
-    "pilots/node/running.py:_STARTING": "the tasks that start at this moment",
+    "pilots/node/strays.py:KEEPERS": "the tasks that run at this moment",
+    "pilots/node/strays.py:STARTING": "the tasks that start at this moment",
     "reduction/simplify.py:watchers": "what tests watch with",
 }
 """What else begins empty in a module, and why it needs no bound."""

@@ -266,6 +266,7 @@ import asyncio, os, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.processes import processes
+from matchmaker.pilots.node.strays import adopting
 from matchmaker.pilots.node.task import Task
 async def main():
     given = Task(id="t", argv=(sys.executable, "-c", sys.argv[2], sys.argv[3], "600"))
@@ -275,7 +276,7 @@ async def main():
     found = await started.result()
     print(found.reason, flush=True)
     print("over", flush=True)
-with running.adopting():
+with adopting():
     asyncio.run(main())
 """
 

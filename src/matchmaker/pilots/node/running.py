@@ -18,9 +18,8 @@ import stat
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,21 +27,16 @@ import attrs
 
 from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.processes import below, processes
+from matchmaker.pilots.node.strays import KEEPERS, STARTING, end_strays
 from matchmaker.pilots.node.task import Result, Task
 
 GRACE: Final = 5.0
 """How many seconds a program has from SIGTERM to SIGKILL."""
 _LOOK_SECONDS: Final = 0.5
 _ROUNDS: Final = 40
-_LOOKS: Final = 6
 _PIECE: Final = 1 << 16
-_KEEPERS: Final[set[int]] = set()
-"""The keepers of this process; its other children are what a killed keeper left."""
-_STARTING: Final[set[str]] = set()
-"""The directories of tasks whose keepers are being made, and are not known yet."""
 _PATIENCE: Final = 3.0
 """How many seconds more than the grace a keeper has."""
-_STRAY_SECONDS: Final = 2.0
 _LONGEST_PATH: Final = 3500
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
@@ -83,7 +77,7 @@ class Running:
         self._seconds = 0.0
         self._since = time.monotonic()
         self._memory = 0
-        _KEEPERS.add(keeper.pid)
+        KEEPERS.add(keeper.pid)
         self._result = asyncio.create_task(self._ended())
 
     @property
@@ -177,7 +171,7 @@ class Running:
             os.close(self._status)
             await asyncio.to_thread(_kept, self.directory, self.task)
             await asyncio.to_thread(remove, self.directory)
-        _KEEPERS.discard(self._keeper.pid)
+        KEEPERS.discard(self._keeper.pid)
         seconds, memory = self.seconds, self._memory
         return Result(
             exit=kept["exit"], signal=kept["signal"], cpu=kept["cpu"], seconds=seconds,
@@ -225,7 +219,7 @@ async def start(task: Task, root: Path) -> Running:
         status, status_end = os.pipe()
         opened += status, status_end
         home = str(directory)
-        _STARTING.add(home)
+        STARTING.add(home)
         said = {
             "argv": task.argv, "control": control, "status": status_end,
             "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env},
@@ -246,7 +240,7 @@ async def start(task: Task, root: Path) -> Running:
         remove(directory)
         raise
     finally:
-        _STARTING.discard(str(directory))
+        STARTING.discard(str(directory))
     for each in (control, status_end, told):
         os.close(each)
     return running
@@ -308,54 +302,6 @@ def disk(directory: Path, most: int) -> int:
                         if len(os.fsencode(entry.path)) > _LONGEST_PATH:
                             return most + 1
     return taken
-
-
-@contextmanager
-def adopting() -> Iterator[None]:
-    """Makes this process the parent of what a killed keeper leaves behind (``prctl(2)``)."""
-    import ctypes
-
-    def subreaper(yes: int) -> None:
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(36, yes, 0, 0, 0)
-
-    subreaper(1)
-    try:
-        yield
-    finally:
-        # Nobody would wait for the processes that others in this process leave behind.
-        subreaper(0)
-
-
-def end_strays(keeper: int) -> None:
-    """Kills what a killed keeper left to this process, and all that those have started.
-
-    Other children of this process may not be there, but keepers; while one is being made, and not
-    known yet, a child must be there for a while.
-    """
-    seen: Counter[int] = Counter()
-    until = time.monotonic() + _STRAY_SECONDS
-    while time.monotonic() < until:
-        sure = not _STARTING
-        among = processes()
-        sure = sure and not _STARTING
-        strays = [
-            each.pid for each in among.values()
-            if each.parent == os.getpid() and each.pid != keeper and each.pid not in _KEEPERS
-        ]  # fmt: skip
-        # Its pipes close before its children become ours.
-        dying = keeper in among and among[keeper].state not in "ZX"
-        if not strays and not dying:
-            return
-        seen.update(strays)
-        for stray in strays:
-            if sure or seen[stray] > _LOOKS:
-                for each in below(stray, among):
-                    _send(each.pid, signal.SIGKILL)
-                _send(stray, signal.SIGKILL)
-                with suppress(ChildProcessError):
-                    os.waitpid(stray, os.WNOHANG)
-        time.sleep(0.005 if sure else 0.05)
 
 
 async def _until_closed(pipe: int) -> bytes:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node.direct import Wall
-from matchmaker.pilots.node.running import Running
 from matchmaker.pilots.node.slots import Node
-from matchmaker.pilots.wire.frames import FrameKind
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -44,29 +40,6 @@ class Settings:
     least: float = 0.0
     report: Path | None = None
     doors: Wall | None = None
-
-
-@attrs.define(slots=True, eq=False)
-class Work:
-    """A job that the pilot was given, until its end is acknowledged.
-
-    Attributes:
-        epoch: which giving it is.
-        doer: what runs it here; a handler of Python has no process, and is ended by it.
-        handled: whether a handler runs it.
-        running: its process.
-        ends: why it is being ended; empty where it is not.
-        returned: whether it is given back and not reported as ended.
-        report: what is said of its end until that is acknowledged.
-    """
-
-    epoch: int
-    doer: asyncio.Future[None] | None = None
-    handled: bool = False
-    running: Running | None = None
-    ends: str = ""
-    returned: bool = False
-    report: tuple[FrameKind, dict[str, Any]] | None = None
 
 
 def write_report(file: Path, state: str, ad: ClassAd) -> None:

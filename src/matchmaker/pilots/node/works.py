@@ -1,0 +1,259 @@
+"""The jobs of a pilot: taken, run within the site's policy, and reported until that is heard.
+
+What a slot may take is in ``slots``, running in ``running``. The connection to the binder, and when
+a pilot ends, is in ``pilot``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.classad import ClassAd, ParseError, parse_ad
+from matchmaker.pilots.node import slots
+from matchmaker.pilots.node.direct import Door
+from matchmaker.pilots.node.dispatch import HANDLER, converse, directly
+from matchmaker.pilots.node.running import GRACE, Running, run
+from matchmaker.pilots.node.settings import Settings
+from matchmaker.pilots.node.slots import Node
+from matchmaker.pilots.node.task import Result, TaskError, task
+from matchmaker.pilots.wire.connection import Connection
+from matchmaker.pilots.wire.frames import Frame, FrameKind
+from matchmaker.pilots.wire.stream import Stream
+
+_JUDGE_SECONDS: Final = 1.0
+_MOST_REFUSED: Final = 10_000
+
+
+@attrs.define(slots=True, eq=False)
+class Work:
+    """A job that the pilot was given, until its end is acknowledged.
+
+    Attributes:
+        epoch: which giving it is.
+        doer: what runs it here; a handler of Python has no process, and is ended by it.
+        handled: whether a handler runs it.
+        running: its process.
+        ends: why it is being ended; empty where it is not.
+        returned: whether it is given back and not reported as ended.
+        report: what is said of its end until that is acknowledged.
+    """
+
+    epoch: int
+    doer: asyncio.Future[None] | None = None
+    handled: bool = False
+    running: Running | None = None
+    ends: str = ""
+    returned: bool = False
+    report: tuple[FrameKind, dict[str, Any]] | None = None
+
+
+class Works:
+    """What a pilot runs, and what became of it.
+
+    Attributes:
+        node: the node with what is taken of it.
+        busy: when a job ran last, as ``time.monotonic`` counts.
+        refusing: why no more jobs are taken; empty where they are.
+        changed: set where other slots are free than before.
+    """
+
+    def __init__(self, settings: Settings, tell: Callable[..., None]) -> None:
+        """``tell`` says a word to the binder, if it is there: its kind, and its fields by name."""
+        self.node: Node = settings.node
+        self.busy = time.monotonic()
+        self.refusing = ""
+        self.changed = asyncio.Event()
+        self._settings = settings
+        self._tell = tell
+        self._works: dict[str, Work] = {}
+        self._refused: dict[tuple[str, int], None] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._until = 0.0
+
+    def __len__(self) -> int:
+        """How many jobs run, or have ended without an acknowledgement."""
+        return len(self._works)
+
+    def offers(self) -> dict[str, ClassAd]:
+        """The slots that may be taken, and their ads."""
+        return slots.offers(self.node, self._settings.machine)
+
+    def epochs(self) -> dict[str, int]:
+        """The jobs, and which giving each is."""
+        return {id_: work.epoch for id_, work in self._works.items()}
+
+    def allow(self, until: float) -> None:
+        """Lets all run until then, as ``time.monotonic`` counts.
+
+        Their keepers hear of it, and end them by themselves where this process stands still.
+        """
+        self._until = until
+        for work in self._works.values():
+            if work.running is not None:
+                work.running.allow(until - time.monotonic())
+
+    def report(self) -> None:
+        """Reports each job whose end was not acknowledged."""
+        for work in self._works.values():
+            self._report(work)
+
+    def acknowledged(self, id_: str, epoch: int) -> None:
+        """Forgets a job whose end was heard."""
+        work = self._works.get(id_)
+        if work is not None and work.epoch == epoch and work.report:
+            del self._works[id_]
+
+    def forget(self) -> None:
+        """Forgets all: the binder knows nothing of them any more."""
+        self._works.clear()
+
+    def accept(self, frame: Frame, connection: Connection, door: Door | None) -> None:
+        """Takes a job, or gives it back with the reason."""
+        id_, epoch = frame["job"], frame["epoch"]
+        fields = {"job": id_, "epoch": epoch}
+        if (id_, epoch) in self._refused or self.refusing:
+            self._tell(FrameKind.DECLINED, **fields, reason=self.refusing or "it was ended before")
+            return
+        try:
+            ad = parse_ad(frame["ad"])
+            made = task(id_, ad, self._settings.applications)
+        except (ParseError, TaskError) as error:
+            self._works[id_] = work = Work(epoch)
+            self._over(id_, work, Result(reason=str(error)))
+            return
+        taken = slots.take(self.node, id_, ad)
+        if taken is None:
+            self._tell(FrameKind.DECLINED, **fields, reason="its slot was taken meanwhile")
+            return
+        self._works[id_] = work = Work(epoch)
+        self._become(taken)
+        self._tell(FrameKind.STARTED, **fields)
+
+        def started(running: Running) -> None:
+            work.running = running
+            running.allow(self._until - time.monotonic())
+            if work.ends:
+                running.end(work.ends, 0.0)
+            self._settle()
+
+        root = self._settings.directory
+        doing: Awaitable[Result]
+        if "key" in frame.fields and door is not None:
+            came = door.client(id_, bytes.fromhex(frame["key"]))
+            doing = directly(made, root, came, ad, started=started)
+        elif frame["stream"]:
+            if door is not None:
+                door.close()
+            stream = Stream()
+            stream.data_received(connection.hand_over(stream))
+            doing = converse(made, root, stream, ad, started=started)
+        else:
+            doing = run(made, root, started=started)
+        work.handled = made.argv[0].startswith(HANDLER)
+        work.doer = doer = asyncio.ensure_future(self._do(id_, work, doing))
+        self._tasks.add(doer)
+        doer.add_done_callback(self._tasks.discard)
+
+    async def _do(self, id_: str, work: Work, doing: Awaitable[Result]) -> None:
+        try:
+            result = await doing
+        except asyncio.CancelledError:
+            if not work.ends:
+                raise
+            result = Result(reason=work.ends)
+        except Exception as error:  # noqa: BLE001 - a job's end must be told, whatever it was
+            result = Result(reason=f"the pilot failed: {type(error).__name__}: {error}")
+        self._become(slots.leave(self.node, id_))
+        self._over(id_, work, result)
+
+    def _over(self, id_: str, work: Work, result: Result) -> None:
+        """Reports the end of a job, or that it is given back."""
+        self.busy = time.monotonic()
+        work.running = None
+        fields: dict[str, Any] = {"job": id_, "epoch": work.epoch}
+        if work.returned:
+            work.report = FrameKind.DECLINED, {**fields, "reason": work.ends or result.reason}
+        else:
+            work.report = FrameKind.ENDED, {**fields, "result": str(result.ad())}
+        if self._works.get(id_) is work:
+            self._report(work)
+            if work.returned:
+                # It is not reported again: who comes back without it does not have it.
+                del self._works[id_]
+        self.changed.set()
+
+    def _become(self, node: Node) -> None:
+        """The node as it is now: some stand still, some go on, some are given back."""
+        self.node = node
+        self._settle()
+        self.changed.set()
+
+    def _settle(self) -> None:
+        for claim in self.node.claims:
+            work = self._works.get(claim.job)
+            if work is None or work.running is None:
+                continue
+            if claim.preempted and not work.returned:
+                self._give_back(work, "the site's policy gave it back", GRACE)
+            elif claim.suspended and not work.running.suspended:
+                work.running.suspend()
+            elif not claim.suspended and work.running.suspended:
+                work.running.resume()
+
+    def kill(self, id_: str, epoch: int) -> None:
+        """Ends a job that the binder wants to end."""
+        work = self._works.get(id_)
+        if work is not None and work.epoch == epoch:
+            if work.report is None:
+                self._give_back(work, "the binder asked for its end", GRACE)
+            self._report(work)
+            return
+        # Its pairing may be on its way on another connection, and counts no more.
+        self._refused[id_, epoch] = None
+        if len(self._refused) > _MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        self._tell(FrameKind.DECLINED, job=id_, epoch=epoch, reason="it is not here")
+
+    async def judge(self) -> None:
+        """Applies the site's policy, again and again."""
+        while True:
+            await asyncio.sleep(_JUDGE_SECONDS)
+            seconds = {
+                id_: work.running.seconds
+                for id_, work in self._works.items() if work.running is not None
+            }  # fmt: skip
+            now = slots.judge(self.node, self._settings.machine, seconds)
+            if now != self.node:
+                self._become(now)
+
+    def _give_back(self, work: Work, reason: str, grace: float) -> None:
+        """Ends a job that another pilot may then have."""
+        work.returned = True
+        work.ends = work.ends or reason
+        if work.running is not None:
+            work.running.resume()
+            work.running.end(work.ends, grace)
+        elif work.handled and work.doer is not None:
+            work.doer.cancel()
+
+    async def end_all(self, reason: str, grace: float, most: float | None = None) -> None:
+        """Ends all jobs, and waits until nothing of them is left.
+
+        For `most` seconds where the pilot ends; else as long as it takes, since the binder may give
+        them to others.
+        """
+        doing = [each for each in self._tasks if not each.done()]
+        for work in list(self._works.values()):
+            if work.report is None:
+                self._give_back(work, reason, grace)
+        if doing:
+            await asyncio.wait(doing, timeout=most)
+
+    def _report(self, work: Work) -> None:
+        if work.report is not None:
+            self._tell(work.report[0], **work.report[1])
