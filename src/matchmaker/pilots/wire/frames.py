@@ -140,8 +140,7 @@ def encode(kind: FrameKind, **fields: Any) -> bytes:
 
 def canonical(fields: Mapping[str, Any]) -> bytes:
     """One text for equal objects: keys in order, no spaces, ASCII."""
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
+    return _WRITER.encode(fields).encode("ascii")
 
 
 def decode(body: bytes) -> Frame:
@@ -151,9 +150,7 @@ def decode(body: bytes) -> Frame:
     Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 7, 'later': True})
     """
     try:
-        found = json.loads(
-            body.decode(), parse_constant=_no_number, parse_float=_finite, parse_int=_whole
-        )
+        found = _READER.decode(body.decode())
     except (ValueError, RecursionError):
         raise FrameError("a frame that is no JSON object") from None
     if not isinstance(found, dict):
@@ -201,6 +198,10 @@ def _storable(found: object) -> bool:
 
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
+
+
+_READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+_WRITER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class Decoder:
