@@ -52,9 +52,14 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
               show_default=True, help="Places for jobs for which others stand still.")  # fmt: skip
 @click.option("--idle", metavar="SECONDS", type=click.FloatRange(0.1), help="End after so long"
               " without a job.")  # fmt: skip
-@click.option("--wall", metavar="SECONDS", type=click.FloatRange(1), help="End after so long.")
+@click.option(
+    "--wall",
+    metavar="SECONDS",
+    type=click.FloatRange(1),
+    help="End after so long; or earlier, where the batch system says so.",
+)
 @click.option("--least", metavar="SECONDS", type=click.FloatRange(0), default=0.0,
-              help="Take no job when less is left of --wall.")  # fmt: skip
+              help="Take no job when less is left till then.")  # fmt: skip
 @click.option("--dir", "folder", metavar="DIR", help="Where jobs run; by default in $TMPDIR.")
 @click.option("--direct", metavar="HOST", help="Let clients whose ads have Direct = true connect to"
               " this address of the node.")  # fmt: skip
@@ -74,6 +79,7 @@ def command(
     A pilot whose time is over, or that gets SIGTERM, gives its jobs back, and leaves no process and
     no file behind. With --store, exit status 1 if parameters failed too often.
     """
+    wall = _wall(wall)
     if store_url is not None:
         return _store(
             store_url, slots=most or 1, idle=idle, wall=wall, folder=folder, report=report,
@@ -100,6 +106,7 @@ def command(
     policy = _policy(policy_file)
     doors = None if direct is None else doorway(direct, cert, cert_key)
     began = time.monotonic()
+    ends = None if wall is None else time.time() + wall
     with own_directory(folder) as root:
         has = describe.resources(root, os.environ)
         if cpus is not None:
@@ -108,7 +115,7 @@ def command(
             place=place, directory=root, applications=applications, idle=idle, wall=wall,
             least=least, doors=doors, report=None if report is None else Path(report),
             node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
-            machine=describe.machine(applications, given, os.environ),
+            machine=describe.machine(applications, given, os.environ, ends),
         )  # fmt: skip
         ended = asyncio.run(_live(Pilot(settings, warn)))
     if as_json:
@@ -116,6 +123,14 @@ def command(
     else:
         print(printable(f"the pilot has ended: {ended}"))
     return 0
+
+
+def _wall(given: float | None) -> float | None:
+    """How many seconds the pilot may run: as many as it is let, and the batch system lets it."""
+    from matchmaker.pilots.node import walltime
+
+    left = walltime.left(os.environ, time.time(), walltime.read_file, walltime.ask_command)
+    return min((each for each in (given, left) if each is not None), default=None)
 
 
 async def _live(pilot: Pilot) -> str:

@@ -46,20 +46,24 @@ def resources(directory: Path, environment: Mapping[str, str]) -> Resources:
 
 
 def machine(
-    applications: Mapping[str, tuple[str, ...]], given: ClassAd, environment: Mapping[str, str]
-) -> ClassAd:
+    applications: Mapping[str, tuple[str, ...]], given: ClassAd, environment: Mapping[str, str],
+    ends: float | None = None,
+) -> ClassAd:  # fmt: skip
     """The machine's ad, without what is free of it: that is in the ads of its slots.
 
     Args:
         applications: names, and the program with its first words of each.
         given: attributes that the site adds, which win.
         environment: of the pilot.
+        ends: when its time is over, in seconds since the epoch; None where that is unknown.
     """
     there = [name for name, words in applications.items() if found(words)]
     said: dict[str, Any] = {
         "Machine": socket.gethostname(), "Arch": platform.machine(), "OpSys": platform.system(),
         "OpSysVer": platform.release(), "Applications": sorted(there),
     }  # fmt: skip
+    if ends is not None:
+        said["EndTime"] = int(ends)
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"):
         if name in environment:
             said["BatchJob"] = environment[name][:80]
