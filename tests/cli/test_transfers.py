@@ -344,7 +344,7 @@ def test_a_long_complaint_is_short_in_a_table(
     monkeypatch.setattr(world, "park", lambda *_, **__: Silence(said))
     classad("submit", *job, *here, "--key", "k", "--wait", 0)
     row = classad("jobs", *here).out.splitlines()[1]
-    assert row.endswith("…")
+    assert row.endswith("...")
     assert len(row) < 200
     assert "line 30 of what it said" in classad("jobs", "k", *here).out
     monkeypatch.setattr(world, "look", lambda: Silence(said))

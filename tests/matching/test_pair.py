@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from matchmaker import ClassAd, clauses, is_error, match, parse_ad, refusal
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 
 
 def test_both_sides_must_agree() -> None:

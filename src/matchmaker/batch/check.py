@@ -21,8 +21,9 @@ from matchmaker.batch.terms import is_feature, names_of, values_of
 from matchmaker.classad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse_value
-from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.classad.values import UNDEFINED
 from matchmaker.reduction.domains import MISSING
 
 UNFORESEEN: Final = "a value that the rule does not foresee"
@@ -88,11 +89,6 @@ def _alone(
             yield f"buckets {one} and {other} overlap"
 
 
-def _short(value: Value) -> str:
-    text = unparse_value(value)
-    return text if len(text) <= LIMITS.shown else text[: LIMITS.shown] + " ..."
-
-
 NONE: Final = "an undefined value: no such attribute"
 
 _UNDEFINED: Final = {"bool": "an undefined value, which is not false: no such attribute"}
@@ -125,7 +121,7 @@ def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str
             continue
         if value not in known:
             wrong.setdefault(UNFORESEEN, []).append(node)
-            example = example or f", such as {_short(value)}"
+            example = example or f", such as {shorten(unparse_value(value), LIMITS.shown)}"
             continue
         names = names_of(rule, value) if rule.named else None
         if names is None:

@@ -13,6 +13,7 @@ import attrs
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.templates import VALUE, slots, template
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import MAX_INT
 
 LEAST_UNIT: Final = 1e-12
@@ -40,8 +41,7 @@ class Section:
             found = self.facts.get(key, _MISSING)
         table = f"[{self.name}]" if self.name else ""
         place = f"{' '.join(filter(None, (table, key)))}" or "the file"
-        text = "nothing" if found is _MISSING else repr(found)
-        text = text if len(text) <= LIMITS.shown else text[: LIMITS.shown] + " ..."
+        text = "nothing" if found is _MISSING else shorten(repr(found), LIMITS.shown)
         raise MappingError(f"{self.where}: {place}: expected {expected}, found {text}")
 
     def only(self, known: Collection[str]) -> None:

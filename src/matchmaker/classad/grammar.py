@@ -29,7 +29,7 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
-from matchmaker.classad.quoting import unescape
+from matchmaker.classad.quoting import shorten, unescape
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 
@@ -177,7 +177,7 @@ def _shown(token: str) -> str:
     if len(token) == 1 and not token.isascii() and not token.isalnum():
         mark = f"{token!r}, " if token.isprintable() else ""
         return f"{mark}{unicodedata.name(token, 'a character')} (U+{ord(token):04X})"
-    return repr(token if len(token) <= 30 else token[:27] + "...")
+    return repr(shorten(token, 30))
 
 
 _OPERANDS: Final = frozenset(

@@ -50,6 +50,15 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
+def shorten(text: str, width: int = 160) -> str:
+    """Text cut to a width for a message, with an ellipsis where something was cut.
+
+    >>> shorten("abcdefgh", 6)
+    'abc...'
+    """
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
 def unescape(body: str) -> str:
     r"""A string's text from what stands between its quotes.
 

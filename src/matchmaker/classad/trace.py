@@ -32,6 +32,7 @@ from matchmaker.classad.nodes import (
     scope_of,
     spine,
 )
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
@@ -64,7 +65,7 @@ class Trace:
 
     def line(self) -> str:
         """The expression, its value and the note, without the parts."""
-        text = _shortened(unparse(self.expression, _WIDTH))
+        text = shorten(unparse(self.expression, _WIDTH))
         if self.value is None:
             return f"{text}: {self.note}"
         said = f"{text} is {_described(self.value)}"
@@ -127,14 +128,10 @@ def _described(value: Value) -> str:
         return f"error: {value.reason}"
     # Of a longer list or text, no more would be seen.
     shown = value[:_WIDTH] if isinstance(value, (str, list)) else value
-    return _shortened(unparse(literal(shown), _WIDTH))
+    return shorten(unparse(literal(shown), _WIDTH))
 
 
 _WIDTH: Final = 160
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
 
 
 @attrs.define(slots=True)

@@ -10,9 +10,10 @@ import click
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ads, parse_expr
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli import sources
 from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 
 
 class _Command(click.Command):

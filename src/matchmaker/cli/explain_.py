@@ -17,11 +17,12 @@ from rich.text import Text
 
 from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.formats.files import replacing
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli import picking, pools, sources, spread
 from matchmaker.cli.output import console, count, plain, print_json, printable, show, table, warn
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.states import State
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import click
 from rich.cells import cell_len
 
 from matchmaker import ClassAd, ParseError, __version__
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, in_colour, print_json, printable
 from matchmaker.glue.schema import attributes
@@ -110,8 +111,7 @@ def _lines(finding: Finding, text: str, paint: Callable[..., str]) -> Iterable[s
         yield f"    {shown}"
         yield f"    {' ' * before}{paint('^' + '~' * (cell_len(marked) - 1), fg=colour)}"
     if finding.fix:
-        fix = printable(" ".join(finding.fix.split()))
-        fix = fix if len(fix) <= _WIDTH else fix[: _WIDTH - 1] + "…"
+        fix = shorten(printable(" ".join(finding.fix.split())), _WIDTH)
         yield f"    {paint('fix', fg='green')}: {fix}"
 
 

@@ -9,10 +9,11 @@ import click
 
 from matchmaker import ClassAd, Expr, ParseError, Pool, parse_expr
 from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, warn
 from matchmaker.matching.allowance import Allowance
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
     from matchmaker import Shards

@@ -10,8 +10,9 @@ import click
 
 from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli import picking, sources
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.states import NAMES
 
 _F = TypeVar("_F", bound=Callable[..., object])

@@ -15,8 +15,9 @@ from rich.console import RenderableType
 
 from matchmaker.batch import Submission
 from matchmaker.classad.clauses import conjuncts
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli.output import facts, number, plain, printable, show, table
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.selection import Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from matchmaker.classad.quoting import shorten
 from matchmaker.cli.output import table, waiting
 
 if TYPE_CHECKING:
@@ -182,9 +183,9 @@ def short(reason: str) -> str:
     """A reason for one line: what commands print at length is in the job's history.
 
     >>> short("sbatch: status 1: " + "e" * 300)[-4:]
-    'eee…'
+    'e...'
     """
-    return reason if len(reason) <= _SHORT else f"{reason[:_SHORT]}…"
+    return shorten(reason, _SHORT)
 
 
 def span(seconds: float) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import UNDEFINED, Value
+from matchmaker.classad.quoting import shorten
 from matchmaker.glue.access import (
     CLOSED,
     POLICY_RULE,
@@ -26,7 +27,8 @@ from matchmaker.glue.access import (
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Issue, Report, excerpt
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import Record, finding, rdns
 from matchmaker.glue.records import ComputingElement, Values, texts
 from matchmaker.glue.schema import (
@@ -237,7 +239,7 @@ def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
     for name in published.keys() - _names().keys():
         # It may be what is left of a rule or a key.
         if attribute(name) is None and name.lower() not in _FOREIGN:
-            return f"{excerpt(name)!r} is no attribute of GLUE"
+            return f"{shorten(name, LIMITS.raw)!r} is no attribute of GLUE"
     return _elsewhere(entry, kind)
 
 
@@ -283,7 +285,7 @@ def _elsewhere(entry: Entry, kind: str) -> str:
         for text in capabilities:
             # It may be what is left of one that takes jobs.
             if _NOT_FOR_JOBS.fullmatch(text.strip().lower()) is None:
-                return f"{excerpt(text)!r} is no capability of GLUE"
+                return f"{shorten(text, LIMITS.raw)!r} is no capability of GLUE"
     if kind == "glue2computingendpoint" and _CAPABILITY not in entry.attributes:
         return "another attribute has its capability" if any(map(like_a_capability, said)) else ""
     return ""

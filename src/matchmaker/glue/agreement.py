@@ -18,7 +18,7 @@ import attrs
 from matchmaker.classad import ClassAd, Value, parse_expr
 from matchmaker.glue.access import CLOSED, RULES, agreed, denies, differ, folded
 from matchmaker.glue.admission import all_rules, restricted
-from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import ComputingElement, GlueRecords, split_id, texts
 
@@ -77,7 +77,7 @@ def agreeing_queues(
                 found[ident] = narrower
     for ident in conflicts.values():
         said = "it is described twice with different rules of access; what only one admits is"
-        report(issue("access.conflict", f"{said} refused", raw=excerpt(ident)))
+        report(issue("access.conflict", f"{said} refused", raw=ident))
     made = [
         restricted(ce, found[ce.id.lower()]) if ce.id.lower() in conflicts else ce for ce in queues
     ]

@@ -13,6 +13,7 @@ import attrs
 
 from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
 from matchmaker.classad.diagnostics import LEVELS as CODES
+from matchmaker.classad.quoting import shorten
 from matchmaker.glue.limits import LIMITS
 
 ERRORS: Final = frozenset(
@@ -64,13 +65,13 @@ def issue(
     raw: str = "",
     count: int = 1,
 ) -> Issue:
-    """The issue of a rule, with the severity that `ERRORS` and `NOTES` give it.
+    """The issue of a rule, with the severity that `ERRORS` and `NOTES` give it; ``raw`` is cut.
 
     >>> issue("link.dangling", "the key leads nowhere").level
     'E'
     """
     severity = ERROR if rule in ERRORS else NOTE if rule in NOTES else WARNING
-    return Issue(rule, message, line, dn, attribute, raw, count, severity)
+    return Issue(rule, message, line, dn, attribute, shorten(raw, LIMITS.raw), count, severity)
 
 
 Report: TypeAlias = Callable[[Issue], None]
@@ -114,15 +115,6 @@ class Issues:
         said = "more of this rule, which were only counted"
         more = (issue(rule, f"{n} {said}", count=n) for rule, n in sorted(self.beyond.items()))
         return (*self.kept, *more)
-
-
-def excerpt(text: str, length: int = LIMITS.raw) -> str:
-    """A text, cut where it is longer than so many characters.
-
-    >>> excerpt("abc", 2)
-    'ab…'
-    """
-    return text if len(text) <= length else text[:length] + "…"
 
 
 def total(issues: Iterable[Issue]) -> int:

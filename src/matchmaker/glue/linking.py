@@ -14,7 +14,7 @@ from typing import TypeVar
 import attrs
 
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.records import Values, texts
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
@@ -260,7 +260,7 @@ def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
 
 def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
     """An issue about a record as a whole."""
-    return issue(rule, message, record.entry.line, record.entry.dn, raw=excerpt(raw))
+    return issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
 
 
 def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from matchmaker.glue.access import CLOSED, RULES
-from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
 
@@ -40,7 +40,7 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
         dropped.add(place)
         ce = snapshot.computing_elements[place]
         said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
-        report(issue("link.too-many", said, raw=excerpt(ce.id)))
+        report(issue("link.too-many", said, raw=ce.id))
     all_of = snapshot.computing_elements
     return attrs.evolve(
         snapshot,

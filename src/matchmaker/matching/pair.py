@@ -17,6 +17,7 @@ from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, postorder, scope_of
 from matchmaker.classad.operators import truth
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.matching.allowance import Allowance
@@ -175,8 +176,3 @@ def value_text(value: Value) -> str:
     if value is UNDEFINED:
         return "undefined"
     return shorten(unparse_value(value))
-
-
-def shorten(text: str, width: int = 160) -> str:
-    """Text cut to a width, with an ellipsis where something was cut."""
-    return text if len(text) <= width else text[: width - 3] + "..."

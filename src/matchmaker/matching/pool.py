@@ -20,13 +20,14 @@ from matchmaker.classad.formats.files import replacing_bytes
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
 from matchmaker.matching.tables import data_frame

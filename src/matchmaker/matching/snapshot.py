@@ -19,7 +19,7 @@ from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.quoting import printable, shorten
 from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment, assign
 from matchmaker.matching.columns.clusters import Clusters
@@ -36,7 +36,6 @@ from matchmaker.matching.columns.views import View
 from matchmaker.matching.decision import Decision, decide
 from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK
-from matchmaker.matching.pair import shorten
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn
 from matchmaker.matching.tables import SHOWN, arrow_table, data_frame, html_table

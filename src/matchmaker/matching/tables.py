@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from matchmaker.classad.quoting import shorten
+
 if TYPE_CHECKING:
     from matchmaker.matching.columns.arrow_types import ArrowTable
 
@@ -34,7 +36,7 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int
 
 def _cell(value: object) -> str:
     text = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONG else text[: LONG - 3] + "..."
+    return shorten(text, LONG)
 
 
 def arrow_table(columns: Mapping[str, Any]) -> ArrowTable:

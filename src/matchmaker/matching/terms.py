@@ -18,10 +18,9 @@ from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.quoting import printable, shorten
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.given import with_scopes
-from matchmaker.matching.pair import shorten
 from matchmaker.matching.slots import amount
 from matchmaker.matching.states import state_names
 

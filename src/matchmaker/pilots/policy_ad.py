@@ -18,10 +18,10 @@ import attrs
 from matchmaker.classad import ClassAd, Expr, Value, dumps, parse_ad, parse_expr
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.quoting import printable, shorten
 from matchmaker.classad.references import names_of
 from matchmaker.linting import lint
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 
 
 class Of(StrEnum):

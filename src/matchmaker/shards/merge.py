@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import shorten
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown, Sparse
 from matchmaker.matching.columns.views import Layout, View
-from matchmaker.matching.pair import shorten
 from matchmaker.matching.snapshot import Matches
 from matchmaker.matching.states import State
 from matchmaker.shards.errors import ShardError

@@ -18,9 +18,9 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.given import some_ads
+from matchmaker.classad.quoting import shorten
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.explanation import Explanation, PairExplanation
-from matchmaker.matching.pair import shorten
 from matchmaker.matching.pool import Pool, key_of
 from matchmaker.matching.snapshot import Matches
 from matchmaker.matching.terms import Policy

@@ -28,7 +28,6 @@ from matchmaker.classad.formats.stream import (
     pieces_at,
     pieces_in,
     pieces_of,
-    shorten,
     strict,
     without_mark,
 )
@@ -36,6 +35,7 @@ from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
 from matchmaker.classad.nodes import Literal as Constant
+from matchmaker.classad.quoting import shorten
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
 Target = str | os.PathLike[str] | IO[str]
@@ -309,5 +309,5 @@ def _check(text: str, within: str) -> None:
     if half is not None:
         wrong = f"U+{ord(half[0]):04X}, half of a surrogate pair"
     if wrong:
-        where = shorten(within.encode("ascii", "backslashreplace").decode())
+        where = shorten(within.encode("ascii", "backslashreplace").decode(), 60)
         raise ValueError(f"{where}: no format can hold {wrong}")

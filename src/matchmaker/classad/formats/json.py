@@ -18,13 +18,13 @@ from matchmaker.classad.formats.stream import (
     check_text,
     cut,
     placed,
-    shorten,
     strict,
 )
 from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr, parse_value, value_of
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
@@ -98,7 +98,7 @@ def _ad(part: Part) -> ClassAd:
             raise ParseError("nested too deep", line=part.line) from None
         except ParseError as error:
             raise ParseError(
-                f"{shorten(name)}: {error.message}",
+                f"{shorten(name, 60)}: {error.message}",
                 line=part.line,
                 expected=error.expected,
                 hint=error.hint,

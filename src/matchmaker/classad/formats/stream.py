@@ -19,6 +19,7 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.jdl import is_bare
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.quoting import shorten
 
 Report: TypeAlias = "Callable[[ParseError], object]"
 """What readers do with an error: raise it, or note it, upon which they go on behind it."""
@@ -102,7 +103,7 @@ def bounded(ad: ClassAd, line: int) -> ClassAd:
         try:
             check_depth(held)
         except ParseError as error:
-            raise ParseError(f"{shorten(name)}: {error.message}", line=line) from None
+            raise ParseError(f"{shorten(name, 60)}: {error.message}", line=line) from None
     return ad
 
 
@@ -110,11 +111,6 @@ def check_depth(held: object) -> None:
     """Raises ParseError for an expression that nests deeper than the grammar would let it."""
     if isinstance(held, Expr) and held.depth > LIMITS.nesting:
         raise ParseError(f"nested {held.depth} deep, at most {LIMITS.nesting} is allowed")
-
-
-def shorten(text: str) -> str:
-    """A text for a message."""
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # --- telling formats apart ------------------------------------------------------------------------

@@ -18,11 +18,11 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.stream import Report, bounded, check_text, shorten, strict
+from matchmaker.classad.formats.stream import Report, bounded, check_text, strict
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import quote, unescape
+from matchmaker.classad.quoting import quote, shorten, unescape
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
@@ -145,7 +145,7 @@ class _Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._open and tag not in ("classads", "c"):
             raise ParseError(
-                f"<{shorten(tag)}> is no document of ads",
+                f"<{shorten(tag, 60)}> is no document of ads",
                 line=self._line(),
                 expected=("<classads>", "<c>"),
             )
@@ -164,8 +164,8 @@ class _Reader:
             self._size += len(text) + _PIECE
             element.text.append(text)
         elif not text.isspace():
-            shown = repr(shorten(text.strip()))
-            self._note(ParseError(f"{shown} in <{shorten(element.tag)}>", line=self._line()))
+            shown = repr(shorten(text.strip(), 60))
+            self._note(ParseError(f"{shown} in <{shorten(element.tag, 60)}>", line=self._line()))
         if self._size > LIMITS.text:
             message = f"an ad goes on for over {LIMITS.text} characters"
             self._note(ParseError(message, line=element.line))
@@ -182,7 +182,7 @@ class _Reader:
         if outermost and element.tag == "classads":
             return
         if outermost and element.tag != "c":
-            message = f"<{shorten(element.tag)}> in <classads>"
+            message = f"<{shorten(element.tag, 60)}> in <classads>"
             self._note(ParseError(message, line=element.line, expected=("<c>",)))
         part: Any = None
         if self._wrong is None:
@@ -206,7 +206,7 @@ class _Reader:
         if self._wrong is not None:
             return
         names = [element.attributes.get("n", "") for element in self._open if element.tag == "a"]
-        where = f"{shorten(names[0])}: " if names and names[0] else ""
+        where = f"{shorten(names[0], 60)}: " if names and names[0] else ""
         self._wrong = ParseError(
             where + error.message, line=error.line, expected=error.expected, hint=error.hint
         )
@@ -267,27 +267,27 @@ def _number(element: _Element) -> Expr:
     number = parse_expr(text)
     if isinstance(number, Literal) and isinstance(number.value, (int, float)):
         return number
-    raise ParseError(f"{shorten(text)!r} is no number")
+    raise ParseError(f"{shorten(text, 60)!r} is no number")
 
 
 def _boolean(element: _Element) -> Expr:
     text = (element.attributes.get("v") or element.content()).strip().lower()
     if text in ("t", "true", "f", "false"):
         return TRUE if text in ("t", "true") else FALSE
-    raise ParseError(f"{shorten(text)!r} is neither true nor false", expected=('<b v="t"/>',))
+    raise ParseError(f"{shorten(text, 60)!r} is neither true nor false", expected=('<b v="t"/>',))
 
 
 def _time(element: _Element) -> Expr:
     text = element.content()
     time = parse_absolute(text) if element.tag == "at" else parse_relative(text)
     if time is None:
-        raise ParseError(f"{shorten(text)!r} is no time")
+        raise ParseError(f"{shorten(text, 60)!r} is no time")
     return Literal(time)
 
 
 def _unknown(element: _Element) -> Expr:
     raise ParseError(
-        f"unknown element <{shorten(element.tag)}>", expected=("<i>", "<r>", "<s>", "<e>")
+        f"unknown element <{shorten(element.tag, 60)}>", expected=("<i>", "<r>", "<s>", "<e>")
     )
 
 

@@ -22,7 +22,7 @@ from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean.rules import DEFAULT_RULES, clean_entry, clean_text
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.schema import Attribute, attribute
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
@@ -120,7 +120,7 @@ def values(
     found = Facts()
 
     def say(finding: Issue) -> None:
-        placed = attrs.evolve(finding, line=entry.line, dn=entry.dn, raw=excerpt(finding.raw))
+        placed = attrs.evolve(finding, line=entry.line, dn=entry.dn)
         found.cleaned.setdefault(finding.attribute, placed)
         report(placed)
 

@@ -20,10 +20,12 @@ import attrs
 from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
+from matchmaker.classad.quoting import shorten
 from matchmaker.glue.clean.entries import moment
 from matchmaker.glue.clean.typed import typed
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Report, excerpt
+from matchmaker.glue.issues import Report
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import rdns
 from matchmaker.glue.schema import attribute, classes
 
@@ -281,7 +283,7 @@ class _Tests:
         lenient: bool = False,
     ) -> None:
         level = _table(self.tools).level(code, lenient=lenient)
-        raw = excerpt(raw)
+        raw = shorten(raw, LIMITS.raw)
         self.report(Diagnostic(code, said, entry.line, entry.dn, name, raw, severity=level))
 
 

@@ -19,7 +19,7 @@ import attrs
 from matchmaker.glue.access import RULES, denies
 from matchmaker.glue.admission import with_denials
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import cut, key_values
 from matchmaker.glue.records import (
     Cluster,
@@ -97,7 +97,7 @@ def held(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
         elif (width := _width(name) - 2) > LONGEST_NAME:
             lost.add(entry.dn)
             said = f"its name has {width} bytes, and OpenLDAP holds {LONGEST_NAME}"
-            report(issue("publish.id", f"{said}: this entry is left out", raw=excerpt(name)))
+            report(issue("publish.id", f"{said}: this entry is left out", raw=name))
         else:
             yield entry
 
@@ -183,10 +183,10 @@ class _Check:
             ident = ident_of(record).strip()
             if why := self.wrong(ident):
                 said = f"{why}: this {kind} is left out"
-                self.report(issue("publish.id", said, raw=excerpt(ident)))
+                self.report(issue("publish.id", said, raw=ident))
             elif key(ident) in seen:
                 said = f"this {kind} has the id of another but for case and space; it is left out"
-                self.report(issue("publish.duplicate", said, raw=excerpt(ident)))
+                self.report(issue("publish.duplicate", said, raw=ident))
             else:
                 seen.add(key(ident))
                 same = ident == ident_of(record)
@@ -205,7 +205,7 @@ class _Check:
             f"this {kind} has no site; name one with --site or in its ad. It is published"
             f" outside all sites, under {NOWHERE!r}"
         )
-        self.report(issue("publish.no-site", said, raw=excerpt(ident)))
+        self.report(issue("publish.no-site", said, raw=ident))
 
     def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], Cluster]:
         """The clusters by what queues see of them, those too that only a queue knows.
@@ -228,7 +228,7 @@ class _Check:
                 continue
             if why := self.wrong(ident):
                 said = f"{why}: this cluster is left out"
-                self.report(issue("publish.id", said, raw=excerpt(ident)))
+                self.report(issue("publish.id", said, raw=ident))
                 continue
             if self.version == "1.3" and key(ident) in names:
                 ident += f"/{queue_name(queues[place].id) if place in queues else len(found)}"

@@ -18,7 +18,7 @@ from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.access import CLOSED, RULES
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS, UNLIMITED
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
 
@@ -158,9 +158,7 @@ class Writer:
                 texts.setdefault(text.lower() if known and known.version == "1.3" else text, text)
             elif item is not UNDEFINED and item != "":
                 said = "no value of the schema's type, left out"
-                self.report(
-                    issue("publish.value", said, dn=dn, attribute=name, raw=excerpt(str(item)))
-                )
+                self.report(issue("publish.value", said, dn=dn, attribute=name, raw=str(item)))
                 if name in RULES_OF_ACCESS:  # it might deny
                     texts[CLOSED] = CLOSED
         found = list(texts.values())

@@ -15,7 +15,7 @@ import attrs
 
 from matchmaker.glue.admission import HOLDERS
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Report, excerpt, issue
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.readers.objects import (
@@ -231,7 +231,7 @@ def _objects(
             _gather(one, made, into, depth + 1)
         else:
             said = f"no object, where one of class {kind} was expected, skipped"
-            raw = "" if isinstance(one, list) else excerpt(str(one))
+            raw = "" if isinstance(one, list) else str(one)
             into.report(issue("document.no-object", said, raw=raw))
             if holds(kind):
                 into.found.append(Object(kind, 0, inside, damaged=True))

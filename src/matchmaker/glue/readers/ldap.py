@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.readers.ldap_connection import Wire, connect
@@ -369,7 +369,7 @@ def _entry(found: Found, report: Report, limit: int) -> Entry:
     dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
     if len(found.dn) > limit:
         said = f"an entry whose name has {len(found.dn)} bytes; at most {limit} are read"
-        report(issue("ldap.value-limit", said, raw=excerpt(dn)))
+        report(issue("ldap.value-limit", said, raw=dn))
         dn = ""
     pairs: list[tuple[str, str]] = []
     for name, values in found.attributes:

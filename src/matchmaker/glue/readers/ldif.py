@@ -21,9 +21,10 @@ from typing import IO, TypeAlias, cast
 
 import attrs
 
+from matchmaker.classad.quoting import shorten
 from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.entries import Attributes, Entry, write_entries
-from matchmaker.glue.issues import Issue, Report, excerpt, issue
+from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import (
     Blocks,
@@ -381,5 +382,5 @@ def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> tu
 def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue:
     """An issue about an attribute and its text, or a text alone, cut where it is long."""
     *attribute_name, raw = about
-    shown = excerpt(raw.strip(), _RAW_LIMIT)
+    shown = shorten(raw.strip(), _RAW_LIMIT)
     return issue(rule, message, line, dn, attribute="".join(attribute_name), raw=shown)

@@ -21,6 +21,7 @@ from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_value
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.arrow_types import (
@@ -43,7 +44,7 @@ from matchmaker.matching.columns.keys import key_from, unsaid
 from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
 from matchmaker.matching.columns.views import Layout, Parts
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
-from matchmaker.matching.pair import shorten, value_text
+from matchmaker.matching.pair import value_text
 
 Reader: TypeAlias = "Callable[[str], Any]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"

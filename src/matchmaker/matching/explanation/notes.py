@@ -14,6 +14,7 @@ from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Binary, Expr, Literal, postorder
 from matchmaker.classad.operators import ORDER, truth
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import CLOCK, WORDS
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import is_error
@@ -27,7 +28,6 @@ from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
-from matchmaker.matching.pair import shorten
 
 
 def notes(counts: Counts, known: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.matching.pair import shorten
+from matchmaker.classad.quoting import shorten
 
 
 @attrs.frozen(slots=True)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.quoting import printable, shorten
 from matchmaker.matching.explanation.limits import LIMITS
-from matchmaker.matching.pair import shorten
 from matchmaker.matching.states import State, free_of, in_words, matching
 
 if TYPE_CHECKING:
