@@ -223,7 +223,7 @@ for number in range(10_000): print(number, flush=True); time.sleep(0.01)
         started.suspend()
         await asyncio.sleep(0.2)
         before = started.seconds
-        states = {each.state for each in started._family()}
+        states = {each.state for each in started._family.members()}
         assert states == {"T"}
         await asyncio.sleep(3.0)
         assert started.seconds == before

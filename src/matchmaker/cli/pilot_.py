@@ -147,7 +147,9 @@ def _store(
     import attrs
 
     from matchmaker.cli.store_ import storage
+    from matchmaker.pilots.node.families import dividing, own_group
     from matchmaker.pilots.node.home import own_directory
+    from matchmaker.pilots.node.strays import adopting
     from matchmaker.pilots.store.urls import opened
     from matchmaker.pilots.store.worker import Worker, plan_of
 
@@ -155,7 +157,7 @@ def _store(
         place = opened(url)
         plan = plan_of(place)
     began = time.monotonic()
-    with own_directory(folder) as root, storage():
+    with own_directory(folder) as root, storage(), adopting(), dividing(own_group()):
         workers = [
             Worker(place, plan, root / f"slot{number}", idle=idle, warn=warn)
             for number in range(slots)

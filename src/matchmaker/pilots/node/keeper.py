@@ -4,7 +4,8 @@ It runs as a program of its own, from this module's text, with the standard libr
 subreaper (``prctl(2)``) it becomes the parent of whatever the program's processes leave behind, so
 that none flees by forks or new sessions. It ends them all when the program has ended, when it is
 asked to, and when the pilot is gone: then its end of a pipe closes. Where no pilot is left to do
-so, it removes the directories. Limits are the pilot's matter.
+so, it removes the directories. Where the task has a control group (``families``), the keeper is
+outside of it, and kills it too. Limits are the pilot's matter.
 """
 
 import contextlib
@@ -26,11 +27,12 @@ OWN = "matchmaker-pilot."
 """What the name of a pilot's own directory begins with."""
 _SUBREAPER = 36
 _GRACE = 5.0
+_UNGROUP = 2.0
 _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> None:
-    """Runs the program that a file says in JSON: argv, env, and two numbers.
+    """Runs the program that a file says in JSON: argv, env, a control group, and two numbers.
 
     The first argument is the number of the open file.
     ``control`` is the pipe from the pilot: ``end SECONDS`` asks for the end, with so long a grace;
@@ -52,7 +54,8 @@ def main() -> None:
         signal.signal(asked, signal.SIG_IGN)
     os.set_inheritable(control, False)
     os.set_inheritable(status, False)
-    pid, problem = _begun(said["argv"], said["env"])
+    group = Path(said["group"]) if said["group"] else None
+    pid, problem = _begun(said["argv"], said["env"], group)
     result: dict[str, Any] = {"exit": None, "signal": None, "problem": problem}
     alone = False
     if pid:
@@ -60,7 +63,7 @@ def main() -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(null, number)
-        code, alone = _watched(pid, control, awake)
+        code, alone = _watched(pid, control, awake, group)
         if os.WIFEXITED(code):
             result["exit"] = os.WEXITSTATUS(code)
         else:
@@ -68,6 +71,9 @@ def main() -> None:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     result["cpu"] = used.ru_utime + used.ru_stime
     result["memory"] = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if group is not None:
+        result.update(account(group))
+        ungroup(group)
     with contextlib.suppress(OSError):
         os.write(status, json.dumps(result).encode())
     if alone:
@@ -105,13 +111,61 @@ def remove_dead(home: Path) -> None:
         os.close(held)
 
 
-def _begun(argv: list[str], env: dict[str, str]) -> tuple[int, str]:
+def put(group: Path | None, name: str, text: str) -> bool:
+    """Writes a word to a file of a control group, if there is one; whether the kernel took it."""
+    if group is None:
+        return False
+    try:
+        file = os.open(group / name, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(file, text.encode())
+        finally:
+            os.close(file)
+    except OSError:
+        return False
+    return True
+
+
+def account(group: Path) -> dict[str, Any]:
+    """What the processes of a control group took, as far as the kernel counts it there.
+
+    Seconds of a processor, bytes of memory at most, and whether they were killed for memory.
+    """
+    found: dict[str, Any] = {}
+    for name, word, key in (
+        ("cpu.stat", "usage_usec", "cpu"), ("memory.events", "oom_kill", "starved"),
+    ):  # fmt: skip
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            lines = (group / name).read_text().splitlines()
+            found[key] = int(dict(line.split() for line in lines)[word])
+    if "cpu" in found:
+        found["cpu"] /= 1e6
+    with contextlib.suppress(OSError, ValueError):
+        found["memory"] = int((group / "memory.peak").read_text())
+    return found
+
+
+def ungroup(group: Path) -> None:
+    """Kills what is left in a control group, and removes it with the groups in it."""
+    until = time.monotonic() + _UNGROUP
+    while group.is_dir() and time.monotonic() < until:
+        put(group, "cgroup.kill", "1")
+        for place, _, _ in os.walk(group, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(place).rmdir()
+        if group.is_dir():
+            time.sleep(0.01)
+
+
+def _begun(argv: list[str], env: dict[str, str], group: Path | None) -> tuple[int, str]:
     """Starts the program; its number, or 0 and why it could not be started."""
     heard, say = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if not pid:
         try:
             os.setpgid(0, 0)
+            if group is not None and not put(group, "cgroup.procs", "0"):
+                raise OSError("its control group is not there")  # noqa: TRY301 - said below
             for number in (*_ASKED, signal.SIGCHLD, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell would read the words
@@ -128,7 +182,7 @@ def _begun(argv: list[str], env: dict[str, str]) -> tuple[int, str]:
     return pid, ""
 
 
-def _watched(program: int, control: int, awake: int) -> tuple[int, bool]:
+def _watched(program: int, control: int, awake: int, group: Path | None) -> tuple[int, bool]:
     """Waits for the end of the program and of all others.
 
     Gives the status of the program, and whether the pilot has gone meanwhile.
@@ -160,6 +214,7 @@ def _watched(program: int, control: int, awake: int) -> tuple[int, bool]:
                     continue
                 _tell(signal.SIGTERM)
                 _tell(signal.SIGCONT)
+                put(group, "cgroup.freeze", "0")
                 # To ask again makes the end no later.
                 deadline = until if deadline is None else min(until, deadline)
         kill = kill or (allowed is not None and time.monotonic() >= allowed)
@@ -167,6 +222,7 @@ def _watched(program: int, control: int, awake: int) -> tuple[int, bool]:
         if kill:
             deadline = allowed = None
             _tell(signal.SIGKILL)
+            put(group, "cgroup.kill", "1")
         while True:
             try:
                 pid, ended = os.waitpid(-1, os.WNOHANG)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.direct import Door
+from matchmaker.pilots.node.families import dividing, own_group
 from matchmaker.pilots.node.running import GRACE
 from matchmaker.pilots.node.settings import Settings, write_report
 from matchmaker.pilots.node.strays import adopting
@@ -57,7 +58,7 @@ class Pilot:
             RefusedError: the binder refuses it at its first greeting.
             OSError, ValueError: the binder cannot be reached at first, or its address is none.
         """
-        with adopting():
+        with adopting(), dividing(own_group()):
             return await self._lived(stop)
 
     async def _lived(self, stop: asyncio.Event) -> str:

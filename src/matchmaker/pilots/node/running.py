@@ -13,7 +13,6 @@ import os
 import pkgutil
 import secrets
 import shutil
-import signal
 import stat
 import sys
 import tempfile
@@ -25,15 +24,14 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.pilots.node.keeper import remove
-from matchmaker.pilots.node.processes import below, processes
+from matchmaker.pilots.node.families import family, new_group
+from matchmaker.pilots.node.keeper import remove, ungroup
 from matchmaker.pilots.node.strays import KEEPERS, STARTING, end_strays
 from matchmaker.pilots.node.task import Result, Task
 
 GRACE: Final = 5.0
 """How many seconds a program has from SIGTERM to SIGKILL."""
 _LOOK_SECONDS: Final = 0.5
-_ROUNDS: Final = 40
 _PIECE: Final = 1 << 16
 _PATIENCE: Final = 3.0
 """How many seconds more than the grace a keeper has."""
@@ -55,8 +53,8 @@ class Running:
     """
 
     def __init__(
-        self, task: Task, directory: Path, keeper: asyncio.subprocess.Process, control: int,
-        status: int,
+        self, task: Task, directory: Path, keeper: asyncio.subprocess.Process, *, control: int,
+        status: int, group: Path | None,
     ) -> None:  # fmt: skip
         if keeper.stdin is None or keeper.stdout is None or keeper.stderr is None:
             raise ValueError("the keeper needs pipes for its standard streams")
@@ -68,6 +66,7 @@ class Running:
         self.suspended = False
         self.asked = asyncio.Event()
         self._keeper = keeper
+        self._family = family(keeper.pid, group)
         self._control = control
         self._status = status
         self._reason = ""
@@ -99,17 +98,12 @@ class Running:
         self._reason = self._reason or reason
         self.asked.set()
         self._tell(f"end {grace:.3f}")
+        # The keeper may not see to it: the program has stopped it, perhaps.
         loop = asyncio.get_running_loop()
         when = loop.time() + grace + _PATIENCE
         if not self._closed and (self._forced is None or when < self._forced.when()):
             self._unforced()
-            self._forced = loop.call_at(when, self._force)
-
-    def _force(self) -> None:
-        """Kills all where the keeper did not: the program has stopped it, perhaps."""
-        for each in self._family():
-            _send(each.pid, signal.SIGKILL)
-        _send(self._keeper.pid, signal.SIGKILL)
+            self._forced = loop.call_at(when, self._family.kill)
 
     def _unforced(self) -> None:
         if self._forced is not None:
@@ -133,23 +127,14 @@ class Running:
             return
         self._seconds = self.seconds
         self.suspended = True
-        for _ in range(_ROUNDS):
-            active = [each for each in self._family() if each.state not in "TtZX"]
-            if not active:
-                return
-            for each in active:
-                _send(each.pid, signal.SIGSTOP)
+        self._family.stop()
 
     def resume(self) -> None:
         """Lets its processes go on."""
         if self.suspended:
-            for each in self._family():
-                _send(each.pid, signal.SIGCONT)
+            self._family.go_on()
             self.suspended = False
             self._since = time.monotonic()
-
-    def _family(self) -> list[Any]:
-        return below(self._keeper.pid, processes())
 
     async def _ended(self) -> Result:
         watching = asyncio.create_task(self._watch())
@@ -169,10 +154,15 @@ class Running:
             self._closed = True
             os.close(self._control)
             os.close(self._status)
+            await asyncio.to_thread(self._family.remove)
             await asyncio.to_thread(_kept, self.directory, self.task)
             await asyncio.to_thread(remove, self.directory)
         KEEPERS.discard(self._keeper.pid)
         seconds, memory = self.seconds, self._memory
+        if kept.get("starved") and self.task.limits.memory is not None:
+            self._reason = (
+                self._reason or f"it took more memory than its {self.task.limits.memory} bytes"
+            )
         return Result(
             exit=kept["exit"], signal=kept["signal"], cpu=kept["cpu"], seconds=seconds,
             reason=self._reason or kept.get("problem", ""), memory=max(memory, kept["memory"]),
@@ -186,8 +176,7 @@ class Running:
             if limits.seconds is not None and not self.suspended:
                 left = min(left, max(0.01, limits.seconds - self.seconds))
             await asyncio.sleep(left)
-            family = await asyncio.to_thread(self._family)
-            memory = sum(each.memory for each in family)
+            memory = await asyncio.to_thread(self._family.memory)
             self._memory = max(self._memory, memory)
             if limits.seconds is not None and self.seconds >= limits.seconds:
                 self.end(f"it ran for the {limits.seconds:g} s that it may")
@@ -212,6 +201,7 @@ async def start(task: Task, root: Path) -> Running:
     """
     directory = root / f"{task.id}.{secrets.token_hex(4)}"
     opened: list[int] = []
+    group = new_group(task.limits.memory)
     try:
         await asyncio.to_thread(_filled, directory, task)
         control, control_end = os.pipe()
@@ -222,6 +212,7 @@ async def start(task: Task, root: Path) -> Running:
         STARTING.add(home)
         said = {
             "argv": task.argv, "control": control, "status": status_end,
+            "group": "" if group is None else str(group),
             "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env},
         }  # fmt: skip
         # A file, since the words of a command are bounded.
@@ -233,10 +224,12 @@ async def start(task: Task, root: Path) -> Running:
             stderr=asyncio.subprocess.PIPE, pass_fds=(control, status_end, told), cwd=directory,
             start_new_session=True, env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
-        running = Running(task, directory, keeper, control_end, status)
+        running = Running(task, directory, keeper, control=control_end, status=status, group=group)
     except BaseException:
         for each in opened:
             os.close(each)
+        if group is not None:
+            ungroup(group)
         remove(directory)
         raise
     finally:
@@ -349,11 +342,6 @@ def _kept(directory: Path, task: Task) -> None:
         with suppress(OSError):
             if path.parent == directory and stat.S_ISREG(path.lstat().st_mode):
                 shutil.move(path, target)
-
-
-def _send(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
 
 
 def _keeper_words() -> tuple[str, ...]:

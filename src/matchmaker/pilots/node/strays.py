@@ -61,13 +61,14 @@ def end_strays(keeper: int) -> None:
         for stray in strays:
             if sure or seen[stray] > _LOOKS:
                 for each in below(stray, among):
-                    _kill(each.pid)
-                _kill(stray)
+                    send(each.pid, signal.SIGKILL)
+                send(stray, signal.SIGKILL)
                 with suppress(ChildProcessError):
                     os.waitpid(stray, os.WNOHANG)
         time.sleep(0.005 if sure else 0.05)
 
 
-def _kill(pid: int) -> None:
+def send(pid: int, number: int) -> None:
+    """Sends a signal to a process that may have ended."""
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
