@@ -33,6 +33,7 @@ from matchmaker.matching.columns.arrow_types import (
     check,
     check_names,
     is_text,
+    numpy_of,
     pyarrow,
     readable,
     whole,
@@ -262,7 +263,7 @@ def _column(chunked: Any, read: Reader | None) -> Column | None:
             if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
                 return _numeric(array)
         array = distinct
-    indices = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
+    indices = numpy_of(array.indices.cast(pa.int64()).fill_null(len(array.dictionary)))
     contents = _read(array.dictionary, indices, read) if read else _contents(array.dictionary)
     return coded(indices, contents)
 
@@ -331,8 +332,8 @@ def coded(codes: npt.NDArray[Any], contents: list[Any]) -> Coded:
 def _numeric(array: Array) -> Numeric:
     pa = pyarrow()
     real = pa.types.is_floating(array.type)
-    missing = array.is_null().to_numpy(zero_copy_only=False)
-    filled = array.fill_null(0).to_numpy()
+    missing = numpy_of(array.is_null())
+    filled = numpy_of(array.fill_null(0))
     if filled.dtype == np.uint64 and len(filled) and int(filled.max()) > MAX_INT:
         _content(int(filled.max()))
     bits = filled.view(np.int64) if real else filled.astype(np.int64)
@@ -346,7 +347,7 @@ def strings(array: Array) -> Texts:
     ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     held = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]].copy()
     lengths = np.diff(ends)
-    missing = array.is_null().to_numpy(zero_copy_only=False)
+    missing = numpy_of(array.is_null())
     starts = (ends[:-1] - ends[0]).astype(begins(lengths).dtype)
     short = lengths.astype(narrowest(int(lengths.max()) + 2))
     starts[missing], short[missing] = 0, greatest(short)

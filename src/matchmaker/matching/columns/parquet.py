@@ -26,7 +26,7 @@ from matchmaker.matching.columns.arrow import (
     parquet_problem,
     parts_with,
 )
-from matchmaker.matching.columns.arrow_types import check, is_text, parts_of_type, pyarrow
+from matchmaker.matching.columns.arrow_types import check, is_text, numpy_of, parts_of_type, pyarrow
 from matchmaker.matching.columns.column import Column
 from matchmaker.matching.columns.stored import Stored
 from matchmaker.matching.columns.views import Parts
@@ -74,7 +74,7 @@ def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]
                 present[field.folded] = ~column.missing(size)
             continue
         every = field.name in full
-        mask = np.ones(size, np.bool_) if every else read(field).is_valid().to_numpy()
+        mask = np.ones(size, np.bool_) if every else numpy_of(read(field).is_valid().combine_chunks())
         if mask.any():
             columns[field.folded] = Stored(partial(load, field), size)
             present[field.folded] = mask

@@ -21,7 +21,7 @@ import numpy as np
 
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns import arrow
-from matchmaker.matching.columns.arrow_types import KEY, Array, ArrowTable, Type, pyarrow
+from matchmaker.matching.columns.arrow_types import KEY, Array, ArrowTable, Type, array_of, pyarrow
 from matchmaker.matching.columns.cells import cell_of, content_of_cell
 from matchmaker.matching.columns.column import narrowest
 from matchmaker.matching.columns.keys import DuplicateKeyError
@@ -53,7 +53,7 @@ def save(parts: Parts, key: str, file: IO[bytes]) -> None:
     table = table_of(rest, key, exact=True)
     if not _in_order(parts, table):
         texts = pa.array([json.dumps(layout.names) for layout in parts.layouts], pa.string())
-        names = pa.DictionaryArray.from_arrays(pa.array(parts.layout.astype(np.int32)), texts)
+        names = pa.DictionaryArray.from_arrays(array_of(parts.layout.astype(np.int32)), texts)
         table = _with(table, names, _NAMES)
     if few:
         texts = [json.dumps(few[row]) if row in few else None for row in range(parts.size)]

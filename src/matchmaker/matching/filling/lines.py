@@ -16,7 +16,7 @@ import numpy.typing as npt
 from matchmaker.classad.assignments import name_in
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.matching.columns.arrow_types import Array, pyarrow
+from matchmaker.matching.columns.arrow_types import Array, array_of, numpy_of, pyarrow
 from matchmaker.matching.columns.column import Rows, narrowest
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
@@ -59,7 +59,7 @@ class Lines:
 
     def values(self, lines: Rows) -> Array:
         """The texts of the values of some lines."""
-        return self.pieces.take(pyarrow().array(3 * lines + 1))
+        return self.pieces.take(array_of(3 * lines + 1))
 
 
 def lines_of(text: str) -> Lines:
@@ -96,11 +96,11 @@ def lines_at(  # noqa: PLR0917 - arrays that belong together
     offsets[0:-1:3], offsets[1:-1:3], offsets[2::3], offsets[-1] = starts, values, ends, len(data)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     pieces = pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
-    found = pieces.take(pa.array(np.arange(0, 3 * len(starts), 3))).dictionary_encode()
+    found = pieces.take(array_of(np.arange(0, 3 * len(starts), 3))).dictionary_encode()
     few = len(found.dictionary) <= max(_FEW, len(starts) // 128)
     names = [name(each) if few else None for each in found.dictionary.to_pylist()]
     number = np.zeros(len(starts), np.intp) if number is None else number
-    return Lines(data, ad, number, starts, ends, found.indices.to_numpy(), names, pieces, ads)
+    return Lines(data, ad, number, starts, ends, numpy_of(found.indices), names, pieces, ads)
 
 
 def _name(beginning: str) -> str | None:
@@ -156,7 +156,7 @@ def names_of(lines: Lines, regular: Mask) -> Names:
     ]
     return Names(
         [folded[at] for at in present], [parts[at] for at in present], layouts,
-        alike.indices.to_numpy(),
+        numpy_of(alike.indices),
     )  # fmt: skip
 
 

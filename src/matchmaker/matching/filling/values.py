@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from matchmaker.classad.deferred import Deferred
 from matchmaker.matching.columns.arrow import coded, strings
-from matchmaker.matching.columns.arrow_types import Array, pyarrow
+from matchmaker.matching.columns.arrow_types import Array, array_of, numpy_of, pyarrow
 from matchmaker.matching.columns.column import Column, Numeric, Rows, Table
 from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
 from matchmaker.matching.columns.entering import entered
@@ -49,7 +49,7 @@ def _one_by_one(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
     """Each distinct text is read once."""
     distinct = values.dictionary_encode()
     contents = contents_of(distinct.dictionary.to_pylist())
-    codes = distinct.indices.to_numpy()
+    codes = numpy_of(distinct.indices)
     deferred = [content.__class__ is Deferred for content in contents]
     if _OFTEN * sum(deferred) > len(values):
         # Most of these expressions are hardly ever looked at.
@@ -79,7 +79,7 @@ def _mixed(values: Array, contents_of: Contents) -> tuple[Column, Rows] | None:
     else:
         return None
     for mask, read in parts:
-        part = read(values.filter(pyarrow().array(mask))) if mask.any() else None
+        part = read(values.filter(array_of(mask))) if mask.any() else None
         if part is not None:
             column = entered(column, np.flatnonzero(mask), part, size)
         else:
@@ -87,14 +87,14 @@ def _mixed(values: Array, contents_of: Contents) -> tuple[Column, Rows] | None:
     places = np.flatnonzero(others)
     if not len(places):
         return column, places
-    rest, bad = _one_by_one(values.take(pyarrow().array(places)), contents_of)
+    rest, bad = _one_by_one(values.take(array_of(places)), contents_of)
     return entered(column, places, rest, size), places[bad]
 
 
 def _like(values: Array, pattern: str) -> Mask:
     import pyarrow.compute as pc
 
-    found: Mask = pc.match_substring_regex(values, pattern).to_numpy(zero_copy_only=False)
+    found: Mask = numpy_of(pc.match_substring_regex(values, pattern))
     return found
 
 
@@ -106,13 +106,13 @@ def _integers(values: Array) -> Numeric | None:
     with suppress(pa.ArrowInvalid):
         found = values.cast(pa.int64())
         if found.cast(pa.string()).equals(values):
-            return Numeric(np.full(len(found), INTEGER, np.uint8), found.to_numpy().copy(), Table())
+            return Numeric(np.full(len(found), INTEGER, np.uint8), numpy_of(found).copy(), Table())
     return None
 
 
 def _reals(values: Array) -> Numeric:
     """The column of texts that are known to be reals."""
-    found = values.cast(pyarrow().float64()).to_numpy().view(np.int64)
+    found = numpy_of(values.cast(pyarrow().float64())).view(np.int64)
     return Numeric(np.full(len(found), REAL, np.uint8), found.copy(), Table())
 
 
