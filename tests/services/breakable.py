@@ -19,6 +19,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
+from matchmaker.pilots.node.processes import below, processes
 from tests.services.daemons import ServiceUnavailable, daemon, free_port, program, wait
 from tests.services.slurm import SlurmNode, SlurmOracle, _configured, _munge, _running
 
@@ -114,6 +115,30 @@ class BreakableSlurm:
         """Kills a node, its daemon first, and all jobs: nobody can report their end."""
         self._nodes.pop(name).close()
         self._kill()
+
+    def kill_node(self, name: str) -> list[int]:
+        """Kills a node as a power cut does: its daemon, and the jobs that run there, at once.
+
+        Gives the processes that were of its jobs. Those of other nodes live.
+        """
+        among = processes()
+        inside = f"SLURM_CONF={self.folder}/".encode()
+        here = f"SLURMD_NODENAME={name}\0".encode()
+        found: set[int] = set()
+        for each in among.values():
+            with contextlib.suppress(OSError):
+                environment = Path(f"/proc/{each.pid}/environ").read_bytes() + b"\0"
+                if inside in environment and here in environment:
+                    shepherd = Path(f"/proc/{each.parent}/comm").read_text().strip()
+                    top = each.parent if shepherd == "slurmstepd" else each.pid
+                    found |= {top, each.pid, *(one.pid for one in below(top, among))}
+        # None may see the end of another.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        self._nodes.pop(name).close()
+        return sorted(found)
 
     def _kill(self) -> None:
         """Kills the shepherds of jobs and what they have started, known by their environment."""

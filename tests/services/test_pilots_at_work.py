@@ -9,14 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots import connect
+from matchmaker.pilots.node.processes import processes
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import COMMAND, Grid, grid, with_text
+from tests.pilots.test_pilot_faults import job
 from tests.services.breakable import BreakableSlurm, two_nodes, until
 from tests.services.manufacturing import Factory
 
@@ -65,6 +69,15 @@ async def submitted(made: Grid, log: Path, numbers: range) -> list[str]:
     async with connect.binder(made.place()) as binder:
         return [
             (await binder.submit(_job(log, number), f"k{number}")).id for number in numbers
+        ]  # fmt: skip
+
+
+async def handed_in(made: Grid, place: Path, count: int) -> list[str]:
+    """Jobs that say so where another run of the same job is alive."""
+    async with connect.binder(made.place()) as binder:
+        return [
+            (await binder.submit(job(place, number, 2.0), f"k{number}")).id
+            for number in range(count)
         ]  # fmt: skip
 
 
@@ -131,3 +144,85 @@ def test_jobs_survive_nodes_that_are_killed(cluster: BreakableSlurm, tmp_path: P
         for number, each in enumerate(jobs):
             assert ran.count(number) <= each.given
         assert with_text(f"mark-{log}") == []
+
+
+def working(pid: int) -> str:
+    """The node on which a process runs: its pilot's environment says it."""
+    among = processes()
+    while True:
+        said = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        found = [each for each in said if each.startswith(b"SLURMD_NODENAME=")]
+        if found:
+            return found[0].partition(b"=")[2].decode()
+        pid = among[pid].parent
+
+
+def living(pids: list[int]) -> list[int]:
+    among = processes()
+    return [pid for pid in pids if pid in among and among[pid].state not in "ZX"]
+
+
+def idle(cluster: BreakableSlurm) -> set[str]:
+    """The nodes of which nothing is taken."""
+    return set(cluster.command("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split())
+
+
+async def status(made: Grid) -> dict[str, Any]:
+    async with connect.admin(made.place(Scope.ADMIN)) as binder:
+        return await binder.status()
+
+
+def test_a_node_that_is_killed_whole_loses_no_job(cluster: BreakableSlurm, tmp_path: Path) -> None:
+    place = tmp_path / "jobs"
+    place.mkdir()
+    mark = f"mark-{place}"
+    with grid(tmp_path, lease=3.0) as made:
+        made.binder()
+        factory = prepared(made, cluster, tmp_path / "factory")
+        ids = asyncio.run(handed_in(made, place, 16))
+        factory.start()
+        try:
+            until(lambda: with_text(mark) != [], "that a job runs")
+            node = working(with_text(mark)[0])
+            killed = cluster.kill_node(node)
+            # Its pilot, the pilot's keeper and the job at least, beside Slurm's own.
+            assert len(killed) >= 4
+            until(lambda: not living(killed), "that nothing of the node lives")
+            jobs = asyncio.run(ended(made, ids))
+            assert {each.stage for each in jobs} == {"ended"}, factory.log()
+            cluster.start_node(node)
+            until(lambda: cluster.jobs() == [], "that every pilot has ended")
+            factory.stop()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                factory.kill()
+        until(lambda: idle(cluster) == {"n1", "n2"}, "that no slot of the nodes is taken")
+        until(lambda: asyncio.run(status(made))["pilots"] == 0, "that the binder has no pilot")
+        said = asyncio.run(status(made))
+        assert (said["sessions"], said["slots"], said["jobs"]["ended"]) == (0, 0, 16)
+    ends = Counter((place / "ends").read_text().split())
+    assert set(ends) == set(map(str, range(16)))
+    assert not (place / "twice").exists()
+    assert max(each.given for each in jobs) > 1, "the node ran no job"
+    for number, each in enumerate(jobs):
+        assert ends[str(number)] <= each.given
+    assert with_text(mark) == []
+
+
+LEFT = """\
+import os, time
+from matchmaker.pilots.node.walltime import ask_command, left, read_file
+print(left(os.environ, time.time(), read_file, ask_command))
+os.environ.pop("SLURM_JOB_END_TIME", None)
+print(left(os.environ, time.time(), read_file, ask_command))
+"""
+
+
+def test_slurm_says_how_long_a_pilot_may_run(cluster: BreakableSlurm, tmp_path: Path) -> None:
+    (tmp_path / "left.py").write_text(LEFT)
+    printed = tmp_path / "printed"
+    words = ("--wait", "--time=3", f"--output={printed}")
+    cluster.command("sbatch", *words, "--wrap", f"{sys.executable} {tmp_path / 'left.py'}")
+    as_it_is, by_command = map(float, printed.read_text().split())
+    assert 100 < as_it_is <= 180
+    assert 100 < by_command <= 180
