@@ -7,6 +7,10 @@ SHELL := /bin/bash -euo pipefail
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Compiled modules are kept, wherever this is run: tests start hundreds of processes, and each would
+# compile the library again.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV := .venv
 BIN := $(VENV)/bin
 # Servers that are unpacked and not installed.
