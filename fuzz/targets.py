@@ -28,12 +28,13 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
 from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.limits import Budget
-from matchmaker.classad.nodes import AdExpr, Expr, Literal, weight
+from matchmaker.classad.nodes import AdExpr, Expr, Literal
 from matchmaker.classad.operators import truth
 from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed, value_of
 from matchmaker.classad.spans import place_ad, place_expr
 from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value
+from matchmaker.classad.walks import weight
 from matchmaker.linting import FORMATS as LINTED
 from matchmaker.linting import lint
 from matchmaker.pilots.wire.frames import MOST_BYTES, Decoder, Frame, FrameError, FrameKind

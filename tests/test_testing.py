@@ -16,7 +16,8 @@ import matchmaker as mm
 from matchmaker import ClassAd, Expr, testing
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.formats import FORMATS
-from matchmaker.classad.nodes import AdExpr, ListExpr, Literal, postorder
+from matchmaker.classad.nodes import AdExpr, ListExpr, Literal
+from matchmaker.classad.walks import postorder
 from matchmaker.testing.policies import opposite
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,9 @@ from typing import Final
 import attrs
 
 from matchmaker import ClassAd, Expr, ReductionError, Verdict, parse_expr, reduce, reduce_many
-from matchmaker.classad.nodes import Attr, Literal, children, postorder, rebuild
+from matchmaker.classad.nodes import Attr, Literal
 from matchmaker.classad.operators import truth
+from matchmaker.classad.walks import children, postorder, rebuild
 from matchmaker.reduction import bounds
 from tests.attack.run import Attack, main
 

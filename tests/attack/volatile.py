@@ -18,8 +18,9 @@ import attrs
 from matchmaker import ClassAd, Expr, ReductionError, Verdict, parse_expr, reduce
 from matchmaker.classad import reference
 from matchmaker.classad.functions import numbers
-from matchmaker.classad.nodes import Call, children, postorder, rebuild
+from matchmaker.classad.nodes import Call
 from matchmaker.classad.operators import truth
+from matchmaker.classad.walks import children, postorder, rebuild
 from tests.attack.run import Attack, main
 
 MOST_COINS: Final = 7

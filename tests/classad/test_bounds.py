@@ -18,8 +18,9 @@ from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions import accounts, patterns
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.limits import LIMITS, Budget
-from matchmaker.classad.nodes import Attr, Binary, Expr, weight
+from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.values import is_error
+from matchmaker.classad.walks import weight
 from tests.classad.results import value
 from tests.limits import fields
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 
 from matchmaker import Expr, ParseError, parse_ad, parse_expr
-from matchmaker.classad.nodes import AdExpr, Literal, children
+from matchmaker.classad.nodes import AdExpr, Literal
 from matchmaker.classad.spans import Place, place_ad, place_expr
+from matchmaker.classad.walks import children
 from tests import strategies
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from matchmaker import Expr, ParseError, parse_expr
-from matchmaker.classad.nodes import AdExpr, Call, children, rebuild
+from matchmaker.classad.nodes import AdExpr, Call
+from matchmaker.classad.walks import children, rebuild
 from tests.oracle.oracle import Case
 
 ROUNDS: Final = 60

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 
 from matchmaker import Expr, parse_expr
-from matchmaker.classad.nodes import AdExpr, Literal, postorder
+from matchmaker.classad.nodes import AdExpr, Literal
+from matchmaker.classad.walks import postorder
 from tests.strategies import expressions
 
 pytestmark = pytest.mark.oracle

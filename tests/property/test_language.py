@@ -18,7 +18,6 @@ from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.nodes import children, fold, postorder, rebuild
 from matchmaker.classad.operators import BINARY, UNARY, choose, logical_and, logical_not, logical_or
 from matchmaker.classad.times import format_time, parse_absolute, parse_relative
 from matchmaker.classad.values import (
@@ -30,6 +29,7 @@ from matchmaker.classad.values import (
     Value,
     is_error,
 )
+from matchmaker.classad.walks import children, fold, postorder, rebuild
 from tests.canonical import fields_of
 from tests.strategies import (
     ads,

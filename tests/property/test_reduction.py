@@ -18,19 +18,10 @@ from matchmaker import (
     reduce,
     reduce_many,
 )
-from matchmaker.classad.nodes import (
-    Attr,
-    Binary,
-    Call,
-    ListExpr,
-    Literal,
-    Ternary,
-    Unary,
-    fold,
-    postorder,
-)
+from matchmaker.classad.nodes import Attr, Binary, Call, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
+from matchmaker.classad.walks import fold, postorder
 from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE
 from matchmaker.reduction.simplify import simplify
 from tests.canonical import canonical

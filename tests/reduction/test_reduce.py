@@ -17,8 +17,9 @@ from matchmaker import (
     parse_expr,
     reduce,
 )
-from matchmaker.classad.nodes import Attr, Binary, postorder
+from matchmaker.classad.nodes import Attr, Binary
 from matchmaker.classad.operators import truth
+from matchmaker.classad.walks import postorder
 from matchmaker.reduction import phrase
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -24,8 +24,9 @@ from matchmaker.batch.render import check_once, directive, written
 from matchmaker.batch.request import Requested, Resources, Submitter, requested
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction, conjuncts
-from matchmaker.classad.nodes import TRUE, Attr, postorder
+from matchmaker.classad.nodes import TRUE, Attr
 from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.walks import postorder
 from matchmaker.reduction import Reduction, Verdict
 from matchmaker.reduction.bind import HOST
 

@@ -27,9 +27,10 @@ from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
-from matchmaker.classad.nodes import Expr, postorder, spine, weight
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.classad.walks import postorder, spine, weight
 
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 500

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from sys import getsizeof
 from typing import Any, Final
 
-from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, Literal, postorder
+from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, Literal
 from matchmaker.classad.references import names_of
+from matchmaker.classad.walks import postorder
 
 NODE: Final = 800
 """Bytes of a node: 350 to 450 with its place in the table of nodes, the rest for compiled code."""

@@ -1,14 +1,13 @@
-"""The tree of an expression: eight kinds of frozen, slotted, interned nodes, and how to walk them.
+"""The tree of an expression: nine kinds of frozen, slotted, interned nodes.
 
 Equal nodes are one object, so that a million slots with one START expression hold one tree, a node
 is compared and hashed by identity, and whatever is derived from a node can be cached by it. What a
-node evaluates to is in ``evaluate``; how it prints is in ``unparse``.
+node evaluates to is in ``evaluate``, how it prints in ``unparse``, how it is walked in ``walks``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Mapping
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -18,7 +17,6 @@ from matchmaker.classad.interning import EXACT, TABLE, entered, exactly
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Ad, Value
 
-_R = TypeVar("_R")
 _N = TypeVar("_N", bound="Expr")
 
 
@@ -306,109 +304,6 @@ FALSE: Final = Literal(False)
 
 MY_SCOPES: Final = frozenset({"my", "self"})
 TARGET_SCOPES: Final = frozenset({"target", "other"})
-
-
-def children(node: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside a node, in the order in which they are written."""
-    return _CHILDREN[type(node)](node)
-
-
-_CHILDREN: Final[Mapping[type, Callable[[Any], tuple[Expr, ...]]]] = {
-    Literal: lambda n: (),
-    Attr: lambda n: (n.base,) if n.base is not None else (),
-    Unary: lambda n: (n.operand,),
-    Binary: attrgetter("left", "right"),
-    Ternary: attrgetter("condition", "then", "otherwise"),
-    Call: attrgetter("arguments"),
-    Subscript: attrgetter("base", "index"),
-    ListExpr: attrgetter("items"),
-    AdExpr: attrgetter("expressions"),
-}
-
-
-def rebuild(node: Expr, parts: tuple[Expr, ...]) -> Expr:
-    """The same kind of node around other children."""
-    if parts == children(node):
-        return node
-    return _REBUILD[type(node)](node, parts)
-
-
-_REBUILD: Final[Mapping[type, Callable[[Any, tuple[Expr, ...]], Expr]]] = {
-    Attr: lambda n, p: Attr(p[0], n.name, n.absolute),
-    Unary: lambda n, p: Unary(n.operator, *p),
-    Binary: lambda n, p: Binary(n.operator, *p),
-    Ternary: lambda n, p: Ternary(*p),
-    Call: lambda n, p: Call(n.function, p),
-    Subscript: lambda n, p: Subscript(*p),
-    ListExpr: lambda n, p: ListExpr(p),
-    AdExpr: lambda n, p: AdExpr(n.names, p),
-}
-
-
-def postorder(root: Expr) -> Iterator[Expr]:
-    """Every distinct node, children before parents, left to right, without recursion."""
-    seen: set[Expr] = set()
-    # None stands above a node whose children are done.
-    stack: list[Any] = [root]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            yield stack.pop()
-        elif node not in seen:
-            seen.add(node)
-            stack += (node, None)
-            stack += reversed(_CHILDREN[type(node)](node))
-
-
-def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
-    """Computes something bottom-up: ``step(node, results of its children)``, once a distinct node.
-
-    >>> from matchmaker import parse_expr
-    >>> fold(parse_expr("1 + 2 * 3"), lambda node, parts: 1 + sum(parts))
-    5
-    """
-    results: dict[Expr, _R] = {}
-    for node in postorder(root):
-        results[node] = step(node, tuple(results[child] for child in children(node)))
-    return results[root]
-
-
-_weight: Final = attrgetter("weight")
-
-
-def weight(root: Expr) -> int:
-    """How many nodes the tree has, what occurs twice counted twice; kept on each node of it.
-
-    >>> from matchmaker import parse_expr
-    >>> weight(parse_expr("a + 1 > a + 1"))
-    7
-    """
-    if not root.weight:
-        for node in postorder(root):
-            object.__setattr__(node, "weight", 1 + sum(map(_weight, children(node))))
-    return root.weight
-
-
-def spine(node: Expr, belongs: Callable[[Binary], bool] | None = None) -> tuple[Expr, list[Binary]]:
-    """The first operand of a left chain of operators, and its links from the last to the first.
-
-    Chains may be thousands long: hence a loop. `belongs` refuses the link where a chain ends.
-    """
-    links: list[Binary] = []
-    while type(node) is Binary and (belongs is None or belongs(node)):
-        links.append(node)
-        node = node.left
-    return node, links
-
-
-def operands(node: Binary) -> list[Expr]:
-    """The operands of a left chain of one operator, in order."""
-    found: list[Expr] = []
-    first: Expr = node
-    while type(first) is Binary and first.operator == node.operator:
-        found.append(first.right)
-        first = first.left
-    return [first, *reversed(found)]
 
 
 def scope_of(node: Attr) -> str | None:

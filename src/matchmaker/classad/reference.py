@@ -21,7 +21,7 @@ from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import STEPS, unknown
 from matchmaker.classad.limits import LIMITS, LONG, OutOfBoundsError, bulk, cost
-from matchmaker.classad.nodes import Expr, spine, weight
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, subscript, truth
 from matchmaker.classad.state import Scope, State, Table
 from matchmaker.classad.values import (
@@ -32,6 +32,7 @@ from matchmaker.classad.values import (
     is_exceptional,
     type_name,
 )
+from matchmaker.classad.walks import spine, weight
 
 COMPILE_AFTER: Final = 32
 """How often an expression is evaluated before a function is made of it.

@@ -21,12 +21,11 @@ from matchmaker.classad.nodes import (
     Expr,
     Literal,
     References,
-    children,
-    postorder,
 )
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.registry import Trait, Traits, traits_of
 from matchmaker.classad.unparse import unparse
+from matchmaker.classad.walks import children, postorder
 
 SCOPES: Final = MY_SCOPES | TARGET_SCOPES
 WORDS: Final = SCOPES | {"parent", "root", "toplevel"}

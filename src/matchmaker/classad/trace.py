@@ -27,10 +27,7 @@ from matchmaker.classad.nodes import (
     Binary,
     Expr,
     Literal,
-    children,
-    operands,
     scope_of,
-    spine,
 )
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
@@ -38,6 +35,7 @@ from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import Value, is_error
+from matchmaker.classad.walks import children, operands, spine
 
 NOT_EVALUATED: Final = "not evaluated"
 CIRCULAR: Final = "leads back to itself"

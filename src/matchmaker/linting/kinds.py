@@ -15,7 +15,7 @@ import attrs
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import Expr, rebuild
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.registry import (
     BOOLEAN,
@@ -29,6 +29,7 @@ from matchmaker.classad.registry import (
 )
 from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
+from matchmaker.classad.walks import rebuild
 from matchmaker.linting.model import Site, Unit, role_of
 
 LIST: Final = "list"

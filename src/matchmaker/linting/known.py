@@ -8,7 +8,8 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.likeness import LONGEST, closest
-from matchmaker.classad.nodes import AdExpr, postorder
+from matchmaker.classad.nodes import AdExpr
+from matchmaker.classad.walks import postorder
 from matchmaker.linting.kinds import held_kinds
 from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Scope

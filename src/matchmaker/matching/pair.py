@@ -15,11 +15,12 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.given import an_ad
-from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, postorder, scope_of
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import postorder
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
 

@@ -17,23 +17,13 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_counted
-from matchmaker.classad.nodes import (
-    FALSE,
-    TARGET_SCOPES,
-    TRUE,
-    AdExpr,
-    Attr,
-    Expr,
-    Literal,
-    children,
-    rebuild,
-    spine,
-)
+from matchmaker.classad.nodes import FALSE, TARGET_SCOPES, TRUE, AdExpr, Attr, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.references import CLOCK, WORDS, names_of
 from matchmaker.classad.registry import INSIDE, UNFOLDABLE
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
+from matchmaker.classad.walks import children, rebuild, spine
 from matchmaker.reduction.facts import MOVING, is_moving, traits
 from matchmaker.reduction.limits import LIMITS
 

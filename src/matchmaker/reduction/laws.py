@@ -13,10 +13,11 @@ from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.clauses import disjunction
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import FALSE, TRUE, Expr, children
+from matchmaker.classad.nodes import FALSE, TRUE, Expr
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.registry import UNFOLDABLE
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import children
 from matchmaker.reduction.facts import (
     is_boolean,
     is_scalar,

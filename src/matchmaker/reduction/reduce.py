@@ -14,9 +14,10 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import compared, conjunction, conjuncts
 from matchmaker.classad.given import an_ad, some_ads
-from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal, postorder
+from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.walks import postorder
 from matchmaker.reduction.atoms import tested
 from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf
 from matchmaker.reduction.domains import NOTHING, common

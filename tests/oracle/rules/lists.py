@@ -28,12 +28,12 @@ from matchmaker.classad.nodes import (
     Subscript,
     Ternary,
     Unary,
-    postorder,
 )
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.state import Scope, State
 from matchmaker.classad.unparse import _LEVEL, _level, unparse_value
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
+from matchmaker.classad.walks import postorder
 from tests.oracle.answers import REFUSED
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
 from tests.oracle.oracle import Answer, Case

@@ -8,10 +8,11 @@ from typing import Any, Final
 from matchmaker import ClassAd, Expr, parse_ad
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.functions import control, patterns
-from matchmaker.classad.nodes import AdExpr, Attr, ListExpr, children
+from matchmaker.classad.nodes import AdExpr, Attr, ListExpr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.state import Scope
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
+from matchmaker.classad.walks import children
 from tests.oracle.answers import REFUSED
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
 from tests.oracle.rules.lists import Listed, written

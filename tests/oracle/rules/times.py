@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from matchmaker import ClassAd, Expr, parse_expr
-from matchmaker.classad.nodes import Attr, Call, ListExpr, Literal, postorder
+from matchmaker.classad.nodes import Attr, Call, ListExpr, Literal
 from matchmaker.classad.quoting import quote
 from matchmaker.classad.values import ERROR
+from matchmaker.classad.walks import postorder
 from tests.oracle.answers import REFUSED, UNREADABLE
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
 from tests.oracle.oracle import Answer, Case

@@ -33,9 +33,10 @@ from matchmaker.classad.formats.stream import (
 )
 from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr, postorder
+from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr
 from matchmaker.classad.nodes import Literal as Constant
 from matchmaker.classad.quoting import shorten
+from matchmaker.classad.walks import postorder
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]
 Target = str | os.PathLike[str] | IO[str]

@@ -12,11 +12,12 @@ from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import LIMITS, OutOfBoundsError
-from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr, weight
+from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.references import names_of
 from matchmaker.classad.registry import NUMBER, Trait, function
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
+from matchmaker.classad.walks import weight
 
 if TYPE_CHECKING:
     from matchmaker.classad.state import Scope

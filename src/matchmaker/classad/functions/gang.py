@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import FOUR, Budget
-from matchmaker.classad.nodes import Expr, weight
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.registry import BOOLEAN, Trait, function
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import weight
 
 if TYPE_CHECKING:
     from matchmaker.classad.state import Scope

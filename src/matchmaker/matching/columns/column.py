@@ -21,7 +21,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.nodes import Attr, Call, Expr, postorder
+from matchmaker.classad.nodes import Attr, Call, Expr
+from matchmaker.classad.walks import postorder
 from matchmaker.matching.columns.contents import (
     ABSENT,
     INTEGER,

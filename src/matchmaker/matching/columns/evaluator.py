@@ -16,18 +16,10 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.limits import LONG, exhausted
-from matchmaker.classad.nodes import (
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    Ternary,
-    Unary,
-    operands,
-    spine,
-)
+from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.classad.walks import operands, spine
 from matchmaker.matching.columns import kernels
 from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, narrowest, used_codes
 from matchmaker.matching.columns.contents import ERROR_KIND, FALSE, MISSING, TRUE, UNDEFINED_KIND

@@ -23,14 +23,11 @@ from matchmaker.classad.nodes import (
     Expr,
     Literal,
     Unary,
-    fold,
-    postorder,
-    rebuild,
     scope_of,
-    weight,
 )
 from matchmaker.classad.operators import MIRRORED, ORDER
 from matchmaker.classad.values import Value
+from matchmaker.classad.walks import fold, postorder, rebuild, weight
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.explanation.limits import LIMITS

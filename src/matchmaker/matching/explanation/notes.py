@@ -11,13 +11,14 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.likeness import closest
-from matchmaker.classad.nodes import Attr, Binary, Expr, Literal, postorder
+from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
 from matchmaker.classad.operators import ORDER, truth
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import CLOCK, WORDS
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import is_error
+from matchmaker.classad.walks import postorder
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.contents import ERROR_KIND
 from matchmaker.matching.columns.dependencies import Side
