@@ -12,7 +12,7 @@ from matchmaker.classad import evaluate, limits
 from matchmaker.matching import allowance as allowances
 from matchmaker.matching.columns import evaluator, scalar, step_budget
 from matchmaker.matching.idle import Outcome
-from matchmaker.matching.limits import LIMITS
+from matchmaker.matching.limits import LIMITS, Limits
 from tests.limits import fields
 
 pytestmark = pytest.mark.slow
@@ -214,3 +214,17 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(
             used.match(parse_ad(f"[ Requirements = {clause} ]"))
         assert fresh.match(both).error == used.match(both).error
         assert fresh.match(both) == used.match(both)
+
+
+def test_a_pool_may_have_narrower_limits_of_its_own() -> None:
+    ads = [parse_ad(f'[ Name = "{n}"; Id = "x{n}" ]') for n in range(8)]
+    doubled = "; ".join(f"z{n} = strcat(z{n + 1}, z{n + 1})" for n in range(8))
+    job = parse_ad(f"[ Requirements = size([ {doubled}; z8 = TARGET.Id ].z0) > 0 ]")
+    assert len(Pool(ads).match(job)) == 8
+    narrow = Pool(ads, limits=Limits(flat=800, each=100))
+    narrow.forget()
+    found = narrow.match(job)
+    assert (len(found), found.error) == (
+        0, "the job's requirements: evaluation took more than 200 steps"
+    )  # fmt: skip
+    assert "stopped after 1,600 steps" in str(narrow.explain(job).error)

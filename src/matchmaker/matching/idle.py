@@ -19,6 +19,7 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.step_budget import OverworkError
+from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.slots import Short, Slots
@@ -181,7 +182,7 @@ def _kept(slots: Slots, job: ClassAd, matched: Rows, total: int) -> Standing:
         unsaid &= ~(short & divisible | amiss)
     counts[TAKEN] = int((unsaid & ~divisible).sum())
     rest = rows[unsaid & divisible]
-    matches = Masks(slots.now, job, Cache(0)).at(rest)
+    matches = Masks(slots.now, job, Cache(UNKEPT)).at(rest)
     counts["no longer a match with what is left"] = int((~matches).sum())
     for row in rest[matches].tolist():
         answer = slots.ask(job, row)

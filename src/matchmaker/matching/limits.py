@@ -28,3 +28,6 @@ class Limits:
 
 
 LIMITS: Final = Limits()
+
+UNKEPT: Final = attrs.evolve(LIMITS, kept=0)
+"""The same, where nothing is kept for other jobs."""

@@ -27,6 +27,7 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
+from matchmaker.matching.limits import LIMITS, Limits
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
@@ -35,11 +36,10 @@ from matchmaker.matching.terms import Policy
 
 
 class Pool:
-    """Ads under the value of one of their attributes.
+    """Ads under the value of one of their attributes, a string or an integer.
 
-    Any thread may read or change a pool; what matches goes on with the pool as it was. The ad that
-    a pool gives back is equal to what was put in, but another object: to change what the pool
-    holds, ``update`` it.
+    Any thread may read or change it; what matches goes on with the pool as it was. The ad that it
+    gives back is equal to what was put in, but another object: to change it, ``update`` the pool.
 
     >>> from matchmaker import parse_ad, parse_ads
     >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'), key="Name")
@@ -50,13 +50,15 @@ class Pool:
 
     __slots__ = ("_cache", "_folded", "_store", "key")
 
-    def __init__(self, ads: Iterable[ClassAd] = (), key: str = "Name") -> None:
+    def __init__(
+        self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: Limits = LIMITS
+    ) -> None:
         """Raises ValueError for an ad without the key, and for two ads with the same one.
 
-        A key is a string or an integer.
+        `limits` are what a question of the pool may take (docs/safety.md).
         """
         self.key = key
-        self._cache = Cache()
+        self._cache = Cache(limits)
         self._folded = ascii_fold(key)
         self._store = Store(self._folded)
         with _distinct(key):
@@ -366,7 +368,7 @@ class Pool:
 
         Columns that ``open_parquet`` left in their file go back there too.
         """
-        self._cache = Cache()
+        self._cache = Cache(self._cache.limits)
         self._store.release()
 
     def match(self, job: ClassAd) -> Matches:

@@ -22,6 +22,7 @@ from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.idle import Idle, Standing, summed
+from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.supply import Kind, Whole
 from matchmaker.matching.terms import Policy
@@ -78,7 +79,7 @@ class Spread:
         self._policy = policy
         self.columns: Collection[str] = outline.columns if total else ()
         self._clusters = Clusters(outline.columns, policy.resources.values())
-        self._outline = Slots(outline, Cache(0), policy.resources, policy.free, policy.names)
+        self._outline = Slots(outline, Cache(UNKEPT), policy.resources, policy.free, policy.names)
         self._kinds: Sequence[Kind] = ()
         self._numbers: dict[Kind, int] = {}
         self._ahead: list[dict[Kind, tuple[float, str]]] = [{} for _ in range(asked.count)]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from matchmaker.classad import cache
 from matchmaker.matching.columns.vectors import Mask
-from matchmaker.matching.limits import LIMITS
+from matchmaker.matching.limits import LIMITS, Limits
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 """The names and versions of columns; where rows are gone also how many live, without a name."""
@@ -47,14 +47,16 @@ class Kept:
 
 
 class Cache:
-    """The masks and ranks of one pool, bounded in bytes: `flat`, and more for each row.
+    """The masks and ranks of one pool, bounded in bytes: ``limits.kept``, and more for each row.
 
-    With `flat` 0 it keeps nothing.
+    With 0 bytes it keeps nothing. ``limits`` also bound what a question of the pool may take.
     """
 
-    def __init__(self, flat: int = LIMITS.kept) -> None:
-        self._flat = flat
-        self._kept: cache.Cache[Hashable, Kept] = cache.Cache("masks and ranks of a pool", flat)
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.limits = limits
+        self._kept: cache.Cache[Hashable, Kept] = cache.Cache(
+            "masks and ranks of a pool", limits.kept
+        )
 
     def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
         """What is kept under a key, or None if there is nothing or a column has changed."""
@@ -65,7 +67,8 @@ class Cache:
 
     def put(self, key: Hashable, kept: Kept) -> None:
         """Keeps a mask or ranks; what was used longest ago goes."""
-        self._kept.most = self._flat and self._flat + LIMITS.kept_each * len(kept.array)
+        flat, each = self.limits.kept, self.limits.kept_each
+        self._kept.most = flat and flat + each * len(kept.array)
         self._kept.put(key, kept)
 
     def __len__(self) -> int:

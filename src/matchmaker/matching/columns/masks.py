@@ -55,7 +55,7 @@ class Masks:
     ) -> None:
         self.view = view
         self.job = job
-        self.work = work if work is not None else Work(len(view))
+        self.work = work if work is not None else Work(len(view), cache.limits)
         self._cache = cache
         self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), self.work)
         self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), self.work)
@@ -358,7 +358,7 @@ def ranks(
     content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return _marked(Same(content), len(rows)), None
-    work = Work(len(view))
+    work = Work(len(view), cache.limits)
     evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), work)
     reach = evaluator.reaches.of(content, Side.JOB)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from matchmaker.classad.limits import Budget
-from matchmaker.matching.limits import LIMITS
+from matchmaker.matching.limits import LIMITS, Limits
 
 CALL: Final = 16
 """The steps that it takes to apply the scalar form, beside those that it counts itself."""
@@ -28,7 +28,7 @@ class OverworkError(Exception):
     """Columns take too much: each row must be evaluated by itself."""
 
 
-def allowance(size: int) -> int:
+def allowance(size: int, limits: Limits = LIMITS) -> int:
     """How many steps may be taken for each row, by the number of rows.
 
     The rows are rounded up to a power of two, so that one more rarely changes it.
@@ -36,24 +36,25 @@ def allowance(size: int) -> int:
     >>> allowance(4), allowance(1000), allowance(100_000)
     (1000000, 6882, 2038)
     """
-    return min(Budget.limit, LIMITS.each + LIMITS.flat // (1 << max(size - 1, 0).bit_length()))
+    return min(Budget.limit, limits.each + limits.flat // (1 << max(size - 1, 0).bit_length()))
 
 
 class Work:
     """What one question about `size` rows may take. ``each`` is the allowance of a row."""
 
-    __slots__ = ("_row", "each", "left", "most", "seconds", "size")
+    __slots__ = ("_limits", "_row", "each", "left", "most", "seconds", "size")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, limits: Limits = LIMITS) -> None:
         self.size = size
-        self.each = allowance(size)
-        self.most = LIMITS.flat + LIMITS.each * size
+        self._limits = limits
+        self.each = allowance(size, limits)
+        self.most = limits.flat + limits.each * size
         self.renew()
 
     def renew(self) -> None:
         """Begins anew, for another question about the same job."""
         self.left = self.most
-        self.seconds = LIMITS.seconds
+        self.seconds = self._limits.seconds
         self._row: Budget | None = None
 
     def within(self, rows: int) -> Budget:
@@ -67,16 +68,16 @@ class Work:
     def _of(self, rows: int) -> Budget:
         budget = Budget()
         budget.limit = min(Budget.limit, self.each * rows)
-        budget.seconds = max(LIMITS.least, min(Budget.seconds, self.seconds / 4))
+        budget.seconds = max(self._limits.least, min(Budget.seconds, self.seconds / 4))
         return budget
 
     def note(self, budget: Budget) -> int:
         """The steps of an evaluation, and what its patterns took where that matters."""
-        if budget.searched <= LIMITS.least:
+        if budget.searched <= self._limits.least:
             return CALL + budget.steps
         self.seconds -= budget.searched
         self._row = None
-        return CALL + budget.steps + int(budget.searched * LIMITS.second)
+        return CALL + budget.steps + int(budget.searched * self._limits.second)
 
     def count(self, steps: int) -> None:
         """Counts work. Raises OverworkError where it is too much."""
@@ -85,6 +86,6 @@ class Work:
             raise OverworkError
 
 
-def stopped(size: int) -> str:
+def stopped(size: int, limits: Limits) -> str:
     """The message for work that was stopped."""
-    return f"stopped after {LIMITS.flat + LIMITS.each * size:,} steps on all {size:,} ads together"
+    return f"stopped after {limits.flat + limits.each * size:,} steps on all {size:,} ads together"

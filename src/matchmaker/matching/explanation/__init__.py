@@ -61,7 +61,7 @@ def explain(
     except OverworkError:
         matched = pool.match(job)
         states = States.of(pool.view, names).counts(job, matched.row_array)
-        error = f"the clauses of the job's requirements: {stopped(len(pool))}"
+        error = f"the clauses of the job's requirements: {stopped(len(pool), pool.cache.limits)}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
     found = suggestions(counts)
     several = joint(counts) if not found else None

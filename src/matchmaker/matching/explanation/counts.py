@@ -50,12 +50,12 @@ class Counts:
         self.job = job
         self.view = pool.view
         self.states = States.of(pool.view, names)
-        self.work = Work(self.total)
+        self.work = Work(self.total, pool.cache.limits)
         """What may be done for the clauses of the job, and then for suggestions."""
         self.masks = pool.masks(job, self.work)
         root = Side.JOB, FOLDED_REQUIREMENTS
         self.evaluator = Evaluator(self.view, job, root, self.work)
-        self.policies = Policies(self.view, job)
+        self.policies = Policies(self.view, job, pool.cache.limits)
         self.wanted = wanted(self.evaluator)
         self.clauses: list[Expr] = [clause.node for clause in self.wanted]
         self._fates: list[tuple[int, int, int]] = []
@@ -116,7 +116,8 @@ class Counts:
     def error(self) -> str | None:
         """Why something is ERROR that took too long to evaluate, if something is."""
         if self._lumped:
-            return f"the clauses of the slots' requirements: {stopped(self.total)}"
+            why = stopped(self.total, self.pool.cache.limits)
+            return f"the clauses of the slots' requirements: {why}"
         return self.masks.problem or self.evaluator.problem or self.policies.problem
 
     def has(self, folded: str) -> bool:

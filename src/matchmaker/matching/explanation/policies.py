@@ -23,6 +23,7 @@ from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, is_true
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.explanation.limits import LIMITS
+from matchmaker.matching.limits import Limits
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 _WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
@@ -51,9 +52,9 @@ class Policies:
     The requirements of a row are true of the job exactly where all clauses are that it holds.
     """
 
-    def __init__(self, view: View, job: ClassAd) -> None:
+    def __init__(self, view: View, job: ClassAd, limits: Limits) -> None:
         self._view = view
-        work = Work(len(view))
+        work = Work(len(view), limits)
         self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), work)
         # Requirements as a whole are asked for by their name, which would else lead in a circle.
         self._outside = Evaluator(view, job, (Side.ROW, ""), work)
