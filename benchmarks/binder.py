@@ -50,7 +50,7 @@ def pairs_a_second(at_once: int, kinds: int, count: int) -> float:
     begun = time.perf_counter()
     for start in range(0, count, at_once):
         some = {str(n): ad for n, ad in enumerate(waiting[start : start + at_once])}
-        for name in pair(slots, some).values():
+        for name in pair(slots, some.items()).values():
             ad = slots[name]
             slots.remove(name)
             slots.update(ad)
@@ -69,7 +69,7 @@ def arriving(rate: int, kinds: int, count: int) -> tuple[float, float, float]:
     while len(waits) < count:
         done = len(waits)
         due = min(count, int((time.perf_counter() - begun) * rate))
-        for name in pair(slots, {str(n): waiting[n] for n in range(done, due)}).values():
+        for name in pair(slots, [(str(n), waiting[n]) for n in range(done, due)]).values():
             ad = slots[name]
             slots.remove(name)
             slots.update(ad)

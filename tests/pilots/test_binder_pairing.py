@@ -41,24 +41,24 @@ def one_by_one(slots: mm.Pool, waiting: dict[str, mm.ClassAd]) -> dict[str, str]
 def test_all_at_once_is_as_one_after_the_other(slots: list[str], clients: list[str]) -> None:
     ads = [mm.parse_ad(f'[ Name = "s{n}"; {text} ]') for n, text in enumerate(slots)]
     waiting = {f"c{n}": mm.parse_ad(text) for n, text in enumerate(clients)}
-    assert pair(mm.Pool(ads), waiting) == one_by_one(mm.Pool(ads), waiting)
+    assert pair(mm.Pool(ads), waiting.items()) == one_by_one(mm.Pool(ads), waiting)
 
 
 def test_the_first_client_gets_the_only_slot() -> None:
     slots = mm.Pool(mm.parse_ads('[ Name = "s" ]'))
-    assert pair(slots, {"z": mm.ClassAd(), "a": mm.ClassAd()}) == {"z": "s"}
+    assert pair(slots, [("z", mm.ClassAd()), ("a", mm.ClassAd())]) == {"z": "s"}
     assert slots.keys() == ["s"]
 
 
 def test_more_clients_of_a_kind_than_are_ranked_at_first_all_get_slots() -> None:
     slots = mm.Pool(mm.ClassAd(Name=f"s{n:03}") for n in range(150))
-    pairs = pair(slots, {str(n): mm.ClassAd() for n in range(200)})
+    pairs = pair(slots, [(str(n), mm.ClassAd()) for n in range(200)])
     assert pairs == {str(n): f"s{n:03}" for n in range(150)}
 
 
 def test_a_slot_refuses_a_client_that_its_pilot_cannot_serve_in_time() -> None:
     slots = mm.Pool([mm.parse_ad('[ Name = "s"; Requirements = TARGET.WallClock < 60 ]')])
-    assert pair(slots, {"c": mm.ClassAd(WallClock=90)}) == {}
+    assert pair(slots, [("c", mm.ClassAd(WallClock=90))]) == {}
     assert "satisfy it, but refuse the job" in why_waiting(slots, mm.ClassAd(WallClock=90))
 
 

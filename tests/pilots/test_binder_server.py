@@ -407,8 +407,7 @@ def test_over_tls_bytes_and_half_closes_go_through(tmp_path: Path) -> None:
 
 def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from matchmaker.delegation.errors import LedgerError
-    from matchmaker.pilots.binder import exchange
-    from matchmaker.pilots.binder.tables import Tables
+    from matchmaker.pilots.binder import storing
 
     real, broken = Tables.write, [True]
 
@@ -418,7 +417,7 @@ def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.Mo
         real(self, changes)
 
     async def case() -> None:
-        monkeypatch.setattr(exchange, "_AGAIN_SECONDS", 0.05)
+        monkeypatch.setattr(storing, "_AGAIN_SECONDS", 0.05)
         async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
             monkeypatch.setattr(Tables, "write", write)
             submitted = asyncio.create_task(binder.submit(JOB, "k"))

@@ -14,7 +14,6 @@ import pytest
 from matchmaker.delegation import LedgerError
 from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError
-from matchmaker.pilots import estimate
 from matchmaker.pilots.binder import moves, tables
 from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, apply
 from matchmaker.pilots.binder.tables import SupersededError, Tables
@@ -110,14 +109,15 @@ def test_one_owner_has_one_job_of_a_key(again: Open) -> None:
     assert [each.id for each in stored.read()[0]] == ["a"]
 
 
-def test_starts_of_a_queue_feed_its_estimate(again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_of_queues_give_their_delays(again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_MOST_STARTS", 3)
     stored = again()
     stored.measured("other", 0.0, 9000.0)
     for wait in (5000.0, 60.0, 120.0, 180.0):
         stored.measured("short", 1000.0, 1000.0 + wait)
-    assert estimate(again().records("short"), 9000.0).median == 120.0
-    assert len(stored.records("other")) == 1
+    assert again().delays() == {"other": 9000.0, "short": 120.0}
+    monkeypatch.setattr(tables, "_MOST_QUEUES", 1)
+    assert again().delays() == {"short": 120.0}
     with pytest.raises(ValueError, match="finite"):
         stored.measured("short", float("nan"), 1.0)
 
@@ -153,8 +153,9 @@ def test_damaged_rows_are_named(tmp_path: Path, column: str, value: str) -> None
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.db").write_text("no database " * 100)
-    with pytest.raises(LedgerError, match=r"b\.db"):
+    with pytest.raises(LedgerError, match=r"b\.db: it holds no binder's tables") as error:
         Tables(tmp_path / "b.db")
+    assert "classad jobs" not in str(error.value)
 
 
 def test_only_the_binder_that_read_last_can_write(again: Open) -> None:

@@ -340,7 +340,11 @@ def status(*, place: Place, as_json: bool) -> int:
         print_json(found)
         return 0
     stages = ", ".join(f"{number} {stage}" for stage, number in found["jobs"].items() if number)
-    shown = {**found, "jobs": stages or "none", "trouble": found["trouble"] or "none"}
+    delays = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in found["delays"].items())
+    shown = {
+        **found, "jobs": stages or "none", "delays": delays or "none",
+        "trouble": found["trouble"] or "none",
+    }  # fmt: skip
     show(facts(shown.items()))
     return 0
 

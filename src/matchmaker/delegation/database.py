@@ -86,29 +86,32 @@ def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
             return
 
 
-_DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"
+DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"
 _SAY: Final = {
     "locked": "another program has been writing to it for {wait:g} s; try again",
     "read-?only": "it cannot be written: change the permissions of the file and its folder",
     "full": "the disk is full; nothing was done: make room and try again",
     "unable to open": "it cannot be opened or made: check the folder and its permissions",
     "disk i/o": "the disk reports an error; nothing was done",
-    "not a database|malformed|no such": _DAMAGED,
 }
 """What errors of SQLite mean, by patterns in their text; the first that is found counts."""
+_BROKEN: Final = "not a database|malformed|no such"
 
 
-def _sqlite_words(error: sqlite3.Error, wait: float) -> str:
+def _sqlite_words(error: sqlite3.Error, wait: float, damaged: str) -> str:
     said = str(error)
-    for pattern, words in _SAY.items():
+    for pattern, words in {**_SAY, _BROKEN: damaged}.items():
         if re.search(pattern, said, re.IGNORECASE):
             return words.format(wait=wait)
     return said
 
 
 @contextmanager
-def explained(place: str, wait: float) -> Iterator[None]:
-    """Turns the database's errors into LedgerError, and a key that is there into TakenError."""
+def explained(place: str, wait: float, damaged: str = DAMAGED) -> Iterator[None]:
+    """Turns the database's errors into LedgerError, and a key that is there into TakenError.
+
+    ``damaged`` is what is said of a database that cannot be used any more.
+    """
     try:
         yield
     except IntegrityError as error:
@@ -116,23 +119,25 @@ def explained(place: str, wait: float) -> Iterator[None]:
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", error)
         if isinstance(cause, sqlite3.Error):
-            words = _sqlite_words(cause, wait)
+            words = _sqlite_words(cause, wait, damaged)
         else:
             words = " ".join(str(cause or error).split())[:300]
-        kind = DamagedError if words == _DAMAGED else LedgerError
+        kind = DamagedError if words == damaged else LedgerError
         raise kind(f"{place}: {words}") from error
 
 
 @contextmanager
-def reading(engine: Engine, place: str, wait: float) -> Iterator[Connection]:
+def reading(
+    engine: Engine, place: str, wait: float, *, damaged: str = DAMAGED
+) -> Iterator[Connection]:
     """A connection that reads. Raises what ``explained`` does."""
-    with explained(place, wait), engine.connect() as connection:
+    with explained(place, wait, damaged), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
 def writing(
-    engine: Engine, place: str, wait: float, *, durable: bool = True
+    engine: Engine, place: str, wait: float, *, durable: bool = True, damaged: str = DAMAGED
 ) -> Iterator[Connection]:
     """A connection in one transaction that writes, which an exception rolls back.
 
@@ -143,8 +148,9 @@ def writing(
         place: the database's path or URL, for errors.
         wait: how many seconds the engine waits for another writer, for errors.
         durable: whether the commit waits for the disk.
+        damaged: what is said of a database that cannot be used any more.
     """
-    with explained(place, wait), engine.connect() as plain:
+    with explained(place, wait, damaged), engine.connect() as plain:
         connection = plain.execution_options(writes=True, durable=durable)
         with connection.begin():
             if not durable and engine.dialect.name != "sqlite":

@@ -40,6 +40,7 @@ class Pool:
 
     Any thread may read or change it; what matches goes on with the pool as it was. The ad that it
     gives back is equal to what was put in, but another object: to change it, ``update`` the pool.
+    `limits` are what a question of it may take (docs/safety.md).
 
     >>> from matchmaker import parse_ad, parse_ads
     >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'), key="Name")
@@ -53,10 +54,7 @@ class Pool:
     def __init__(
         self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: Limits = LIMITS
     ) -> None:
-        """Raises ValueError for an ad without the key, and for two ads with the same one.
-
-        `limits` are what a question of the pool may take (docs/safety.md).
-        """
+        """Raises ValueError for an ad without the key, and for two ads with the same one."""
         self.key = key
         self._cache = Cache(limits)
         self._folded = ascii_fold(key)

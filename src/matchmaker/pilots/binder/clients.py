@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings, an_ad, sendable
+from matchmaker.pilots.binder.ads import an_ad, check_job, sendable
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.exchange import Exchange
 from matchmaker.pilots.binder.states import Job, Stage
 from matchmaker.pilots.wire.connection import Connection
@@ -43,7 +45,7 @@ async def client(
     pace = Pace()
     while True:
         frame = await connection.receive()
-        await pace.step()
+        await pace.step(frame)
         try:
             if frame.kind is FrameKind.CONNECT:
                 job = _new_job(greeting, _owned(greeting, frame["ad"]), exchange, settings)
@@ -74,7 +76,7 @@ async def _answer(
         raise RefusedError(f"a client may not say {frame.kind}")
     match frame.kind:
         case FrameKind.STATUS:
-            return FrameKind.DONE, _status(exchange, settings)
+            return FrameKind.DONE, await _status(exchange, settings)
         case FrameKind.REVOKE:
             await exchange.revoke(frame["token"][:MOST_KEY], float(frame["ends"]))
             return FrameKind.DONE, {}
@@ -90,6 +92,7 @@ async def _answer(
 def _owned(greeting: Greeting, text: str) -> str:
     """A job's ad with the owner that its client has proven to be, whatever it says itself."""
     ad = an_ad(text)
+    check_job(ad)
     ad["Owner"] = greeting.token.subject
     return sendable(str(ad))
 
@@ -98,11 +101,18 @@ def _new_job(
     greeting: Greeting, ad: str, exchange: Exchange, settings: Settings, key: str = ""
 ) -> Job:
     """A job of the client; one with a key goes on without it."""
-    owner = greeting.token.subject
-    if exchange.open_jobs(owner) >= settings.most_jobs:
+    owner, id_ = greeting.token.subject, secrets.token_hex(8)
+    job = Job(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
+    count, size = exchange.open_jobs(owner)
+    if count >= settings.most_jobs:
         raise ValueError(f"you have {settings.most_jobs} open jobs, which are the most")
-    id_ = secrets.token_hex(8)
-    return Job(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
+    if size + job.bytes > settings.most_bytes:
+        raise ValueError(
+            f"your {count} open jobs take {size} bytes, and with this one more than the"
+            f" {settings.most_bytes} that they may: wait for some to end"
+        )
+    exchange.room()
+    return job
 
 
 async def _submit(
@@ -189,7 +199,12 @@ async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: f
             exchange.post(moves.cancel(exchange.book, job.id, why))
 
 
-def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
+async def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
+    trouble, delays = exchange.trouble, {}
+    try:
+        delays = await exchange.delays()
+    except LedgerError as error:
+        trouble = trouble or str(error)
     stages = Counter(str(job.stage) for job in exchange.book.jobs.values())
     return {
         "name": settings.name,
@@ -197,7 +212,8 @@ def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
         "pilots": len(exchange.pilots),
         "slots": len(exchange.slots),
         "jobs": {str(stage): stages[str(stage)] for stage in Stage},
-        "trouble": exchange.trouble,
+        "delays": delays,
+        "trouble": trouble,
     }
 
 

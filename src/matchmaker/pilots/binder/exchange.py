@@ -1,49 +1,43 @@
 """The binder's one room: its book, the free slots, those who wait, and who is connected.
 
-Each event becomes a change (``moves``). It is entered at once, stored by one task, and said to
-pilots only once it is stored; so what a pilot heard is never forgotten. A job whose client is
-connected is never given again after a restart, so its words need not wait for the storage. All
-methods are called in one event loop. What peers may say is in ``server``.
+Each event becomes a change (``moves``). It is entered at once, stored by one task (``storing``),
+and said to pilots only once it is stored; so what a pilot heard is never forgotten. Whose turn it
+is is in ``turns``, how connections become a pair in ``joining``, and what peers may say in
+``server``. All methods are called in one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from functools import partial
+from typing import Final
 
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.delegation.errors import LedgerError
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder.ads import MATCHING
 from matchmaker.pilots.binder.handlers import Handlers
+from matchmaker.pilots.binder.joining import Joining, Offer, Pair
 from matchmaker.pilots.binder.pairing import pair, why_waiting
-from matchmaker.pilots.binder.proxy import End, join
-from matchmaker.pilots.binder.states import (
-    Change,
-    Job,
-    Kind,
-    Session,
-    Stage,
-    Word,
-    apply,
-)  # fmt: skip
+from matchmaker.pilots.binder.states import Change, Job, Kind, Session, Stage, Word, apply
+from matchmaker.pilots.binder.storing import Storing
 from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.wire.connection import ClosedError, Connection
+from matchmaker.pilots.binder.turns import Turns
+from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
 
 SLOT_KEY: Final = "BinderSlot"
 """The attribute that names a free slot among all of a binder; the binder sets it."""
 MOST_ENDED: Final = 10_000
 """How many jobs that have ended are kept; the oldest go first."""
-_AGAIN_SECONDS: Final = 1.0
-_LATER_SECONDS: Final = 1.0
+MOST_ENDED_BYTES: Final = 64 << 20
+"""And how many bytes of them."""
 _LOOK_SECONDS: Final = 0.5
 _EXPLAIN_SECONDS: Final = 5.0
 """How long a client waits until it is looked why it waits."""
@@ -51,25 +45,8 @@ _QUICK_GIVINGS: Final = 8
 """After how many givings a job that comes back waits before it is given again."""
 _FIRST_REST: Final = 0.1
 _LONGEST_REST: Final = 10.0
-_DIRECT_SECONDS: Final = 60.0
-"""How long the token of a direct pair is good."""
-_REST: Final = 4
-"""After a look at all who wait, no other one is made for as many times as long as it took."""
-
-
-@attrs.define(slots=True, eq=False)
-class Offer:
-    """A free slot, and the connection on which its pilot waits for a job.
-
-    ``direct`` is the address at which a client may reach it, with its certificate in PEM.
-    """
-
-    session: str
-    slot: str
-    connection: Connection
-    direct: str = ""
-    certificate: str = ""
-    key: str = attrs.field(factory=lambda: secrets.token_hex(8))
+_TURN_SECONDS: Final = 0.002
+"""How long ads are looked at until connections have their turn; the last ad may take longer."""
 
 
 class Exchange:
@@ -80,7 +57,6 @@ class Exchange:
         slots: the ads of the free slots.
         pilots: the connection of each pilot that is connected, by its session.
         revoked: the ids of tokens that are refused.
-        trouble: why changes cannot be stored at the moment; empty where they can.
     """
 
     def __init__(
@@ -99,27 +75,23 @@ class Exchange:
             LedgerError: the tables cannot be read.
         """
         self.lease = lease
-        self.slots = Pool(key=SLOT_KEY)
+        self.slots = Pool(key=SLOT_KEY, limits=MATCHING)
         self.pilots: dict[str, Connection] = {}
-        self.trouble = ""
         self.revoked = set(tables.revoked())
         self._tables = tables
-        self._handlers = Handlers(applications)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._storing = Storing(tables, self._say)
+        self._joining = Joining(Handlers(applications))
         self._clock = clock
         self._offers: dict[str, Offer] = {}
         self._given: dict[tuple[str, int], Offer] = {}
-        self._waiting: dict[str, ClassAd] = {}
-        self._new: dict[str, ClassAd] = {}
+        self._turns = Turns()
         self._clients: dict[str, Connection] = {}
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
         # Threads are few, and the storage needs one.
         self._explaining = asyncio.Semaphore(1)
         self._ended: deque[str] = deque()
-        self._open: dict[str, set[str]] = {}
-        self._to_store: list[tuple[Change, asyncio.Future[None] | None]] = []
-        self._stored_soon = asyncio.Event()
-        self._stored_later: asyncio.TimerHandle | None = None
+        self._ended_bytes = 0
+        self._open: dict[str, dict[str, int]] = {}
         self._paired_soon = asyncio.Event()
         self._more_slots = False
         self.book, change = moves.restored(*tables.read(), clock())
@@ -131,43 +103,43 @@ class Exchange:
 
     def post(self, change: Change) -> None:
         """Enters a change, which is stored soon and then said."""
-        self._enter(change, None)
+        self._enter(change)
 
     async def settle(self, change: Change) -> None:
         """Enters a change, and waits until it is stored."""
         if change:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._enter(change, done)
-            await done
+            self._enter(change)
+            await self.stored()
 
     async def stored(self) -> None:
         """Waits until all that was entered so far is stored."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._to_store.append((Change(), done))
-        self._stored_soon.set()
-        await done
+        await self._storing.stored()
 
-    def _enter(self, change: Change, done: asyncio.Future[None] | None) -> None:
+    def room(self) -> None:
+        """Raises ValueError where so much waits for the storage that nothing new is taken."""
+        self._storing.room()
+
+    @property
+    def trouble(self) -> str:
+        """Why changes cannot be stored at the moment; empty where they can."""
+        return self._storing.trouble
+
+    def _enter(self, change: Change) -> None:
         apply(self.book, change)
         for job in change.jobs:
             self._entered(job)
         for name in change.over:
             self._leave(name)
-        attached = not (change.begun or change.over) and not any(j.detached for j in change.jobs)
-        if attached:
-            self._say(change.words)
-            change = attrs.evolve(change, words=())
-        if change.stored or done is not None:
-            self._to_store.append((change, done))
-            if change.words or done is not None:
-                self._stored_soon.set()
-            elif self._stored_later is None:
-                # Nobody waits for it: several such changes are one write.
-                loop = asyncio.get_running_loop()
-                self._stored_later = loop.call_later(_LATER_SECONDS, self._stored_soon.set)
+        if not (change.begun or change.over or any(job.detached for job in change.jobs)):
+            # Of such a job a restart knows nothing but its end; a slot is given all the same once
+            # that is stored.
+            later = tuple(word for word in change.words if word.kind is Kind.PAIRED)
+            self._say(word for word in change.words if word.kind is not Kind.PAIRED)
+            change = attrs.evolve(change, words=later)
+        self._storing.add(change)
 
     def _entered(self, job: Job) -> None:
-        if job.stage is Stage.QUEUED and job.id not in self._waiting:
+        if job.stage is Stage.QUEUED and self._turns.ad(job.owner, job.id) is None:
             if job.epoch < _QUICK_GIVINGS:
                 self._waits(job)
             else:
@@ -175,15 +147,15 @@ class Exchange:
                 wait = min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(job.epoch - _QUICK_GIVINGS, 20))
                 asyncio.get_running_loop().call_later(wait, self._waits, job)
         elif job.stage is not Stage.QUEUED:
-            self._waiting.pop(job.id, None)
-            self._new.pop(job.id, None)
+            self._turns.leave(job.owner, job.id)
         if job.stage is not Stage.GIVEN:
             self._given.pop((job.id, job.epoch), None)
         if job.stage.open:
-            self._open.setdefault(job.owner, set()).add(job.id)
+            self._open.setdefault(job.owner, {})[job.id] = job.bytes
         else:
             self._shut(job.owner, job.id)
             self._ended.append(job.id)
+            self._ended_bytes += job.bytes
             self._clients.pop(job.id, None)
             for watcher in self._watchers.pop(job.id, ()):
                 if not watcher.done():
@@ -192,12 +164,12 @@ class Exchange:
     def _waits(self, job: Job) -> None:
         """Looks for a slot for a job, if nothing has become of it meanwhile."""
         if self.book.jobs.get(job.id) is job:
-            self._waiting[job.id] = self._new[job.id] = parse_ad(job.ad)
+            self._turns.enter(job.owner, job.id, parse_ad(job.ad))
             self._paired_soon.set()
 
     def _shut(self, owner: str, id_: str) -> None:
-        mine = self._open.get(owner, set())
-        mine.discard(id_)
+        mine = self._open.get(owner, {})
+        mine.pop(id_, None)
         if not mine:
             self._open.pop(owner, None)
 
@@ -207,53 +179,25 @@ class Exchange:
         Raises SupersededError where another binder works with the tables.
         """
         while True:
-            await self._stored_soon.wait()
-            self._stored_soon.clear()
-            if self._stored_later is not None:
-                self._stored_later.cancel()
-                self._stored_later = None
-            batch, self._to_store = self._to_store, []
-            await self._written([change for change, _ in batch])
-            for change, done in batch:
-                self._say(change.words)
-                if done is not None and not done.done():
-                    done.set_result(None)
+            await self._storing.step()
             await self._forget()
-
-    async def _written(self, changes: list[Change]) -> None:
-        while True:
-            try:
-                await asyncio.to_thread(self._tables.write, changes)
-            except LedgerError as error:
-                self.trouble = str(error)
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                self.trouble = ""
-                return
 
     async def _forget(self) -> None:
         old: list[str] = []
-        while len(self._ended) > MOST_ENDED:
-            job = self.book.jobs.get(self._ended.popleft())
-            if job is not None and not job.stage.open:
-                old.append(job.id)
+        while len(self._ended) > MOST_ENDED or self._ended_bytes > MOST_ENDED_BYTES:
+            job = self.book.jobs[self._ended.popleft()]
+            self._ended_bytes -= job.bytes
+            old.append(job.id)
         if old:
-            self.book.forget(dict.fromkeys(old))
-            try:
-                await asyncio.to_thread(self._tables.forget, old)
-            except LedgerError as error:
-                self.trouble = str(error)
+            self.book.forget(old)
+            await self._storing.tried(self._tables.forget, old)
 
     # --- words
 
     def _say(self, words: Iterable[Word]) -> None:
         for word in words:
             if word.kind is Kind.PAIRED:
-                client = self._clients.get(word.job)
-                try:
-                    self._pair(word)
-                except ValueError as error:
-                    self._unsaid(word, client, str(error))
+                self._pair(word)
                 continue
             control = self.pilots.get(word.session)
             if control is not None and word.kind is Kind.OVER:
@@ -270,65 +214,34 @@ class Exchange:
             reason = "its slot left before it came"
             self.post(moves.declined(self.book, word.session, job.id, job.epoch, reason))
             return
-        fields = {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
-        if job.detached:
-            offer.connection.send(FrameKind.PAIRED, **fields)
-            return
-        client = self._clients.pop(job.id, None)
-        # From now on the connection is the pair's, and its end is no lost slot.
-        self._given.pop((job.id, job.epoch), None)
-        ad = parse_ad(job.ad)
-        application = self._handlers.wanted(ad)
-        if not application and offer.direct and ad.eval("Direct") is True:
-            _introduce(client, offer, job, fields)
-            return
-        offer.connection.send(FrameKind.PAIRED, **fields)
-        if not application:
-            self._joined(word, client, offer.connection, fields, ())
-            return
-        task = asyncio.get_running_loop().create_task(
-            self._through(application, word, client, offer.connection, fields)
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        client = self._clients.get(job.id)
+        try:
+            if job.detached:
+                offer.connection.send(
+                    FrameKind.PAIRED, job=job.id, epoch=job.epoch, ad=job.ad, stream=False
+                )
+                return
+            # From now on the connections are the pair's, and their end is no lost slot.
+            self._clients.pop(job.id, None)
+            self._given.pop((job.id, job.epoch), None)
+            lost, over = partial(self._cancel, job.id), partial(self._unstarted, word)
+            self._joining.begin(Pair(job=job, client=client, offer=offer, lost=lost, over=over))
+        except ValueError as error:
+            # Too long to be said: the job ends, and its pilot offers the slot anew.
+            self._refuse(job.id, str(error))
+            offer.connection.close(str(error))
 
-    def _unsaid(self, word: Word, client: Connection | None, why: str) -> None:
-        """A pairing is too long to be said: the job ends, and its pilot offers the slot anew."""
-        offer = self._given.get((word.job, word.epoch))
+    def _cancel(self, id_: str, why: str) -> None:
+        # Its pilot may have heard of it, and is to say that it does not run it.
+        self.post(moves.cancel(self.book, id_, why))
+
+    def _refuse(self, id_: str, why: str) -> None:
+        """Ends a job that cannot be had, and says so to its client."""
+        client = self._clients.pop(id_, None)
         if client is not None:
             client.send(FrameKind.FAILED, reason=why)
             client.close(why)
-        self.post(moves.cancel(self.book, word.job, why))
-        if offer is not None:
-            offer.connection.close(why)
-
-    async def _through(
-        self, application: str, word: Word, client: Connection | None, slot: Connection,
-        fields: Mapping[str, Any],
-    ) -> None:  # fmt: skip
-        """Makes a pair by way of a handler's process."""
-        try:
-            between = await self._handlers.sides(application, fields["ad"])
-        except ClosedError as error:
-            slot.close(str(error))
-            if client is not None:
-                client.send(FrameKind.FAILED, reason=str(error))
-                client.close(str(error))
-            self.post(moves.cancel(self.book, word.job, str(error)))
-            return
-        self._joined(word, client, slot, fields, between)
-
-    def _joined(
-        self, word: Word, client: Connection | None, slot: Connection, fields: Mapping[str, Any],
-        between: Sequence[Connection],
-    ) -> None:  # fmt: skip
-        try:
-            over = _carry(client, slot, fields, between)
-        except ClosedError as error:
-            # Its pilot may have heard of it, and is to say that it does not run it.
-            self.post(moves.cancel(self.book, word.job, str(error)))
-        else:
-            over.add_done_callback(lambda _: self._unstarted(word))
+        self._cancel(id_, why)
 
     def _unstarted(self, word: Word) -> None:
         """A pair's connections have ended: asks its pilot for a job of which it said nothing."""
@@ -338,10 +251,7 @@ class Exchange:
 
     async def close(self) -> None:
         """Ends what belongs to pairs."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._handlers.close()
+        await self._joining.close()
 
     # --- pilots and slots
 
@@ -389,18 +299,24 @@ class Exchange:
         self._clients[job.id] = client
         self.post(moves.submit(self.book, job)[1])
 
-    def open_jobs(self, owner: str) -> int:
-        """How many jobs of an owner may still change."""
-        return len(self._open.get(owner, ()))
+    def open_jobs(self, owner: str) -> tuple[int, int]:
+        """How many jobs of an owner may still change, and about how many bytes they take."""
+        mine = self._open.get(owner, {})
+        return len(mine), sum(mine.values())
 
     async def revoke(self, token: str, ends: float) -> None:
         """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError."""
         await asyncio.to_thread(self._tables.revoke, token, ends, time.time())
         self.revoked.add(token)
 
+    async def delays(self) -> dict[str, float]:
+        """How many seconds queues take to start a pilot. Raises LedgerError."""
+        return await asyncio.to_thread(self._tables.delays)
+
     async def why(self, id_: str) -> str:
         """Why a job that is queued has no slot yet, in words."""
-        ad = self._waiting.get(id_)
+        job = self.book.jobs.get(id_)
+        ad = None if job is None else self._turns.ad(job.owner, id_)
         if ad is None:
             return ""
         try:
@@ -436,41 +352,39 @@ class Exchange:
         if not watchers:
             self._watchers.pop(id_, None)
 
-    def waiting(self) -> dict[str, ClassAd]:
-        """The ads of the jobs that have no slot, by their ids."""
-        return dict(self._waiting)
-
     # --- tasks
 
     async def bring_together(self) -> None:
         """Gives slots to those who wait, at each change of either.
 
-        Those who are new are looked at as soon as they come; all who wait, when slots have come,
-        and seldom where that takes long.
+        Those who are new are looked at as soon as they come, all who wait when slots have come.
+        While nothing can be stored, nothing is given.
         """
-        next_whole = 0.0
         while True:
-            wait = next_whole - time.monotonic() if self._more_slots else None
-            try:
-                async with asyncio.timeout(wait):
-                    await self._paired_soon.wait()
-            except TimeoutError:
-                pass
+            await self._paired_soon.wait()
+            if self.trouble:
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
             self._paired_soon.clear()
-            begun = time.monotonic()
-            if whole := self._more_slots and begun >= next_whole:
+            if self._more_slots:
                 self._more_slots = False
-            waiting, self._new = self._waiting if whole else self._new, {}
-            for id_, key in (pair(self.slots, waiting) if waiting else {}).items():
-                offer = self._offers[key]
-                self.withdraw(offer)
-                change = moves.give(self.book, id_, offer.session)
-                for word in change.words:
-                    self._given[word.job, word.epoch] = offer
-                self.post(change)
-            if whole:
-                next_whole = time.monotonic() + _REST * (time.monotonic() - begun)
+                self._turns.all_again()
+            with closing(self._turns.turn(time.thread_time, _TURN_SECONDS)) as some:
+                pairs = pair(self.slots, some, self._refuse)
+            for id_, key in pairs.items():
+                self._give(id_, self._offers[key])
+            if not len(self.slots):
+                self._turns.none()
+            elif self._turns.due:
+                self._paired_soon.set()
             await asyncio.sleep(0)
+
+    def _give(self, id_: str, offer: Offer) -> None:
+        self.withdraw(offer)
+        change = moves.give(self.book, id_, offer.session)
+        for word in change.words:
+            self._given[word.job, word.epoch] = offer
+        self.post(change)
 
     async def watch(self) -> None:
         """Ends the sessions of pilots that were silent for too long."""
@@ -481,62 +395,3 @@ class Exchange:
                 if (control := self.pilots.get(name)) is not None:
                     control.send(FrameKind.OVER)
             self.post(change)
-
-
-def _carry(
-    client: Connection | None, slot: Connection, paired: Mapping[str, Any],
-    between: Sequence[Connection],
-) -> asyncio.Future[None]:  # fmt: skip
-    """Makes two connections a pair; the future is done when the slot's one has ended.
-
-    Args:
-        client: the client's connection.
-        slot: the pilot's one.
-        paired: what the client hears.
-        between: connections to a handler, for the client's and the pilot's side; or none.
-
-    Raises ClosedError, and ends all, where one has ended already.
-    """
-    try:
-        if client is None:
-            raise ClosedError("its client has gone")  # noqa: TRY301 - all end as below
-        client.send(FrameKind.PAIRED, **paired)
-        if not between:
-            return _join(client, slot)
-        _join(client, between[0])
-        return _join(between[1], slot)
-    except ClosedError as error:
-        for each in (client, slot, *between):
-            if each is not None:
-                each.close(str(error))
-        raise
-
-
-def _join(one: Connection, other: Connection) -> asyncio.Future[None]:
-    """Makes two connections carry each other's bytes; the future is done when the other ends."""
-    ends = End(), End()
-    early = one.hand_over(ends[0]), other.hand_over(ends[1])
-    join(*ends)
-    for end, data in zip(ends, early, strict=True):
-        end.data_received(data)
-    return ends[1].over
-
-
-def _introduce(
-    client: Connection | None, offer: Offer, job: Job, paired: Mapping[str, Any]
-) -> None:
-    """Sends a client to its pilot's own port, with a token for this job alone."""
-    key = secrets.token_bytes(32)
-    token = sign(
-        key,
-        Token(
-            subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=time.time() + _DIRECT_SECONDS
-        ),
-    )
-    offer.connection.send(FrameKind.PAIRED, **paired, key=key.hex())
-    if client is not None:
-        client.send(
-            FrameKind.PAIRED, **paired, direct=offer.direct, certificate=offer.certificate,
-            token=token,
-        )  # fmt: skip
-        client.close("it talks to its pilot")

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from matchmaker.classad import ClassAd
+from matchmaker.pilots.binder.ads import asked
 from matchmaker.pilots.binder.pairing import APPLICATION
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.frames import FrameKind
@@ -43,7 +44,7 @@ class Handlers:
 
     def wanted(self, ad: ClassAd) -> str:
         """The application whose handler a job goes through; empty for none."""
-        name = ad.eval(APPLICATION) if self._applications else None
+        name = asked(ad, APPLICATION) if self._applications else None
         folded = name.lower() if isinstance(name, str) else ""
         return folded if folded in self._applications else ""
 

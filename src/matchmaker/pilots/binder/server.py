@@ -19,9 +19,12 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_RESULT, MOST_TEXT, Pace, Settings, an_ad
+from matchmaker.pilots.binder.ads import an_ad, asked, reported
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.clients import client
-from matchmaker.pilots.binder.exchange import Exchange, Offer
+from matchmaker.pilots.binder.exchange import Exchange
+from matchmaker.pilots.binder.joining import Offer
+from matchmaker.pilots.binder.proxy import End
 from matchmaker.pilots.binder.states import Kind, Session
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import (
@@ -86,17 +89,29 @@ async def serve(
 
 
 class _Accepted(Connection):
-    """A connection that begins to be served as soon as it is made."""
+    """A connection that begins to be served as soon as it is made, and counts until it is lost."""
 
-    __slots__ = ("_begin",)
+    __slots__ = ("_begin", "_gone")
 
-    def __init__(self, begin: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, begin: Callable[[_Accepted], None], gone: Callable[[_Accepted], None]
+    ) -> None:
         super().__init__()
         self._begin = begin
+        self._gone = gone
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._begin(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self._gone(self)
+
+    def hand_over(self, protocol: asyncio.Protocol) -> bytes:
+        if isinstance(protocol, End):
+            protocol.over.add_done_callback(lambda _: self._gone(self))
+        return super().hand_over(protocol)
 
 
 class _Binder:
@@ -110,15 +125,18 @@ class _Binder:
         )  # fmt: skip
         self._tables = tables
         self._tasks: dict[asyncio.Task[None], Connection] = {}
+        # Those of pairs too, which no task serves.
+        self._open: set[_Accepted] = set()
 
     def accept(self) -> Connection:
-        return _Accepted(self._begin)
+        return _Accepted(self._begin, self._open.discard)
 
-    def _begin(self, connection: Connection) -> None:
-        if len(self._tasks) >= self.settings.most_connections:
+    def _begin(self, connection: _Accepted) -> None:
+        if len(self._open) >= self.settings.most_connections:
             connection.send(FrameKind.REFUSED, reason="the binder has too many connections")
             connection.close("too many connections")
             return
+        self._open.add(connection)
         task = asyncio.get_running_loop().create_task(self._serve(connection))
         self._tasks[task] = connection
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
@@ -163,7 +181,7 @@ class _Binder:
             while True:
                 # A pilot that is silent for longer than a lease has nothing to say any more.
                 frame = await connection.receive(2 * self.settings.lease)
-                await pace.step()
+                await pace.step(frame)
                 if frame.kind is FrameKind.REGISTER:
                     if not frame["session"] and session in exchange.book.sessions:
                         raise RefusedError("register: it has a session on this connection")
@@ -194,9 +212,7 @@ class _Binder:
             reason = frame["reason"][:MOST_TEXT]
             change = moves.declined(book, session, frame["job"], frame["epoch"], reason)
         elif frame.kind is FrameKind.ENDED:
-            result = frame["result"]
-            if len(result) > MOST_RESULT:
-                result = f'[ Reason = "its result has {len(result)} characters" ]'
+            result = reported(frame["result"])
             change = moves.ended(book, session, frame["job"], frame["epoch"], result)
         else:
             raise RefusedError(f"a pilot may not say {frame.kind}")
@@ -216,6 +232,7 @@ class _Binder:
                 return ""
             change = moves.resume(exchange.book, name, running, now)
         else:
+            exchange.room()
             name = secrets.token_hex(16)
             new = Session(name=name, subject=greeting.token.subject, ad=frame["ad"], heard=now)
             change = moves.begin(new)
@@ -235,9 +252,9 @@ class _Binder:
 
     async def _measure(self, ad: ClassAd) -> None:
         """Keeps how long the pilot's queue took to start it, where its ad says so."""
-        queue, submitted = ad.eval("Queue"), ad.eval("SubmittedAt")
+        queue, submitted = asked(ad, "Queue"), asked(ad, "SubmittedAt")
         if isinstance(queue, str) and isinstance(submitted, int | float):
-            began = ad.eval("StartedAt")
+            began = asked(ad, "StartedAt")
             started = began if isinstance(began, int | float) else time.time()
             # It is a figure for estimates, and no reason to refuse a pilot.
             with suppress(LedgerError, ValueError, OverflowError):
@@ -251,7 +268,7 @@ class _Binder:
         try:
             while True:
                 frame = await connection.receive()
-                await pace.step()
+                await pace.step(frame)
                 if frame.kind is not FrameKind.OFFER:
                     raise RefusedError(f"{frame.kind} came where offer was expected")
                 session = exchange.session(frame["session"], greeting.token.subject)
@@ -260,7 +277,7 @@ class _Binder:
                 if offer is not None:
                     exchange.withdraw(offer)
                 ad = an_ad(frame["ad"])
-                direct = [ad.eval(name) for name in ("DirectAddress", "DirectCertificate")]
+                direct = [asked(ad, name) for name in ("DirectAddress", "DirectCertificate")]
                 offer = Offer(
                     session.name, frame["slot"][:MOST_KEY], connection,
                     *(each if isinstance(each, str) else "" for each in direct),

@@ -12,6 +12,8 @@ from typing import Final
 
 import attrs
 
+_BYTES: Final = 500
+
 
 class Stage(StrEnum):
     """How far a job has come."""
@@ -64,6 +66,11 @@ class Job:
     cancel: bool = False
     result: str = ""
     reason: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes it takes, less what its ad takes beyond its text."""
+        return _BYTES + len(self.ad) + len(self.result) + len(self.reason)
 
 
 @attrs.frozen(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from math import isfinite
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import sqlalchemy as sql
@@ -19,12 +20,17 @@ from sqlalchemy.engine import Connection
 from matchmaker.delegation import database
 from matchmaker.delegation.errors import DamagedError, LedgerError
 from matchmaker.pilots.binder.states import Change, Job, Session, Stage
-from matchmaker.pilots.estimates import MOST, RECENT, PilotRecord
+from matchmaker.pilots.estimates import MOST, RECENT
 
 VERSION: Final = 1
 """The version of the tables; those of a newer one are refused."""
+_DAMAGED: Final = (
+    "it holds no binder's tables, or damaged ones: put a copy in its place, or move it away, and"
+    " the next run begins with none"
+)
 _WAIT_SECONDS: Final = 10.0
 _MOST_STARTS: Final = RECENT * MOST
+_MOST_QUEUES: Final = 50
 _AT_ONCE: Final = 500
 
 metadata: Final = MetaData()
@@ -101,8 +107,9 @@ class Tables:
         """
         self.place = str(place)
         self._engine = database.engine(self.place, wait)
-        self._reading = partial(database.reading, self._engine, self.place, wait)
-        self._writing = partial(database.writing, self._engine, self.place, wait)
+        where = self._engine, self.place, wait
+        self._reading = partial(database.reading, *where, damaged=_DAMAGED)
+        self._writing = partial(database.writing, *where, damaged=_DAMAGED)
         try:
             self._open()
         except BaseException:
@@ -131,6 +138,9 @@ class Tables:
     def write(self, changes: Sequence[Change]) -> None:
         """Stores changes, in their order and all or none; durable when it returns.
 
+        Only of jobs whose client is connected nothing survives a machine that breaks, which loses
+        them anyway: such a change does not wait for the disk.
+
         To store them once more does no harm, where nobody knows whether they were stored. Raises
         TakenError where an owner has another job of the same key, and SupersededError where
         another binder has read the tables since.
@@ -140,7 +150,8 @@ class Tables:
         over = {name for change in changes for name in change.over}
         if not (latest or begun or over):
             return
-        with self._writing() as write:
+        durable = bool(begun or over or any(job.detached for job in latest.values()))
+        with self._writing(durable=durable) as write:
             if _facts(write).get("turn", 0) != self._turn:
                 raise SupersededError(f"{self.place}: another binder works with these tables now")
             for some in _in_parts(sorted(latest)):
@@ -186,14 +197,18 @@ class Tables:
             if (first := write.scalar(kept)) is not None:
                 write.execute(starts.delete().where(starts.c.queue == queue, starts.c.id <= first))
 
-    def records(self, queue: str) -> list[PilotRecord]:
-        """The starts of a queue in the order of their arrival, for ``pilots.estimate``."""
-        query = sql.select(starts).where(starts.c.queue == queue).order_by(starts.c.id)
+    def delays(self) -> dict[str, float]:
+        """How many seconds each queue takes to start a pilot, by the median of its starts.
+
+        Of many queues, those that started one last.
+        """
+        latest = sql.select(starts.c.queue).group_by(starts.c.queue)
+        latest = latest.order_by(sql.func.max(starts.c.id).desc()).limit(_MOST_QUEUES)
+        found: dict[str, list[float]] = {}
         with self._reading() as read:
-            return [
-                PilotRecord(submitted=row.submitted, started=row.started)
-                for row in read.execute(query)
-            ]
+            for row in read.execute(sql.select(starts).where(starts.c.queue.in_(latest))):
+                found.setdefault(row.queue, []).append(row.started - row.submitted)
+        return {queue: median(found[queue]) for queue in sorted(found)}
 
     def revoke(self, token: str, ends: float, now: float) -> None:
         """Refuses a token by its id until its end; those that have ended are forgotten.

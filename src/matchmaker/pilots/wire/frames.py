@@ -113,10 +113,12 @@ class Frame:
     Attributes:
         kind: what it says.
         fields: all its fields but the kind; those that its kind must have are there.
+        size: how many bytes it came in.
     """
 
     kind: FrameKind
     fields: Mapping[str, Any] = attrs.field(factory=dict)
+    size: int = attrs.field(default=0, eq=False, repr=False)
 
     def __getitem__(self, name: str) -> Any:
         return self.fields[name]
@@ -166,7 +168,7 @@ def decode(body: bytes) -> Frame:
         value = found.get(field)
         if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
             raise FrameError(f"{kind}: {field} is missing or of another type than it must be")
-    return Frame(kind, found)
+    return Frame(kind, found, len(body))
 
 
 def _finite(text: str) -> float:
