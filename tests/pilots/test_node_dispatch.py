@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from matchmaker.classad import parse_ad
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.pilots import connect
 from matchmaker.pilots.node.dispatch import converse
 from matchmaker.pilots.node.task import Limits, Result, Task, TaskError, task
 from matchmaker.pilots.wire.stream import Stream
+from tests.pilots.real import grid
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -48,3 +50,41 @@ def test_a_client_names_no_handler(word: str) -> None:
 def test_an_environment_is_an_ad_of_strings(env: str) -> None:
     with pytest.raises(TaskError, match="Env"):
         task("t", parse_ad(f'[ Cmd = "/bin/true"; Env = {env} ]'), {})
+
+
+STUBBORN = """
+import asyncio
+async def serve(stream, ad):
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+"""
+
+
+@pytest.mark.slow
+def test_a_handler_that_cannot_be_ended_keeps_no_pilot(tmp_path: Path) -> None:
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    with grid(tmp_path) as made:
+        made.binder()
+        pilot = made.start(
+            "p", "pilot", "--token", tmp_path / "pilot.token", "--dir", tmp_path / "work",
+            "--cpus", 1, "--app", "stubborn=handler:stubborn:serve", PYTHONPATH=str(tmp_path),
+        )  # fmt: skip
+
+        async def paired() -> None:
+            ad = ClassAd(Application="stubborn", Requirements=True)
+            async with connect.paired(made.place(), ad, seconds=30):
+                pilot.terminate()
+                assert await asyncio.to_thread(pilot.wait, 90) == 1
+
+        asyncio.run(paired())
+        assert "could not be ended: " in (made.logs / "p.log").read_text()
+
+        async def given_back() -> connect.JobFacts:
+            async with connect.binder(made.place()) as binder:
+                (found,) = [each async for each in binder.jobs()]
+                return await binder.job(found.id, seconds=50)
+
+        assert asyncio.run(given_back()).over

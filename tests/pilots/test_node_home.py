@@ -48,7 +48,7 @@ def shell(grid: Grid, text: str) -> str:
     return asyncio.run(submitted())
 
 
-def test_files_beside_a_jobs_directory_go_with_the_pilot(site: Grid) -> None:
+def test_files_beside_a_jobs_directory_go_when_no_job_runs(site: Grid) -> None:
     site.pilot("p", "--cpus", 1)
     id_ = shell(site, LITTERS)
 
@@ -59,7 +59,8 @@ def test_files_beside_a_jobs_directory_go_with_the_pilot(site: Grid) -> None:
     found = asyncio.run(ended())
     assert found.result is not None
     assert found.result.eval("ExitCode") == 0
-    assert [*site.folder.glob("work.p/*/beside")]
+    (mine,) = (site.folder / "work.p").iterdir()
+    assert not [*mine.iterdir()]
     site.end("p")
     assert not [*(site.folder / "work.p").iterdir()]
 

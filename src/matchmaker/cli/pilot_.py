@@ -117,7 +117,7 @@ def command(
             node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
             machine=describe.machine(applications, given, os.environ, ends),
         )  # fmt: skip
-        ended = asyncio.run(_live(Pilot(settings, warn)))
+        ended = asyncio.run(_live(Pilot(settings, warn), root))
     if as_json:
         print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3)})
     else:
@@ -133,8 +133,19 @@ def _wall(given: float | None) -> float | None:
     return min((each for each in (given, left) if each is not None), default=None)
 
 
-async def _live(pilot: Pilot) -> str:
-    return await pilot.live(_stopping())
+async def _live(pilot: Pilot, root: Path) -> str:
+    ended = await pilot.live(_stopping())
+    if pilot.stuck:
+        from matchmaker.pilots.node.keeper import remove
+
+        names = ", ".join(pilot.stuck)[:200]
+        warn(f"the pilot has ended: {ended}; these jobs could not be ended: {names}")
+        # Where the disk does not answer, the next pilot here does it.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(remove, root), 10)
+        # Python would wait for them for ever.
+        os._exit(1)
+    return ended
 
 
 def _store(

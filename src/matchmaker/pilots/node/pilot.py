@@ -29,8 +29,6 @@ _LONGEST_WAIT: Final = 15.0
 _PATIENCE: Final = 600.0
 """How many seconds a pilot looks for a binder that it never met."""
 _LOOK_SECONDS: Final = 1.0
-_LAST: Final = 30.0
-"""How many seconds a pilot that ends waits for jobs that cannot be killed, or removed."""
 
 
 class Pilot:
@@ -47,6 +45,14 @@ class Pilot:
         self._good_until = 0.0
         self._began = time.monotonic()
         self._sent: dict[int, float] = {}
+
+    @property
+    def stuck(self) -> list[str]:
+        """The jobs that it could not end; these end with the process, for which nothing may wait.
+
+        Their tasks heed no cancelling, or their threads wait for a disk.
+        """
+        return sorted(each.get_name() for each in self._works.stuck)
 
     async def live(self, stop: asyncio.Event) -> str:
         """Works until there is a reason to end, and gives the reason.
@@ -75,7 +81,7 @@ class Pilot:
                 each.result()
             return self._works.refusing
         finally:
-            await self._works.end_all("the pilot ends", 0.0, _LAST)
+            await self._works.end_all("the pilot ends", 0.0)
             for each in chores:
                 each.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
@@ -91,6 +97,9 @@ class Pilot:
     async def _greet(self, control: Connection) -> Connection:
         """Begins the session or comes back to it."""
         while True:
+            if self._works.stuck:
+                # It must not say that it has none of the jobs of a session.
+                await asyncio.Event().wait()
             sent = time.monotonic()
             control.send(
                 FrameKind.REGISTER, ad=str(self._settings.machine), session=self._session,
@@ -191,7 +200,7 @@ class Pilot:
                     self._session = ""
                     raise ClosedError("the session is over")
                 case FrameKind.STOP:
-                    self._end(f"the binder asked for it: {frame['reason']}")
+                    self._works.refuse(f"the binder asked for it: {frame['reason']}")
                 case FrameKind.REFUSED:
                     raise ClosedError(frame["reason"])
 
@@ -287,7 +296,7 @@ class Pilot:
                     await asyncio.to_thread(write_report, file, state, self._settings.machine)
                     said = state
                 if asked.exists():
-                    self._end("the factory asked for it")
+                    self._works.refuse("the factory asked for it")
             except OSError as error:
                 self._say(f"{file}: {error}")
             await asyncio.sleep(_LOOK_SECONDS)
@@ -302,10 +311,6 @@ class Pilot:
         left = self._left()
         return bool(self._works.refusing) or (left is not None and left < self._settings.least)
 
-    def _end(self, reason: str) -> None:
-        self._works.refusing = self._works.refusing or reason
-        self._works.changed.set()
-
     async def _until_end(self, stop: asyncio.Event) -> None:
         """Waits for a reason to end, gives back what runs, and says goodbye."""
         idle = self._settings.idle
@@ -315,19 +320,24 @@ class Pilot:
                     await stop.wait()
             left = self._left()
             if stop.is_set():
-                self._end("it was asked to end")
+                self._works.refuse("it was asked to end")
                 break
             if left is not None and left < 2 * GRACE:
-                self._end("its time is over")
+                self._works.refuse("its time is over")
+                break
+            if self._works.stuck:
                 break
             if self._works:
                 self._works.busy = time.monotonic()
             elif self._works.refusing:
                 break
             elif idle is not None and time.monotonic() - self._works.busy > idle:
-                self._end(f"no job came in {idle:g} s")
+                self._works.refuse(f"no job came in {idle:g} s")
                 break
-        await self._works.end_all(self._works.refusing, GRACE, GRACE + _LAST)
+        await self._works.end_all(self._works.refusing, GRACE)
+        if self._works.stuck:
+            # Nobody may have these jobs before the lease is over.
+            return
         # Ends that were not acknowledged wait for a moment.
         for _ in range(20):
             if not self._works or self._control is None:

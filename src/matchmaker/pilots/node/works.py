@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -17,6 +18,7 @@ from matchmaker.classad import ClassAd, ParseError, parse_ad
 from matchmaker.pilots.node import slots
 from matchmaker.pilots.node.direct import Door
 from matchmaker.pilots.node.dispatch import HANDLER, converse, directly
+from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.running import GRACE, Running, run
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node
@@ -26,6 +28,8 @@ from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.stream import Stream
 
 _JUDGE_SECONDS: Final = 1.0
+_LAST: Final = 30.0
+"""How many seconds more than their grace jobs have that cannot be killed, or removed."""
 _MOST_REFUSED: Final = 10_000
 
 
@@ -59,6 +63,7 @@ class Works:
         node: the node with what is taken of it.
         busy: when a job ran last, as ``time.monotonic`` counts.
         refusing: why no more jobs are taken; empty where they are.
+        stuck: what runs jobs that could not be ended; with any, the pilot must end.
         changed: set where other slots are free than before.
     """
 
@@ -67,6 +72,7 @@ class Works:
         self.node: Node = settings.node
         self.busy = time.monotonic()
         self.refusing = ""
+        self.stuck: set[asyncio.Task[Any]] = set()
         self.changed = asyncio.Event()
         self._settings = settings
         self._tell = tell
@@ -155,7 +161,7 @@ class Works:
         else:
             doing = run(made, root, started=started)
         work.handled = made.argv[0].startswith(HANDLER)
-        work.doer = doer = asyncio.ensure_future(self._do(id_, work, doing))
+        work.doer = doer = asyncio.create_task(self._do(id_, work, doing), name=id_)
         self._tasks.add(doer)
         doer.add_done_callback(self._tasks.discard)
 
@@ -168,6 +174,10 @@ class Works:
             result = Result(reason=work.ends)
         except Exception as error:  # noqa: BLE001 - a job's end must be told, whatever it was
             result = Result(reason=f"the pilot failed: {type(error).__name__}: {error}")
+        if len(self._tasks) == 1:
+            # No other job has a directory, and none that begins now has one of these names.
+            for each in _entries(self._settings.directory):
+                await asyncio.to_thread(remove, each)
         self._become(slots.leave(self.node, id_))
         self._over(id_, work, result)
 
@@ -241,19 +251,35 @@ class Works:
         elif work.handled and work.doer is not None:
             work.doer.cancel()
 
-    async def end_all(self, reason: str, grace: float, most: float | None = None) -> None:
-        """Ends all jobs, and waits until nothing of them is left.
+    async def end_all(self, reason: str, grace: float) -> None:
+        """Ends all jobs, and waits until nothing of them is left, or half a minute more.
 
-        For `most` seconds where the pilot ends; else as long as it takes, since the binder may give
-        them to others.
+        What is left then is ``stuck``: killed, and still there. The binder may give nothing of it
+        to others, and hears nothing.
         """
-        doing = [each for each in self._tasks if not each.done()]
         for work in list(self._works.values()):
             if work.report is None:
                 self._give_back(work, reason, grace)
+        doing = {each for each in self._tasks if not each.done()} - self.stuck
         if doing:
-            await asyncio.wait(doing, timeout=most)
+            _, left = await asyncio.wait(doing, timeout=grace + _LAST)
+            if left:
+                self.stuck |= left
+                self.refuse("jobs cannot be ended")
+
+    def refuse(self, reason: str) -> None:
+        """Takes no more jobs; the first reason is kept."""
+        self.refusing = self.refusing or reason
+        self.changed.set()
 
     def _report(self, work: Work) -> None:
         if work.report is not None:
             self._tell(work.report[0], **work.report[1])
+
+
+def _entries(directory: Path) -> list[Path]:
+    """What is in a directory, and not where a link leads."""
+    try:
+        return [] if directory.is_symlink() else list(directory.iterdir())
+    except OSError:
+        return []
