@@ -30,7 +30,7 @@ TARGETS ?=
 
 SYSTEM_PACKAGES := slapd ldap-utils glue-schema slurm-wlm slurmrestd munge chromium \
 	gridengine-master gridengine-client gridengine-exec busybox faketime shellcheck \
-	postgresql slurmdbd mariadb-server man-db groff-base
+	postgresql slurmdbd mariadb-server man-db groff-base openssh-server apache2-bin
 
 # A grid job meets a site: the command that `make demo` runs, and `make wheel-test` from the wheel.
 DEMO := broker examples/job.jdl --ldif examples/site.ldif --ce examples/atlfarm006.ad \

@@ -53,10 +53,10 @@ MAX_LINES = 500
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
 HEAVY = {
-    "click", "dask", "distributed", "hypothesis", "lark", "ldap3", "numpy", "obstore",
+    "click", "dask", "distributed", "hypothesis", "lark", "ldap3", "numpy", "obstore", "paramiko",
     "prometheus_client",
     "prompt_toolkit", "psycopg", "pyarrow",
-    "regex", "rich", "sqlalchemy",
+    "regex", "requests", "rich", "sqlalchemy",
 }  # fmt: skip
 
 

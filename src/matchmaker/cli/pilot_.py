@@ -31,8 +31,9 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--binder", "at", metavar="HOST:PORT", envvar="CLASSAD_BINDER",
               help="Where the binder is.")  # fmt: skip
 @click.option("--store", "store_url", metavar="URL",
-              help="Without a binder: claim work on this storage, a directory or s3://, gs://,"
-              " az://; of the other options --slots, --idle, --wall, --dir, --report count."
+              help="Without a binder: claim work on this storage, a directory or s3://, gs://, az://,"
+              " sftp://, davs://; of the other options --slots, --idle, --wall, --dir, --report"
+              " count."
 )  # fmt: skip
 @click.option("--token", "token_file", metavar="FILE", envvar="CLASSAD_BINDER_TOKEN",
               help="The file with the pilot's token.")  # fmt: skip

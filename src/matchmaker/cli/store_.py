@@ -63,8 +63,9 @@ def demand_(*, url: str, as_json: bool) -> int:
 def status_(*, url: str, with_claims: bool, wide: int, as_json: bool) -> int:
     """Show what of each input is free, claimed and done.
 
-    URL is a directory or s3://, gs://, az://. In the picture each letter is a part of the
-    parameters: # done, > running, ? claimed by a pilot that is silent, ! failed too often, . free.
+    URL is a directory or s3://, gs://, az://, sftp://, davs://. In the picture each letter is a
+    part of the parameters: # done, > running, ? claimed by a pilot that is silent, ! failed too
+    often, . free.
     Exit status 1 as long as results are missing.
     """
     from matchmaker.pilots.store.status import status

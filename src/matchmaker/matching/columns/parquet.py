@@ -74,7 +74,9 @@ def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]
                 present[field.folded] = ~column.missing(size)
             continue
         every = field.name in full
-        mask = np.ones(size, np.bool_) if every else numpy_of(read(field).is_valid().combine_chunks())
+        mask = (
+            np.ones(size, np.bool_) if every else numpy_of(read(field).is_valid().combine_chunks())
+        )
         if mask.any():
             columns[field.folded] = Stored(partial(load, field), size)
             present[field.folded] = mask

@@ -15,7 +15,7 @@ _OBJECTS: Final = ("s3", "gs", "az")
 
 
 def opened(url: str) -> Store:
-    """The storage of a URL: a directory's path, ``file:///…``, ``s3://bucket/…``, gs, az.
+    """The storage of a URL: a path, ``file:///…``, ``s3://bucket/…``, gs, az, sftp, davs.
 
     Raises:
         StoreError: the URL names none, or what it needs is not installed.
@@ -30,6 +30,15 @@ def opened(url: str) -> Store:
         from matchmaker.pilots.store.objects import bucket
 
         return bucket(url)
+    if scheme[1] == "sftp":
+        from matchmaker.pilots.store.sftp import sftp
+
+        return sftp(url)
+    if scheme[1] in {"dav", "davs"}:
+        from matchmaker.pilots.store.webdav import webdav
+
+        return webdav(url)
     raise StoreError(
-        f"{scheme[1]}:// is no storage that pilots know; there are directories, s3://, gs://, az://"
+        f"{scheme[1]}:// is no storage that pilots know; there are directories, s3://, gs://, az://,"
+        " sftp://, davs://"
     )

@@ -1,0 +1,179 @@
+"""A store on a server of files. What is said to it is in ``sftp`` and ``webdav``.
+
+A claim or a result is put beside its place and then renamed, which a server refuses where there is
+one. Finished inputs are moved by one rename; nothing here makes an input's folder again, so that a
+straggler's write finds none and does no harm.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from matchmaker.pilots.store.places import MOST_SMALL
+from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.standing import Entry
+
+
+@attrs.frozen(slots=True)
+class Found:
+    """What a server says of a file or a folder: its name, and its time in seconds since 1970."""
+
+    name: str
+    folder: bool
+    modified: float
+
+
+class Files(Protocol):
+    """A server of files. Paths are relative to the store, with ``/``.
+
+    Each method may raise Unsure where it was broken off, StoreError where it is refused, and
+    FileNotFoundError where a file is not there, or the folder of one to be put.
+    """
+
+    def about(self, path: str) -> Found:
+        """A file or a folder."""
+
+    def folder(self, path: str) -> Iterable[Found]:
+        """What is in a folder."""
+
+    def get(self, path: str, most: int) -> bytes:
+        """The first bytes of a file."""
+
+    def download(self, path: str, target: Path) -> None:
+        """Copies a file to the node."""
+
+    def put(self, path: str, data: bytes | Path) -> None:
+        """Writes a file, anew or over another; never a folder."""
+
+    def rename(self, path: str, target: str) -> None:
+        """Moves a file or a folder. Raises FileExistsError where something is there."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file."""
+
+    def make(self, path: str) -> None:
+        """Makes a folder; one that is there is as good."""
+
+
+@attrs.frozen(slots=True)
+class Remote:
+    """A store on a server of files."""
+
+    url: str
+    files: Files
+
+    def now(self, nonce: str) -> float:
+        """The time that the server gives a file that is written now."""
+        path = f"{PILOTS}/{nonce}"
+        try:
+            self.files.put(path, b"\n")
+        except FileNotFoundError:
+            self.files.make(PILOTS)
+            self.files.put(path, b"\n")
+        return self.files.about(path).modified
+
+    def leave(self, nonce: str) -> None:
+        """Removes the file whose time was looked at."""
+        with suppress(StoreError, Unsure):
+            self.remove(f"{PILOTS}/{nonce}")
+
+    def inputs(self, *, finished: bool = False) -> list[str]:
+        """The folders in ``work``, or in ``finished``."""
+        try:
+            found = self.files.folder(FINISHED if finished else WORK)
+        except FileNotFoundError:
+            if finished:
+                return []
+            raise StoreError(f"{self.url}: it has no folder {WORK}") from None
+        return sorted(each.name for each in found if each.folder and sound_name(each.name))
+
+    def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+        """The files of an input."""
+        try:
+            found = self.files.folder(f"{FINISHED if finished else WORK}/{input_}")
+        except FileNotFoundError:
+            return None
+        return [Entry(each.name, each.modified) for each in found if not each.folder]
+
+    def read(self, path: str) -> bytes | None:
+        """A small file; None where it is not there."""
+        try:
+            return self.files.get(path, MOST_SMALL)
+        except FileNotFoundError:
+            return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder."""
+        try:
+            self.files.about(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def needed(self, input_: str, path: str) -> bool:
+        """Whether a result is not there yet; its folder is never made again once it was moved."""
+        return not self.exists(path) and self.exists(f"{WORK}/{input_}")
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Makes a small file where there is none; False too where the folder was moved aside."""
+        return self._once(path, data)
+
+    def publish(self, path: str, source: Path) -> bool:
+        """Stores a file whole, where there is none; False too where the folder was moved aside."""
+        return self._once(path, source)
+
+    def _once(self, path: str, data: bytes | Path) -> bool:
+        folder, _, name = path.rpartition("/")
+        beside = f"{folder}/.{name}.{secrets.token_hex(6)}"
+        try:
+            self.files.put(beside, data)
+            self.files.rename(beside, path)
+        except (FileNotFoundError, FileExistsError):
+            self._cleared(beside)
+            return False
+        except (StoreError, Unsure):
+            self._cleared(beside)
+            raise
+        return True
+
+    def _cleared(self, path: str) -> None:
+        with suppress(StoreError, Unsure):
+            self.remove(path)
+
+    def renew(self, path: str, data: bytes) -> None:
+        """Writes a claim again, so that the server gives it its time."""
+        with suppress(FileNotFoundError):
+            self.files.put(path, data)
+
+    def remove(self, path: str) -> None:
+        """Removes a file; one that is not there is as good."""
+        with suppress(FileNotFoundError):
+            self.files.remove(path)
+
+    def fetch(self, path: str, target: Path) -> bool:
+        """Copies a file to the node."""
+        try:
+            self.files.download(path, target)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def finish(self, input_: str) -> None:
+        """Moves an input's folder aside; where another did, nothing is left to do."""
+        source, target = f"{WORK}/{input_}", f"{FINISHED}/{input_}"
+        self.files.make(FINISHED)
+        try:
+            self.files.rename(source, target)
+        except FileNotFoundError:
+            return
+        except FileExistsError:
+            raise StoreError(
+                f"{target} is there already: move it away, so that {source} can go there"
+            ) from None

@@ -1,0 +1,181 @@
+"""A server of files that speaks WebDAV (RFC 4918), by requests (extra ``webdav``).
+
+``MOVE`` with ``Overwrite: F`` moves a file only where there is none; how surely, of two at once, is
+the server's matter. Its answers are bounded, and read without entities.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+import attrs
+
+from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.remote import Found, Remote
+from matchmaker.pilots.wire.connection import is_loopback
+
+if TYPE_CHECKING:
+    from requests import Response, Session
+
+_SECONDS: Final = 60.0
+_MOST_LISTED: Final = 1 << 28
+_PIECE: Final = 1 << 16
+_ASKED: Final = (
+    b'<?xml version="1.0"?><propfind xmlns="DAV:"><prop><resourcetype/><getlastmodified/></prop>'
+    b"</propfind>"
+)
+_PASSING: Final = frozenset({408, 423, 425, 429, 500, 502, 503, 504, 507})
+"""Answers that pass: a server that is busy, a lock, a disk that is full for a while."""
+_MISSING: Final = frozenset({404, 410})
+_CONFLICT: Final = 409
+_THERE: Final = 412
+_NO_MAKING: Final = 405
+
+
+@attrs.frozen(slots=True)
+class WebDav:
+    """A folder of a server."""
+
+    url: str
+    session: Session
+
+    def about(self, path: str) -> Found:
+        """A file or a folder."""
+        found = self._properties(path, "0")
+        if len(found) != 1:
+            raise StoreError(f"{self._at(path)}: {len(found)} answers came for one file")
+        return found[0][1]
+
+    def folder(self, path: str) -> list[Found]:
+        """What is in a folder."""
+        own = unquote(urlsplit(self._at(path)).path)
+        return [found for at, found in self._properties(f"{path}/", "1") if at != own]
+
+    def get(self, path: str, most: int) -> bytes:
+        """The first bytes of a file."""
+        with self._asked("GET", path, stream=True) as answer:
+            return _first(answer, most)
+
+    def download(self, path: str, target: Path) -> None:
+        """Copies a file to the node."""
+        with self._asked("GET", path, stream=True) as answer, target.open("wb") as file:
+            for piece in answer.iter_content(_PIECE):
+                file.write(piece)
+
+    def put(self, path: str, data: bytes | Path) -> None:
+        """Writes a file. A server answers 409 where its folder is not there (9.7.1)."""
+        if isinstance(data, bytes):
+            with self._asked("PUT", path, data=data):
+                return
+        with data.open("rb") as file, self._asked("PUT", path, data=file):
+            pass
+
+    def rename(self, path: str, target: str) -> None:
+        """Moves a file or a folder, where nothing is (9.9.3)."""
+        where = {"Destination": self._at(target), "Overwrite": "F"}
+        with self._asked("MOVE", path, headers=where):
+            pass
+
+    def remove(self, path: str) -> None:
+        """Removes a file."""
+        with self._asked("DELETE", path):
+            pass
+
+    def make(self, path: str) -> None:
+        """Makes a folder; a server answers 405 where there is one (9.3.1)."""
+        with self._asked("MKCOL", path, fine=_NO_MAKING):
+            pass
+
+    def _at(self, path: str) -> str:
+        return f"{self.url}/{quote(path)}"
+
+    @contextmanager
+    def _asked(self, method: str, path: str, *, fine: int = 200, **more: Any) -> Iterator[Response]:
+        """The server's answer, where it did what was asked."""
+        from requests import RequestException
+
+        at = self._at(path)
+        try:
+            with self.session.request(
+                method, at, timeout=_SECONDS, allow_redirects=False, **more
+            ) as answer:
+                status, said = answer.status_code, f"{at}: {answer.status_code} {answer.reason}"
+                if status in _MISSING or (status == _CONFLICT and method in {"PUT", "MOVE"}):
+                    raise FileNotFoundError(said)
+                if status == _THERE:
+                    raise FileExistsError(said)
+                if status in _PASSING:
+                    raise Unsure(said)
+                if not (200 <= status < 300 or status == fine):
+                    raise StoreError(said)
+                yield answer
+        except RequestException as error:
+            raise Unsure(f"{at}: {error}") from None
+
+    def _properties(self, path: str, depth: str) -> list[tuple[str, Found]]:
+        """What the server says of a path, with depth 1 of what is in it too; each with its path."""
+        from xml.etree.ElementTree import ParseError, fromstring
+
+        headers = {"Depth": depth, "Content-Type": "application/xml"}
+        with self._asked("PROPFIND", path, data=_ASKED, headers=headers, stream=True) as answer:
+            data = _first(answer, _MOST_LISTED + 1)
+        try:
+            text = data.decode()
+            if len(data) > _MOST_LISTED or "<!" in text:
+                raise ValueError("it is too long, or has a document type")  # noqa: TRY301
+            return list(map(_found, fromstring(text).iter("{DAV:}response")))  # noqa: S314
+        except (ParseError, ValueError, TypeError) as error:
+            raise StoreError(f"{self._at(path)}: no listing of WebDAV: {error}") from None
+
+
+def _found(response: Any) -> tuple[str, Found]:
+    path = unquote(urlsplit(response.findtext("{DAV:}href") or "").path).rstrip("/")
+    modified = response.findtext(".//{DAV:}getlastmodified")
+    return path, Found(
+        name=path.rpartition("/")[2],
+        folder=response.find(".//{DAV:}resourcetype/{DAV:}collection") is not None,
+        modified=parsedate_to_datetime(modified).timestamp() if modified else 0.0,
+    )
+
+
+def _first(answer: Response, most: int) -> bytes:
+    found = bytearray()
+    for piece in answer.iter_content(_PIECE):
+        found += piece
+        if len(found) >= most:
+            break
+    return bytes(found[:most])
+
+
+def webdav(url: str) -> Remote:
+    """The store of a URL such as ``davs://server/folder``; ``dav`` is without TLS.
+
+    A token is in ``WEBDAV_TOKEN``, a certificate with its key in ``X509_USER_PROXY``, a password in
+    ``~/.netrc``; ``REQUESTS_CA_BUNDLE`` names the authorities.
+
+    Raises StoreError: requests is not installed, or a token would go through the net in clear.
+    """
+    try:
+        from requests import Session
+    except ModuleNotFoundError:
+        raise StoreError(
+            f"{url} needs the extra webdav: pip install 'classad-matchmaker[webdav]'"
+        ) from None
+    parts = urlsplit(url)
+    if parts.username or parts.password or not parts.hostname:
+        raise StoreError(f"{parts.scheme}:// needs a server, and takes no user: use ~/.netrc")
+    if parts.scheme == "dav" and not is_loopback(parts.hostname):
+        raise StoreError(f"{url}: dav:// is for this machine alone; beyond it there is davs://")
+    session = Session()
+    if token := os.environ.get("WEBDAV_TOKEN"):
+        session.headers["Authorization"] = f"Bearer {token}"
+    session.cert = os.environ.get("X509_USER_PROXY")
+    scheme = "https" if parts.scheme == "davs" else "http"
+    at = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return Remote(url, WebDav(at, session))

@@ -1,0 +1,224 @@
+"""Pilots that share a folder of a real server: OpenSSH's, and Apache's WebDAV."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.urls import opened
+from tests.cli.conftest import COMMAND
+from tests.pilots.store.test_places import (
+    Place,
+    test_a_result_is_stored_once,
+    test_a_straggler_after_the_move_does_no_harm,
+    test_files_come_and_go,
+    test_of_many_that_create_a_claim_one_has_it,
+    test_times_are_the_storages,
+)
+from tests.services.daemons import (
+    ServiceUnavailable,
+    daemon,
+    free_port,
+    program,
+    wait,
+)
+
+__all__ = [
+    "test_a_result_is_stored_once",
+    "test_a_straggler_after_the_move_does_no_harm",
+    "test_files_come_and_go",
+    "test_of_many_that_create_a_claim_one_has_it",
+    "test_times_are_the_storages",
+]
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "store"
+SSHD = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+PidFile none
+AuthorizedKeysFile {folder}/user.pub
+StrictModes no
+PasswordAuthentication no
+UsePAM no
+MaxStartups 100
+Subsystem sftp internal-sftp
+"""
+HTTPD = """
+ServerRoot /usr/lib/apache2
+ServerName localhost
+Listen 127.0.0.1:{port}
+PidFile {folder}/pid
+ErrorLog /dev/stderr
+Mutex file:{folder} default
+User {user}
+LoadModule mpm_event_module modules/mod_mpm_event.so
+LoadModule authz_core_module modules/mod_authz_core.so
+LoadModule dav_module modules/mod_dav.so
+LoadModule dav_fs_module modules/mod_dav_fs.so
+DavLockDB {folder}/lock
+DocumentRoot {root}
+<Directory {root}>
+  Dav On
+  Require all granted
+</Directory>
+"""
+
+
+@contextlib.contextmanager
+def sshd(folder: Path, root: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """An SSH server; the URL of a folder below it, and what its client must know."""
+    port = free_port()
+    for name in ("host", "user"):
+        subprocess.run(
+            [program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", folder / name],
+            check=True,
+        )
+    public = (folder / "host.pub").read_text()
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {public}")
+    (folder / "config").write_text(SSHD.format(port=port, folder=folder))
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    log = folder / "log"
+    with daemon([program("sshd"), "-D", "-e", "-f", str(folder / "config")], log) as process:
+        wait(lambda: listens(port), process, log)
+        known = {"SFTP_KNOWN_HOSTS": str(folder / "known"), "SFTP_KEY": str(folder / "user")}
+        yield f"sftp://{getpass.getuser()}@127.0.0.1:{port}{root}", known
+
+
+@contextlib.contextmanager
+def httpd(folder: Path, root: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A WebDAV server; the rest as above."""
+    port = free_port()
+    # A server that root starts serves as another.
+    user = "nobody" if os.getuid() == 0 else getpass.getuser()
+    for each in (folder, root):
+        each.chmod(0o777)
+    for each in (folder, *folder.parents):
+        if each.owner() == getpass.getuser():
+            each.chmod(each.stat().st_mode | 0o755)
+    text = HTTPD.format(port=port, folder=folder, root=root, user=user)
+    (folder / "config").write_text(text)
+    log = folder / "log"
+    with daemon([program("apache2"), "-X", "-f", str(folder / "config")], log) as process:
+        wait(lambda: listens(port), process, log)
+        yield f"dav://127.0.0.1:{port}", {}
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+SERVERS = {"sftp": sshd, "webdav": httpd}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
+    """The URL of a server's folder, and the folder."""
+    folder, root = tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("root")
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        try:
+            url, known = stack.enter_context(SERVERS[request.param](folder, root))
+        except ServiceUnavailable as error:
+            pytest.skip(str(error))
+        for name, value in known.items():
+            patch.setenv(name, value)
+        yield url, root
+
+
+def open_to_all(folder: Path) -> None:
+    for each in (folder, *folder.rglob("*")):
+        each.chmod(0o777 if each.is_dir() else 0o666)
+
+
+@pytest.fixture
+def place(server: tuple[str, Path], tmp_path: Path) -> Place:
+    """A new store with one input."""
+    url, root = server
+    store = root / tmp_path.name
+    (store / "work" / "a.arff").mkdir(parents=True)
+    (store / "work" / "a.arff" / "data").write_bytes(b"data")
+    open_to_all(store)
+    return Place(opened(f"{url}/{store.name}"), True)
+
+
+def test_pilots_share_a_folder_and_one_is_killed(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, root = server
+    folder = root / "shared sweep"
+    shutil.copytree(EXAMPLE, folder)
+    plan = folder / "plan.toml"
+    plan.write_text(plan.read_text().replace("ttl = 60", "ttl = 5\nagain = 5"))
+    open_to_all(folder)
+    pool = f"{url}/shared%20sweep"
+
+    def pilot(number: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, "pilot", "--store", pool, "--json", "--dir", str(tmp_path / str(number))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    pilots = [pilot(number) for number in range(3)]
+    end = time.monotonic() + 60
+    while not [*folder.glob("work/*/active*")] and time.monotonic() < end:
+        time.sleep(0.05)
+    pilots[0].kill()
+    said = [each.communicate(timeout=120) for each in pilots]
+    assert [each.returncode for each in pilots[1:]] == [0, 0], said
+    told = [json.loads(out) for out, _ in said[1:]]
+    assert {each["ended"] for each in told} == {"all is done"}
+    found = {path.name for path in (folder / "finished" / "shuf2296.arff").glob("[!a]*")}
+    assert found == {"data", *(f"votes{each}.txt" for each in range(63, 83))}
+    assert not [*(folder / "work").iterdir()]
+    assert sum(each["duplicates"] for each in told) <= 3
+    shown = subprocess.run(
+        [*COMMAND, "store", "status", pool], capture_output=True, text=True, check=False
+    )
+    assert (shown.returncode, shown.stdout.splitlines()[-1][:17]) == (0, "40 of 40 results;")
+
+
+def test_what_is_not_there_is_said(server: tuple[str, Path]) -> None:
+    url, _ = server
+    with pytest.raises(StoreError, match="no folder work"):
+        opened(f"{url}/nowhere").inputs()
+    done = subprocess.run(
+        [*COMMAND, "store", "status", f"{url}/nowhere"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no plan.toml" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("scheme", ["sftp", "dav"])
+def test_a_server_that_is_away_is_no_answer(scheme: str) -> None:
+    with pytest.raises(Unsure):
+        opened(f"{scheme}://127.0.0.1:{free_port()}/x").inputs()
+
+
+def test_a_server_whose_key_is_unknown_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        with sshd(tmp_path, tmp_path) as (url, known):
+            (tmp_path / "none").touch()
+            monkeypatch.setenv("SFTP_KNOWN_HOSTS", str(tmp_path / "none"))
+            monkeypatch.setenv("SFTP_KEY", known["SFTP_KEY"])
+            with pytest.raises(StoreError, match="known_hosts"):
+                opened(url).inputs()
+    except ServiceUnavailable as error:
+        pytest.skip(str(error))
