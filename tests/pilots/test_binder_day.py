@@ -157,7 +157,7 @@ def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(not job.stage.open for job in binder.book.jobs.values())
     assert binder.book.sessions == {}
     assert len(binder.slots) == 0
-    for table in ("_offers", "_given", "_clients", "_watchers", "_open"):
+    for table in ("_offers", "_given", "_clients", "_watchers", "open"):
         assert not getattr(binder, table), table
     assert not binder._turns._owners
     assert len(binder.book.keys) == len(binder.book.jobs)

@@ -117,6 +117,7 @@ def command(
             least=least, doors=doors, report=None if report is None else Path(report),
             node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
             machine=describe.machine(applications, given, os.environ, ends),
+            ca=None if ca is None else Path(ca),
         )  # fmt: skip
         ended = asyncio.run(_live(Pilot(settings, warn), root))
     if as_json:

@@ -5,9 +5,11 @@ What the frames are is in ``wire``; what a job's ad may say is in ``docs/binder.
 
 from __future__ import annotations
 
+import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -39,6 +41,23 @@ class Place:
     address: str
     token: str = attrs.field(repr=False)
     tls: ssl.SSLContext | None = None
+
+
+def here(environment: Mapping[str, str] = os.environ) -> Place:
+    """The binder that the environment names, as a job that may connect finds it.
+
+    Args:
+        environment: ``CLASSAD_BINDER`` is its address, ``CLASSAD_BINDER_TOKEN`` a file with a
+            token, ``CLASSAD_BINDER_CA``, where it is there, one with who signed its certificate.
+
+    Raises ValueError where the first two are not there, and OSError.
+    """
+    address, file = (environment.get(f"CLASSAD_BINDER{more}", "") for more in ("", "_TOKEN"))
+    if not (address and file):
+        raise ValueError("no binder in the environment: CLASSAD_BINDER and CLASSAD_BINDER_TOKEN")
+    ca = environment.get("CLASSAD_BINDER_CA")
+    tls = authorities([ca]) if ca else None
+    return Place(address=address, token=Path(file).read_text("ascii").strip(), tls=tls)
 
 
 @attrs.frozen(slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from itertools import dropwhile, islice
 from typing import Any, Final
 
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder import grants, moves
 from matchmaker.pilots.binder.ads import an_ad, check_job, sendable
 from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.exchange import Exchange
@@ -46,6 +46,8 @@ async def client(
     while True:
         frame = await connection.receive()
         await pace.step(frame)
+        if why := grants.refusal(greeting.token, exchange.book, exchange.revoked):
+            raise RefusedError(why)
         try:
             if frame.kind is FrameKind.CONNECT:
                 job = _new_job(greeting, _owned(greeting, frame["ad"]), exchange, settings)
@@ -93,6 +95,7 @@ def _owned(greeting: Greeting, text: str) -> str:
     """A job's ad with the owner that its client has proven to be, whatever it says itself."""
     ad = an_ad(text)
     check_job(ad)
+    grants.note(ad, greeting.token)
     ad["Owner"] = greeting.token.subject
     return sendable(str(ad))
 
@@ -103,7 +106,7 @@ def _new_job(
     """A job of the client; one with a key goes on without it."""
     owner, id_ = greeting.token.subject, secrets.token_hex(8)
     job = Job(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
-    count, size = exchange.open_jobs(owner)
+    count, size = exchange.open.of(owner)
     if count >= settings.most_jobs:
         raise ValueError(f"you have {settings.most_jobs} open jobs, which are the most")
     if size + job.bytes > settings.most_bytes:
@@ -112,6 +115,11 @@ def _new_job(
             f" {settings.most_bytes} that they may: wait for some to end"
         )
     exchange.room()
+    if grants.is_jobs(greeting.token):
+        asker = greeting.token.id
+        if exchange.open.of(asker)[0] >= grants.MOST_OPEN:
+            raise ValueError(f"this job has {grants.MOST_OPEN} open jobs, which are the most")
+        exchange.open.enter(owner, id_, job.bytes, asker)
     return job
 
 
@@ -131,7 +139,7 @@ async def _submit(
         job = book.jobs[known]
         # It may be on its way into the storage, by an earlier request.
         await exchange.stored()
-    if job.ad != ad:
+    if not grants.same(job.ad, ad):
         raise ValueError(f"the key {key} stands for the job {job.id}, which has another ad")
     return _facts(book.jobs.get(job.id, job))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from functools import partial
 from typing import Final
@@ -22,7 +22,9 @@ from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.ads import MATCHING
+from matchmaker.pilots.binder.grants import token_id
 from matchmaker.pilots.binder.handlers import Handlers
+from matchmaker.pilots.binder.holdings import Holdings
 from matchmaker.pilots.binder.joining import Joining, Offer, Pair
 from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.states import Change, Job, Kind, Session, Stage, Word, apply
@@ -57,11 +59,12 @@ class Exchange:
         slots: the ads of the free slots.
         pilots: the connection of each pilot that is connected, by its session.
         revoked: the ids of tokens that are refused.
+        open: what each client has open.
     """
 
     def __init__(
         self, tables: Tables, *, lease: float, clock: Callable[[], float],
-        applications: Iterable[str] = (),
+        applications: Iterable[str] = (), grant: Callable[[Job], str] = lambda _: "",
     ) -> None:  # fmt: skip
         """Reads what was stored.
 
@@ -70,6 +73,7 @@ class Exchange:
             lease: for how many seconds a pilot may be silent, by its own clock.
             clock: seconds that follow no jump.
             applications: those, in lower case, whose pairs go through a handler.
+            grant: the token that a job gets with a giving; empty for none.
 
         Raises:
             LedgerError: the tables cannot be read.
@@ -78,6 +82,8 @@ class Exchange:
         self.slots = Pool(key=SLOT_KEY, limits=MATCHING)
         self.pilots: dict[str, Connection] = {}
         self.revoked = set(tables.revoked())
+        self.open = Holdings()
+        self._grant = grant
         self._tables = tables
         self._storing = Storing(tables, self._say)
         self._joining = Joining(Handlers(applications))
@@ -91,7 +97,6 @@ class Exchange:
         self._explaining = asyncio.Semaphore(1)
         self._ended: deque[str] = deque()
         self._ended_bytes = 0
-        self._open: dict[str, dict[str, int]] = {}
         self._paired_soon = asyncio.Event()
         self._more_slots = False
         self.book, change = moves.restored(*tables.read(), clock())
@@ -131,8 +136,7 @@ class Exchange:
         for name in change.over:
             self._leave(name)
         if not (change.begun or change.over or any(job.detached for job in change.jobs)):
-            # Of such a job a restart knows nothing but its end; a slot is given all the same once
-            # that is stored.
+            # A restart ends such jobs; yet a slot is given only once that is stored.
             later = tuple(word for word in change.words if word.kind is Kind.PAIRED)
             self._say(word for word in change.words if word.kind is not Kind.PAIRED)
             change = attrs.evolve(change, words=later)
@@ -148,12 +152,14 @@ class Exchange:
                 asyncio.get_running_loop().call_later(wait, self._waits, job)
         elif job.stage is not Stage.QUEUED:
             self._turns.leave(job.owner, job.id)
+        if not job.stage.held and (asked := self.open.ids(token_id(job))):
+            asyncio.get_running_loop().call_soon(self._void, asked)
         if job.stage is not Stage.GIVEN:
             self._given.pop((job.id, job.epoch), None)
         if job.stage.open:
-            self._open.setdefault(job.owner, {})[job.id] = job.bytes
+            self.open.enter(job.owner, job.id, job.bytes)
         else:
-            self._shut(job.owner, job.id)
+            self.open.leave(job.owner, job.id)
             self._ended.append(job.id)
             self._ended_bytes += job.bytes
             self._clients.pop(job.id, None)
@@ -167,11 +173,12 @@ class Exchange:
             self._turns.enter(job.owner, job.id, parse_ad(job.ad))
             self._paired_soon.set()
 
-    def _shut(self, owner: str, id_: str) -> None:
-        mine = self._open.get(owner, {})
-        mine.pop(id_, None)
-        if not mine:
-            self._open.pop(owner, None)
+    def _void(self, asked: Collection[str]) -> None:
+        """Ends what a job asked for that runs no more; what it handed in goes on."""
+        for id_ in asked:
+            job = self.book.jobs.get(id_)
+            if job is not None and not job.detached:
+                self._refuse(id_, "the job that asked for it has ended")
 
     async def store(self) -> None:
         """Stores changes, and says their words. A failed write is repeated until it succeeds.
@@ -215,17 +222,18 @@ class Exchange:
             self.post(moves.declined(self.book, word.session, job.id, job.epoch, reason))
             return
         client = self._clients.get(job.id)
+        pair = Pair(
+            job=job, client=client, offer=offer, lost=partial(self._cancel, job.id),
+            over=partial(self._unstarted, word), grant=self._grant(job),
+        )  # fmt: skip
         try:
             if job.detached:
-                offer.connection.send(
-                    FrameKind.PAIRED, job=job.id, epoch=job.epoch, ad=job.ad, stream=False
-                )
+                offer.connection.send(FrameKind.PAIRED, **pair.given)
                 return
-            # From now on the connections are the pair's, and their end is no lost slot.
+            self._joining.begin(pair)
+            # The connections are the pair's now, and their end is no lost slot.
             self._clients.pop(job.id, None)
             self._given.pop((job.id, job.epoch), None)
-            lost, over = partial(self._cancel, job.id), partial(self._unstarted, word)
-            self._joining.begin(Pair(job=job, client=client, offer=offer, lost=lost, over=over))
         except ValueError as error:
             # Too long to be said: the job ends, and its pilot offers the slot anew.
             self._refuse(job.id, str(error))
@@ -298,11 +306,6 @@ class Exchange:
         """Enters a job whose client is connected and waits for a slot."""
         self._clients[job.id] = client
         self.post(moves.submit(self.book, job)[1])
-
-    def open_jobs(self, owner: str) -> tuple[int, int]:
-        """How many jobs of an owner may still change, and about how many bytes they take."""
-        mine = self._open.get(owner, {})
-        return len(mine), sum(mine.values())
 
     async def revoke(self, token: str, ends: float) -> None:
         """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError."""

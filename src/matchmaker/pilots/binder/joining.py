@@ -52,6 +52,7 @@ class Pair:
         offer: the slot.
         lost: called with the reason where no pair came of it; all connections have ended then.
         over: called when the pair has ended.
+        grant: a token for the job, which the slot alone hears; empty for none.
     """
 
     job: Job
@@ -59,11 +60,18 @@ class Pair:
     offer: Offer
     lost: Callable[[str], object]
     over: Callable[[], object]
+    grant: str = attrs.field(default="", repr=False)
 
     @property
     def said(self) -> dict[str, Any]:
         """What both hear."""
-        return {"job": self.job.id, "epoch": self.job.epoch, "ad": self.job.ad, "stream": True}
+        job = self.job
+        return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the slot hears."""
+        return {**self.said, "grant": self.grant} if self.grant else self.said
 
 
 class Joining:
@@ -80,7 +88,7 @@ class Joining:
         if not application and pair.offer.direct and asked(ad, "Direct") is True:
             _introduce(pair)
             return
-        pair.offer.connection.send(FrameKind.PAIRED, **pair.said)
+        pair.offer.connection.send(FrameKind.PAIRED, **pair.given)
         if not application:
             _joined(pair)
             return
@@ -148,7 +156,7 @@ def _introduce(pair: Pair) -> None:
     job, offer, key = pair.job, pair.offer, secrets.token_bytes(32)
     ends = time.time() + _DIRECT_SECONDS
     token = sign(key, Token(subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=ends))
-    offer.connection.send(FrameKind.PAIRED, **pair.said, key=key.hex())
+    offer.connection.send(FrameKind.PAIRED, **pair.given, key=key.hex())
     if pair.client is not None:
         pair.client.send(
             FrameKind.PAIRED, **pair.said, direct=offer.direct, certificate=offer.certificate,

@@ -23,6 +23,7 @@ from matchmaker.pilots.binder.ads import an_ad, asked, reported
 from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.clients import client
 from matchmaker.pilots.binder.exchange import Exchange
+from matchmaker.pilots.binder.grants import granted, refusal
 from matchmaker.pilots.binder.joining import Offer
 from matchmaker.pilots.binder.proxy import End
 from matchmaker.pilots.binder.states import Kind, Session
@@ -122,6 +123,7 @@ class _Binder:
         self.exchange = Exchange(
             tables, lease=settings.lease, clock=time.monotonic,
             applications=settings.handled,
+            grant=lambda job: granted(job, settings.key, settings.name),
         )  # fmt: skip
         self._tables = tables
         self._tasks: dict[asyncio.Task[None], Connection] = {}
@@ -158,6 +160,10 @@ class _Binder:
             )  # fmt: skip
         except (RefusedError, ClosedError, TimeoutError):
             connection.close("the greeting failed")
+            return
+        if why := refusal(greeting.token, self.exchange.book, self.exchange.revoked):
+            connection.send(FrameKind.REFUSED, reason=why)
+            connection.close(why)
             return
         serves = {Role.PILOT: self._pilot, Role.SLOT: self._slot}
         try:
@@ -232,7 +238,11 @@ class _Binder:
                 return ""
             change = moves.resume(exchange.book, name, running, now)
         else:
-            exchange.room()
+            try:
+                exchange.room()
+            except ValueError as error:
+                # Not refused, which would end it: it is to try again.
+                raise ClosedError(str(error)) from None
             name = secrets.token_hex(16)
             new = Session(name=name, subject=greeting.token.subject, ad=frame["ad"], heard=now)
             change = moves.begin(new)

@@ -33,6 +33,7 @@ GRACE: Final = 5.0
 """How many seconds a program has from SIGTERM to SIGKILL."""
 _LOOK_SECONDS: Final = 0.5
 _PIECE: Final = 1 << 16
+_CONNECT_FILE: Final = ".binder.token"
 _PATIENCE: Final = 3.0
 """How many seconds more than the grace a keeper has."""
 _LONGEST_PATH: Final = 3500
@@ -209,11 +210,12 @@ async def start(task: Task, root: Path) -> Running:
         status, status_end = os.pipe()
         opened += status, status_end
         home = str(directory)
+        more = {"CLASSAD_BINDER_TOKEN": f"{home}/{_CONNECT_FILE}"} if task.token else {}
         STARTING.add(home)
         said = {
             "argv": task.argv, "control": control, "status": status_end,
             "group": "" if group is None else str(group),
-            "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env},
+            "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env, **more},
         }  # fmt: skip
         # A file, since the words of a command are bounded.
         told = await asyncio.to_thread(_written, said)
@@ -325,6 +327,10 @@ def _filled(directory: Path, task: Task) -> None:
         if target.parent != directory:
             raise ValueError(f"{name!r} is no name of a file in the task's directory")
         shutil.copy(source, target)
+    if task.token:
+        opened = os.open(directory / _CONNECT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", encoding="ascii") as file:
+            file.write(f"{task.token}\n")
 
 
 def _written(said: object) -> int:

@@ -11,6 +11,7 @@ from matchmaker.classad import ClassAd
 from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node.direct import Wall
 from matchmaker.pilots.node.slots import Node
+from matchmaker.pilots.node.task import Task
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Settings:
         least: how many seconds must be left for it to offer a slot.
         report: the file in which a factory looks for its state; None for no factory.
         doors: where clients may talk to it directly; None for nowhere.
+        ca: who signed the binder's certificate, in PEM; None where it has none.
     """
 
     place: Place
@@ -40,6 +42,14 @@ class Settings:
     least: float = 0.0
     report: Path | None = None
     doors: Wall | None = None
+    ca: Path | None = None
+
+    def granted(self, task: Task, token: str) -> Task:
+        """A task that is told where the binder is, and has a token for it."""
+        there = {"CLASSAD_BINDER": self.place.address}
+        if self.ca is not None:
+            there["CLASSAD_BINDER_CA"] = str(self.ca.absolute())
+        return attrs.evolve(task, env={**task.env, **there}, token=token)
 
 
 def write_report(file: Path, state: str, ad: ClassAd) -> None:

@@ -51,6 +51,8 @@ class Task:
         files: names in its directory, and the files that are copied there.
         keep: names in its directory, and where such a file is moved at the end; one that is not
             there, or is no plain file, is left out.
+        token: by which the task is a client of the binder; it is in a file of its directory, which
+            ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Task:
     limits: Limits = Limits()
     files: Mapping[str, Path] = MappingProxyType({})
     keep: Mapping[str, Path] = MappingProxyType({})
+    token: str = attrs.field(default="", repr=False)
 
 
 @attrs.frozen(slots=True, kw_only=True)

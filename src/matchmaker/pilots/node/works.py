@@ -128,6 +128,8 @@ class Works:
         try:
             ad = parse_ad(frame["ad"])
             made = task(id_, ad, self._settings.applications)
+            if isinstance(grant := frame.fields.get("grant"), str):
+                made = self._settings.granted(made, grant)
         except (ParseError, TaskError) as error:
             self._works[id_] = work = Work(epoch)
             self._over(id_, work, Result(reason=str(error)))
