@@ -61,7 +61,7 @@ def value_of(text: str) -> Any:
     (UNDEFINED, Expr('a + 1'), None)
     """
     new = _SHORTEST <= len(text) <= LIMITS.syntax and _comes_first(text)
-    return Deferred(text) if new and is_common(text) else read_value(text)
+    return Deferred(text) if new and _many() and is_common(text) else read_value(text)
 
 
 def value_of_common(text: str) -> Any:
@@ -83,6 +83,15 @@ def read_value(text: str) -> Any:
 
 _SHORTEST: Final = 12
 """What is shorter is read at once: mostly it is a word, and comes again."""
+
+_MANY: Final = 1000
+_new: Final = iter(range(_MANY))
+
+
+def _many() -> bool:
+    """Whether expressions are so many that making the pattern that knows them is less work."""
+    return next(_new, _MANY) == _MANY
+
 
 _met: Final = [0] * (1 << 13)
 """Marks of texts that came last; two may share a place, so that one is not known to come again."""

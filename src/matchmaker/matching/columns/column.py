@@ -174,15 +174,27 @@ class Table(list[Any]):
 
     def codes(self, contents: Sequence[Any]) -> list[int]:
         """The codes of many contents; new ones enter the table."""
-        kinds = set(map(type, contents))
-        kind = kinds.pop() if len(kinds) == 1 else None
-        if kind not in THEMSELVES:
-            return list(map(self.code, contents))
+        kinds = dict.fromkeys(map(type, contents))
+        if len(kinds) > 1:
+            found = [0] * len(contents)
+            for each_kind in kinds:
+                places = [at for at, each in enumerate(contents) if each.__class__ is each_kind]
+                codes = self.codes([contents[at] for at in places])
+                for at, code in zip(places, codes, strict=True):
+                    found[at] = code
+            return found
+        if not kinds:
+            return []
+        (kind,) = kinds
         known = self.known.setdefault(kind, {})
-        new = [content for content in dict.fromkeys(contents) if content not in known]
+        keys = contents if kind in THEMSELVES else list(map(identity, contents))
+        new: dict[Any, Any] = {}
+        for key, content in zip(keys, contents, strict=True):
+            if key not in known:
+                new.setdefault(key, content)
         known.update(zip(new, range(len(self), len(self) + len(new)), strict=True))
-        self.extend(new)
-        return list(map(known.__getitem__, contents))
+        self.extend(new.values())
+        return list(map(known.__getitem__, keys))
 
     def expressions(self) -> list[Expr]:
         """The expressions in it."""

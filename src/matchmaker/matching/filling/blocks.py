@@ -75,9 +75,10 @@ def _block(
         counts[ad] = len(ads) - before
     ends = np.cumsum(counts)
     rows = ends - counts
-    where = np.setdiff1d(np.arange(int(ends[-1]) if len(ends) else 0), rows[~others])
+    read_ones = np.ones(int(ends[-1]) if len(ends) else 0, np.bool_)
+    read_ones[rows[~others]] = False
     return Block(
-        where,
+        np.flatnonzero(read_ones),
         ads,
         rows[~others],
         keys,
@@ -105,7 +106,9 @@ def _columns(
         place = lines.ad[taken]
         bad.append(place[unread])
         if folded == key:
-            bad += [place[unsaid(column, len(place))], np.setdiff1d(regular, place)]
+            lacking = ~others
+            lacking[place] = False
+            bad += [place[unsaid(column, len(place))], np.flatnonzero(lacking)]
             keys = list(map(str, column.contents(range(len(place)))))
         columns.append((folded, place, column))
     if not any(map(len, bad)):
