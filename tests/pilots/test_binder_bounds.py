@@ -241,13 +241,16 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return broken
 
 
-def test_nothing_is_given_before_it_is_stored(tmp_path: Path, full: list[bool]) -> None:
+def test_nothing_is_given_while_nothing_can_be_stored(tmp_path: Path, full: list[bool]) -> None:
     async def case() -> None:
         full.clear()
         async with ready(tmp_path) as (address, pilot):
             slot = await pilot.slot()
             await asyncio.sleep(0.2)
             full.append(True)
+            # The end of this one is what cannot be stored.
+            await answered(address, FrameKind.CONNECT, ad="[ Requirements = false ]", seconds=0)
+            await asyncio.sleep(1.5)
             client = await dial(address, token(Scope.CLIENT), Role.CLIENT)
             client.send(FrameKind.CONNECT, ad=str(ECHO), seconds=30)
             with pytest.raises(TimeoutError):

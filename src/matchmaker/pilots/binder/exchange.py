@@ -1,9 +1,10 @@
 """The binder's one room: its book, the free slots, those who wait, and who is connected.
 
 Each event becomes a change (``moves``). It is entered at once, stored by one task (``storing``),
-and said to pilots only once it is stored; so what a pilot heard is never forgotten. Whose turn it
-is is in ``turns``, how connections become a pair in ``joining``, and what peers may say in
-``server``. All methods are called in one event loop.
+and said to pilots only once it is stored; so what a pilot heard is never forgotten. A job whose
+client is connected ends with the binder, so that its words need not wait. Whose turn it is is in
+``turns``, how connections become a pair in ``joining``, and what peers may say in ``server``. All
+methods are called in one event loop.
 """
 
 from __future__ import annotations
@@ -136,9 +137,11 @@ class Exchange:
         for name in change.over:
             self._leave(name)
         if not (change.begun or change.over or any(job.detached for job in change.jobs)):
-            # A restart ends such jobs; yet a slot is given only once that is stored.
-            later = tuple(word for word in change.words if word.kind is Kind.PAIRED)
-            self._say(word for word in change.words if word.kind is not Kind.PAIRED)
+            # Of such a job a restart knows nothing but its end: its words need not wait for the
+            # storage; yet no slot is given where the storage is known to be away.
+            away = bool(self.trouble)
+            later = tuple(word for word in change.words if away and word.kind is Kind.PAIRED)
+            self._say(word for word in change.words if word not in later)
             change = attrs.evolve(change, words=later)
         self._storing.add(change)
 
