@@ -15,7 +15,7 @@ from matchmaker.classad import parse_ad
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots import connect
 from matchmaker.pilots.binder import storing
-from matchmaker.pilots.binder.ads import MATCHING, MOST_SYNTAX, an_ad, reported
+from matchmaker.pilots.binder.ads import MATCHING, MOST_SYNTAX, a_slot, an_ad, reported
 from matchmaker.pilots.binder.bounds import Pace
 from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.states import Change, Job, Kind, Word
@@ -75,6 +75,22 @@ def test_a_slot_of_thousands_of_clauses_is_refused(tmp_path: Path) -> None:
             assert "outside of strings" in refused["reason"]
 
     run(case())
+
+
+def test_a_slots_policy_has_less_room(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with ready(tmp_path) as (_, pilot):
+            slot = await pilot.slot(f"[ Requirements = MY.Start; Start = {CLAUSES[:3000]} 1 ]")
+            refused = await slot.receive(10)
+            assert refused.kind is FrameKind.REFUSED
+            assert "shorten its policy" in refused["reason"]
+
+    run(case())
+
+
+def test_a_slot_may_have_many_literals() -> None:
+    names = ", ".join(f'"application {number}"' for number in range(500))
+    assert "A" in a_slot(f"[ Requirements = true; A = {{ {names} }} ]")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ MOST_AD: Final = 192 << 10
 """How many bytes an ad may take as a text of JSON."""
 MOST_SYNTAX: Final = 8 << 10
 """How many characters of it may stand outside of strings."""
+MOST_POLICY: Final = 2 << 10
+"""How many characters all expressions of a slot may have, which each job's matching evaluates."""
 MOST_RESULT: Final = 32 << 10
 """How many characters of a job's result are kept."""
 MATCHING: Final = Limits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
@@ -55,6 +57,24 @@ def an_ad(text: str) -> ClassAd:
         return parse_ad(sendable(text), "new")
     except ParseError as error:
         raise ValueError(f"the ad cannot be read: {error}") from None
+
+
+def a_slot(text: str) -> ClassAd:
+    """The ad of a free slot, as ``an_ad``, with less room for what is no literal.
+
+    >>> a_slot("[ Requirements = MY.Start; Start = " + "TARGET.Cpus > 1 && " * 200 + "true ]")
+    Traceback (most recent call last):
+    ...
+    ValueError: its expressions have 3812 characters, at most 2048 are taken: shorten its policy
+    """
+    ad = an_ad(text)
+    size = sum(len(str(ad[name])) for name in ad if not _literal(ad[name]))
+    if size > MOST_POLICY:
+        raise ValueError(
+            f"its expressions have {size} characters, at most {MOST_POLICY} are taken:"
+            " shorten its policy"
+        )
+    return ad
 
 
 def asked(ad: ClassAd, name: str) -> Value:

@@ -19,7 +19,7 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.ads import an_ad, asked, reported
+from matchmaker.pilots.binder.ads import a_slot, an_ad, asked, reported
 from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.clients import client
 from matchmaker.pilots.binder.exchange import Exchange
@@ -286,7 +286,7 @@ class _Binder:
                     raise RefusedError("its session is over, or its pilot is not connected")
                 if offer is not None:
                     exchange.withdraw(offer)
-                ad = an_ad(frame["ad"])
+                ad = a_slot(frame["ad"])
                 direct = [asked(ad, name) for name in ("DirectAddress", "DirectCertificate")]
                 offer = Offer(
                     session.name, frame["slot"][:MOST_KEY], connection,
