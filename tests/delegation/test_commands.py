@@ -17,7 +17,13 @@ from matchmaker.delegation.control import load_control
 from matchmaker.delegation.observation import Listing, Phase, Sight, Silence
 from tests.delegation.test_readers import QUEUES
 
-SYSTEMS = ("slurm", "sge", "htcondor", "pbspro", "torque", "lsf")
+# Of each batch system the command that submits, its answer, and the number that it gives a job.
+REPLIES = {
+    "slurm": ("sbatch", "17\n", "17"), "sge": ("qsub", "17\n", "17"),
+    "htcondor": ("condor_submit", "17.0 - 17.0\n", "17"), "pbspro": ("qsub", "17.h\n", "17.h"),
+    "torque": ("qsub", "17.h\n", "17.h"),
+    "lsf": ("bsub", "Job <17> is submitted to queue <normal>.\n", "17"),
+}  # fmt: skip
 SCRIPT = Path("/spool/k/1/start.sh")
 MARK = "00112233aabbccdd"
 SQUEUE_OF_2 = (
@@ -60,8 +66,8 @@ def site(tmp_path: Path) -> Site:
 
 def test_every_system_that_takes_flags_takes_jobs() -> None:
     flags_alone = {"blah", "flux", "kubernetes"}
-    assert [name for name in known_lrms() if name not in flags_alone] == sorted(SYSTEMS)
-    for lrms in SYSTEMS:
+    assert [name for name in known_lrms() if name not in flags_alone] == sorted(REPLIES)
+    for lrms in REPLIES:
         assert load_control(lrms).lrms == lrms
     with pytest.raises(ValueError, match="known are htcondor, lsf"):
         load_control("blah")
@@ -69,20 +75,11 @@ def test_every_system_that_takes_flags_takes_jobs() -> None:
         load_control("../batch/slurm")
 
 
-@pytest.mark.parametrize(
-    ("lrms", "submit", "reply", "number"),
-    [
-        ("slurm", "sbatch", "17\n", "17"), ("sge", "qsub", "17\n", "17"),
-        ("htcondor", "condor_submit", "17.0 - 17.0\n", "17"), ("pbspro", "qsub", "17.h\n", "17.h"),
-        ("torque", "qsub", "17.h\n", "17.h"),
-        ("lsf", "bsub", "Job <17> is submitted to queue <normal>.\n", "17"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("lrms", REPLIES)
 @pytest.mark.parametrize("fenced", [True, False])
-def test_a_job_is_parked(
-    site: Site, lrms: str, submit: str, reply: str, number: str, *, fenced: bool
-) -> None:
-    site.answer(submit, reply)
+def test_a_job_is_parked(site: Site, lrms: str, *, fenced: bool) -> None:
+    command, reply, number = REPLIES[lrms]
+    site.answer(command, reply)
     script = site.folder / "start.sh"
     content = None if fenced else b"#!/bin/sh\n"
     options = {"htcondor": ["-append", "+a = 5"], "slurm": ["--mem", "a b"]}.get(
@@ -111,10 +108,11 @@ def test_a_job_is_parked(
     assert ("--begin=now+900" in words) is (lrms == "slurm" and fenced)
 
 
-@pytest.mark.parametrize("lrms", sorted(set(SYSTEMS) - {"htcondor"}))
+@pytest.mark.parametrize("lrms", sorted(set(REPLIES) - {"htcondor"}))
 def test_what_was_read_is_submitted_whatever_the_script_holds_by_now(site: Site, lrms: str) -> None:
     """Without records of starts, nothing else keeps the script."""
-    site.answer({"slurm": "sbatch", "lsf": "bsub"}.get(lrms, "qsub"), "17")
+    command, reply, _ = REPLIES[lrms]
+    site.answer(command, reply)
     script = site.folder / "my job.sh" if lrms == "slurm" else site.folder / "job.sh"
     script.write_text("rm -rf /\n")
     commands = site.commands(lrms, fenced=False)
@@ -331,7 +329,7 @@ def test_a_hostile_id_is_asked_of_nobody(site: Site, number: str) -> None:
     assert not (site.folder / "asked").exists()
 
 
-@pytest.mark.parametrize("lrms", SYSTEMS)
+@pytest.mark.parametrize("lrms", REPLIES)
 def test_metadata_is_quoted_and_has_an_end(lrms: str) -> None:
     control = load_control(lrms)
     evil = '"; $(id)\nqueue 9,\\ é\0'
@@ -349,7 +347,7 @@ def test_metadata_is_quoted_and_has_an_end(lrms: str) -> None:
     assert "eCB5" not in text
 
 
-@pytest.mark.parametrize("lrms", SYSTEMS)
+@pytest.mark.parametrize("lrms", REPLIES)
 def test_the_policy_is_read_back_from_where_it_is_carried(lrms: str) -> None:
     """By the same name as flags carry it, which is what ``classad policy`` asks for."""
     policy = parse_expr("other.GlueCEPolicyMaxCPUTime > 1000")

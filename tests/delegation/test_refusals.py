@@ -11,14 +11,9 @@ import matchmaker as mm
 from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.ledger import Ledger
-from tests.delegation.test_commands import SYSTEMS, Site
+from tests.delegation.test_commands import REPLIES, Site
 
 AD = mm.parse_ad("[]")
-REPLIES = {
-    "slurm": ("sbatch", "17\n"), "sge": ("qsub", "17\n"), "pbspro": ("qsub", "17.h\n"),
-    "torque": ("qsub", "17.h\n"), "htcondor": ("condor_submit", "17.0 - 17.0\n"),
-    "lsf": ("bsub", "Job <17> is submitted to queue <normal>.\n"),
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -74,7 +69,7 @@ WRONG = [
 def test_a_word_that_is_no_option_submits_nothing(
     site: Site, ledger: Ledger, script: Path, lrms: str, words: list[str]
 ) -> None:
-    command, reply = REPLIES[lrms]
+    command, reply, _ = REPLIES[lrms]
     site.answer(command, reply)
     with pytest.raises(ValueError, match="option"):
         submit(ledger, site, lrms, script, words)
@@ -98,12 +93,12 @@ RIGHT = [
 def test_options_go_through(
     site: Site, ledger: Ledger, script: Path, lrms: str, words: list[str]
 ) -> None:
-    command, reply = REPLIES[lrms]
+    command, reply, _ = REPLIES[lrms]
     site.answer(command, reply)
     assert submit(ledger, site, lrms, script, words) == "prepared"
 
 
-@pytest.mark.parametrize("lrms", SYSTEMS)
+@pytest.mark.parametrize("lrms", REPLIES)
 def test_every_flag_of_the_tables_is_an_option(site: Site, lrms: str) -> None:
     """What ``matchmaker.batch`` writes for a job must go through."""
     job = mm.parse_ad("""[
@@ -112,7 +107,7 @@ def test_every_flag_of_the_tables_is_an_option(site: Site, lrms: str) -> None:
         CpuNumber = 4; SMPGranularity = 2; WallTime = 3600 ]""")
     queue = mm.parse_ad('[ GlueCEUniqueID = "ce:2119/x-long"; GlueCEName = "long" ]')
     made = mm.batch.flags(mm.reduce(job, queue, scope=mm.glue.scope), lrms=lrms)
-    command, _ = REPLIES[lrms]
+    command, *_ = REPLIES[lrms]
     site.answer(command)
     assert made.argv
     assert site.commands(lrms).refusal(made.argv, site.folder) == ""
@@ -146,7 +141,7 @@ def test_a_spool_that_is_a_file_submits_nothing(site: Site, ledger: Ledger, scri
 def test_a_path_that_a_command_may_take_otherwise_submits_nothing(
     site: Site, ledger: Ledger, script: Path, lrms: str, name: str, *, good: bool
 ) -> None:
-    command, reply = REPLIES[lrms]
+    command, reply, _ = REPLIES[lrms]
     site.answer(command, reply)
     place = script.parent / name
     if good:
