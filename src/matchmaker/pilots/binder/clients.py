@@ -114,7 +114,7 @@ def _new_job(
             f"your {count} open jobs take {size} bytes, and with this one more than the"
             f" {settings.most_bytes} that they may: wait for some to end"
         )
-    exchange.room()
+    exchange.storing.room()
     if grants.is_jobs(greeting.token):
         asker = greeting.token.id
         if exchange.open.of(asker)[0] >= grants.MOST_OPEN:

@@ -61,6 +61,7 @@ class Exchange:
         pilots: the connection of each pilot that is connected, by its session.
         revoked: the ids of tokens that are refused.
         open: what each client has open.
+        storing: what waits for the storage.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Exchange:
         self.open = Holdings()
         self._grant = grant
         self._tables = tables
-        self._storing = Storing(tables, self._say)
+        self.storing = Storing(tables, self._say)
         self._joining = Joining(Handlers(applications))
         self._clock = clock
         self._offers: dict[str, Offer] = {}
@@ -119,16 +120,12 @@ class Exchange:
 
     async def stored(self) -> None:
         """Waits until all that was entered so far is stored."""
-        await self._storing.stored()
-
-    def room(self) -> None:
-        """Raises ValueError where so much waits for the storage that nothing new is taken."""
-        self._storing.room()
+        await self.storing.stored()
 
     @property
     def trouble(self) -> str:
         """Why changes cannot be stored at the moment; empty where they can."""
-        return self._storing.trouble
+        return self.storing.trouble
 
     def _enter(self, change: Change) -> None:
         apply(self.book, change)
@@ -143,7 +140,7 @@ class Exchange:
             later = tuple(word for word in change.words if away and word.kind is Kind.PAIRED)
             self._say(word for word in change.words if word not in later)
             change = attrs.evolve(change, words=later)
-        self._storing.add(change)
+        self.storing.add(change)
 
     def _entered(self, job: Job) -> None:
         if job.stage is Stage.QUEUED and self._turns.ad(job.owner, job.id) is None:
@@ -189,7 +186,7 @@ class Exchange:
         Raises SupersededError where another binder works with the tables.
         """
         while True:
-            await self._storing.step()
+            await self.storing.step()
             await self._forget()
 
     async def _forget(self) -> None:
@@ -200,7 +197,7 @@ class Exchange:
             old.append(job.id)
         if old:
             self.book.forget(old)
-            await self._storing.tried(self._tables.forget, old)
+            await self.storing.tried(self._tables.forget, old)
 
     # --- words
 

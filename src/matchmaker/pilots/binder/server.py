@@ -239,7 +239,7 @@ class _Binder:
             change = moves.resume(exchange.book, name, running, now)
         else:
             try:
-                exchange.room()
+                exchange.storing.room()
             except ValueError as error:
                 # Not refused, which would end it: it is to try again.
                 raise ClosedError(str(error)) from None
