@@ -2,8 +2,9 @@
 
 ``python benchmarks/filling.py [--quick] [--slots N]``; ``make bench`` runs it too. Streams are of
 the shapes that real pools have (``parsing``), in files; what counts or names something is new in
-each ad. The time is that of the processor. With ``--slots`` a stream of so many slots of twenty
-attributes goes through a pipe into a pool, whose memory is measured: ten million take minutes.
+each ad, and no process reads two files. The time is that of the processor. With ``--slots`` a
+stream of so many slots of twenty attributes goes through a pipe into a pool, whose memory is
+measured: ten million take minutes.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from timing import figure
 
 import matchmaker as mm
 
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 STREAMS: Final = (
     ("daemons", parsing.daemon, "Name", 2_000),
     ("daemons", parsing.daemon, "Name", 10_000),
     ("jobs", parsing.job, "GlobalJobId", 2_000),
 )
-FORMATS: Final = {"new": parsing.new, "json": parsing.as_json}
+FORMATS: Final = {"old": parsing.old, "new": parsing.new, "json": parsing.as_json}
 SLOT: Final = """Name = "slot1@wn{number:08}.cnaf.grid"
 Machine = "wn{number:08}.cnaf.grid"
 SlotID = 1
@@ -117,47 +118,85 @@ def many(count: int) -> None:
                   f"{time.perf_counter() - begin:.2f}")  # fmt: skip
 
 
-def taken(work: Callable[[], Any]) -> float:
-    """The processor time of something, whose result is given up afterwards."""
-    gc.collect()
-    begin = time.process_time()
-    held = work()
-    found = time.process_time() - begin
-    del held
-    return found
+def written(folder: Path, rounds: int, *, quick: bool) -> None:
+    """Writes the streams, a file for each round: no value that counts or names comes twice."""
+    first = 10**6
+    for what, shape, _, count in STREAMS[:1] if quick else STREAMS:
+        forms = FORMATS if count == 2_000 else {"old": FORMATS["old"]}
+        for number in range(rounds):
+            for name, form in forms.items():
+                path = folder / f"{what}.{count}.{number}.{name}"
+                with path.open("w", encoding="utf-8") as file:
+                    ads = map(form(shape), range(first, first + count))
+                    file.writelines(f"{ad}\n" for ad in ads)
+            first += count
 
 
-def compared(
-    what: str, path: str, key: str, count: int, *, rounds: int, beside: str | None = None
-) -> None:
-    """Prints a line: all sides in turn, after one round that is not counted.
+def ours(path: str, key: str) -> Any:
+    """A pool, by columns."""
+    return mm.Pool.read(path, key)
 
-    `beside` is the file in the old format that HTCondor's library reads instead.
+
+def one_by_one(path: str, key: str) -> Any:
+    """The pool of the ads."""
+    return mm.Pool(mm.read_ads(path), key)
+
+
+def theirs(path: str, _: str) -> Any:
+    """A list of the ads that HTCondor's library reads, always in the old format."""
+    with Path(path).with_suffix(".old").open(encoding="utf-8") as file:
+        return list(peer().parseAds(file))
+
+
+SIDES: Final[dict[str, Callable[[str, str], Any]]] = {
+    each.__name__: each for each in (ours, one_by_one, theirs)
+}
+
+
+def measured(side: str, path: str, key: str) -> None:
+    """Prints the processor time of a side, in a process that has read nothing before.
+
+    What is imported at the first use of anything is not counted.
     """
-    classad2 = peer()
+    import pyarrow.compute
 
-    def ours() -> mm.Pool:
-        return mm.Pool.read(path, key)
+    assert pyarrow.compute
+    assert mm.Pool
+    if side == "theirs":
+        peer()
+    begin = time.process_time()
+    held = SIDES[side](path, key)
+    print(time.process_time() - begin)
+    assert len(held)
 
-    def one_by_one() -> mm.Pool:
-        return mm.Pool(mm.read_ads(path), key)
 
-    def theirs() -> list[Any]:
-        with Path(beside or path).open(encoding="utf-8") as file:
-            return list(classad2.parseAds(file))
-
-    first, second = ours(), one_by_one()
+def checked(path: str, key: str) -> None:
+    """Fails unless the pool by columns is the pool of the ads."""
+    first, second = ours(path, key), one_by_one(path, key)
     assert first.keys() == second.keys()
-    assert len(first) == count
-    assert all(one == two for one, two in zip(first, second, strict=True)), what
-    del first, second
-    sides = [ours, one_by_one, *([] if isinstance(classad2, str) else [theirs])]
-    times: list[list[float]] = [[] for _ in sides]
-    for _ in range(rounds):
-        for side, found in zip(sides, times, strict=True):
-            found.append(taken(side) / count * 1e6)
-    ratios = [figure(median(b / a for a, b in zip(times[0], t, strict=True))) for t in times[1:]]
-    line(f"{count:,} {what} into a pool, an ad", *(figure(median(t)) for t in times), *ratios)
+    assert all(one == two for one, two in zip(first, second, strict=True)), path
+
+
+def run(*argv: str) -> str:
+    """What this program prints in a process of its own, with arguments."""
+    command = [sys.executable, __file__, *argv]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def compared(what: str, paths: list[str], key: str, count: int) -> None:
+    """Prints a line: all sides in turn, each round with a file and processes of its own."""
+    run("--check", paths[0], key)
+    sides = [side for side in SIDES if side != "theirs" or not isinstance(peer(), str)]
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for path in paths:
+        for side, found in times.items():
+            found.append(float(run("--side", side, path, key)) / count * 1e6)
+    mine = times.pop("ours")
+    ratios = [
+        figure(median(b / a for a, b in zip(mine, each, strict=True))) for each in times.values()
+    ]
+    all_times = (figure(median(each)) for each in (mine, *times.values()))
+    line(f"{count:,} {what} into a pool, an ad", *all_times, *ratios)
 
 
 def main() -> None:
@@ -165,29 +204,37 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--quick", action="store_true")
     options.add_argument("--slots", type=int, default=0)
+    # What the processes that this one begins do.
     options.add_argument("--write", type=int, default=0)
+    options.add_argument("--make", nargs=2)
+    options.add_argument("--check", nargs=2)
+    options.add_argument("--side", nargs=3)
     given = options.parse_args()
     if given.write:
         slots(given.write)
-        return
-    if given.slots:
+    elif given.make:
+        written(Path(given.make[0]), int(given.make[1]), quick=given.quick)
+    elif given.check:
+        checked(*given.check)
+    elif given.side:
+        measured(*given.side)
+    elif given.slots:
         many(given.slots)
-        return
+    else:
+        table(quick=given.quick)
+
+
+def table(*, quick: bool) -> None:
+    """Measures and prints the table."""
     line("what", "Pool.read (µs)", "Pool(read_ads)", "list(parseAds)", "ratio", "ratio")
+    rounds = 2 if quick else ROUNDS
     with TemporaryDirectory() as folder:
-        for what, shape, key, count in STREAMS[:1] if given.quick else STREAMS:
-            path = Path(folder) / f"{what}.{count}"
-            text = parsing.old(shape)
-            with path.open("w", encoding="utf-8") as file:
-                file.writelines(f"{text(number)}\n" for number in range(count))
-            rounds = 2 if given.quick else ROUNDS
-            compared(what, str(path), key, count, rounds=rounds)
-            for name, form in FORMATS.items() if count == 2_000 else ():
-                other = path.with_suffix(f".{name}")
-                other.write_text("\n".join(map(form(shape), range(count))), encoding="utf-8")
-                compared(f"{what} ({name})", str(other), key, count, rounds=rounds,
-                         beside=str(path))  # fmt: skip
-    many(20_000 if given.quick else 500_000)
+        run("--make", folder, str(rounds), *(["--quick"] if quick else []))
+        for what, _, key, count in STREAMS[:1] if quick else STREAMS:
+            for name in FORMATS if count == 2_000 else ("old",):
+                paths = [f"{folder}/{what}.{count}.{number}.{name}" for number in range(rounds)]
+                compared(f"{what} ({name})", paths, key, count)
+    many(20_000 if quick else 500_000)
 
 
 if __name__ == "__main__":
