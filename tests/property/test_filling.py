@@ -23,8 +23,8 @@ def form(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(streams, "_LEAST", 0)
         patched.setattr(streams, "CHUNK", 1 << 9)
-        patched.setattr(values, "_SAMPLE", 3)
-        patched.setattr(lines, "_FEW", 0 if request.param == "sparse" else 1000)
+        patched.setattr(values, "SAMPLE", 3)
+        patched.setattr(lines, "FEW", 0 if request.param == "sparse" else 1000)
         if request.param == "nothing coded":
             patched.setattr(forms, "MANY", 0)
             patched.setattr(entering, "_SURE", 0)
@@ -210,7 +210,11 @@ KINDS_OF = {
     "new": ["0", "-0", "0.25", '"t 0"', "a + 0", '"\\"0\\""', "0K", '"\\\\0"',
             "{ 0 }", "[ b = 0 ]"],
     "json": ["0", "-0", "0.25", '"t 0"', '"/0"', '"\\"0\\""', "0E2", '"\\/Expr(a + 0)\\/"',
-             '"/Expr(a + 0)/"', "[0]", '{"b": 0}', '"\\u0041"', "0000000000000000"],
+             '"/Expr(a + 0)/"', "[0]", '{"b": 0}', '{"b": 0, "c": "x0", "d": true, "e": 1}',
+             '{"b": 0, "B": 1}', '{"b c": 0}', '{"true": 0}', '{"": 0}', '{"b": "x\\"0"}',
+             '{"b": "\\\\0"}', '{"b": "/Expr(c + 0)/"}', '{"b": "\\n0"}', '{"b": -0}',
+             '{"b": 0000000000000000}', '{"b": "%s0%"}', '{"b": 0.5}', '{"b": "é0"}',
+             '"/Expr(a + 0"', '"/Expr(a == \\"0\\")/"', '"\\u0041"', "0000000000000000"],
 }  # fmt: skip
 OFTEN = {
     "new": ["1", "2.5", '"a"', "true", "undefined", "a + 1", r'"\"x\""', "Cpus * 2 > Memory + 17"],

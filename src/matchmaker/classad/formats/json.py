@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from json.scanner import make_scanner
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, literal
@@ -28,6 +29,24 @@ from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
+
+def _no_constant(name: str) -> float:
+    return float(name.replace("Infinity", "inf"))
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+_scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
+
+
+def _decode(text: str, start: int) -> tuple[Any, int] | None:
+    """The object at a place of a text and its end; None where the cutter must find that."""
+    try:
+        found: tuple[Any, int] = _scan(text, start)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+    return found
+
+
 SYNTAX: Final = Syntax(
     around="{}",
     lists="[]",
@@ -35,7 +54,10 @@ SYNTAX: Final = Syntax(
     hiding=r'"(?:[^"\\\n]++|\\.)*+"',
     begun=r'"(?:[^"\\\n]++|\\.)*+\\?\Z|/\Z',
     broken=r'"(?:[^"\\\n]++|\\.)*+\\?(?=\n)',
+    decode=_decode,
 )
+BEGIN: Final = "/Expr("
+"""How a string begins that stands for an expression."""
 _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 
 
@@ -66,7 +88,9 @@ def ad_in(text: str) -> ClassAd | None:
 
 def _ad(part: Part) -> ClassAd:
     try:
-        content = _DECODER.decode(part.text)
+        content = part.decoded
+        if content is None:
+            content = _DECODER.decode(part.text)
     except json.JSONDecodeError as error:
         wrong = ParseError(
             f"not JSON: {error.msg}", text=part.text, line=error.lineno, column=error.colno
@@ -106,37 +130,28 @@ def _ad(part: Part) -> ClassAd:
     return ClassAd.of_values(tuple(content), held, deferred=bool(odd))
 
 
-def contents_of(texts: list[str]) -> list[Any]:
-    """What ads hold for texts of values, each by itself; None for one that cannot be read.
+def content(item: Any) -> Any:
+    """What an ad holds for a value that the decoder gave; None for one that cannot be read.
 
-    Brackets in each text are as many as close, so that no two texts are one value together.
-
-    >>> contents_of(["1", '"x"', '"/Expr(a + 1)/"', "1 2", "null"])
-    [1, 'x', Expr('a + 1'), None, UNDEFINED]
+    >>> content("x"), content("/Expr(a + 1)/"), content("/Expr(a +)/"), content([None])
+    ('x', Expr('a + 1'), None, Expr('{undefined}'))
     """
     try:
-        values: list[Any] = _DECODER.decode("[" + ",".join(texts) + "]")
-    except (ValueError, RecursionError):
-        return [_content(text) for text in texts] if len(texts) > 1 else [None]
-    if len(values) != len(texts):
-        return [_content(text) for text in texts] if len(texts) > 1 else [None]
-    for at, item in enumerate(values):
-        if (
-            (item[:1] == "/" or not item.isprintable())
-            if item.__class__ is str
-            else item.__class__ in _OTHERS
-            or (item.__class__ is int and not MIN_INT <= item <= MAX_INT)
-        ):
-            try:
-                values[at] = _held(item)
-                check_depth(values[at])
-            except (ParseError, RecursionError):
-                values[at] = None
-    return values
+        held = _held(item)
+        check_depth(held)
+    except (ParseError, RecursionError):
+        return None
+    return held
 
 
-def _content(text: str) -> Any:
-    return contents_of([text])[0]
+def expression_in(text: str) -> str | None:
+    """The text of the expression that a string stands for, if it does.
+
+    >>> expression_in("/Expr(a + 1)/"), expression_in("/Expr(a")
+    ('a + 1', None)
+    """
+    match = _EXPR.fullmatch(text)
+    return match[1] if match else None
 
 
 def write(ad: ClassAd) -> str:
@@ -151,11 +166,6 @@ def encode(value: Value) -> Any:
     return _plain(literal(value))
 
 
-def _no_constant(name: str) -> float:
-    return float(name.replace("Infinity", "inf"))
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 _OTHERS: Final = frozenset({dict, list, type(None)})
 """What JSON has and an ad does not hold as it is."""
 

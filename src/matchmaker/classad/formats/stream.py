@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import attrs
 
@@ -182,7 +182,8 @@ class Syntax:
     ``around`` are the brackets of an ad, ``lists`` those of a list of ads, ``nesting`` all that
     nest within an ad. ``hiding`` is a pattern of what can hide a bracket, ``begun`` one of such a
     thing that has no end in sight yet, ``broken`` of one that will have none: it too hides
-    brackets, so that what is in it is looked at once.
+    brackets, so that what is in it is looked at once. ``decode`` gives what the ad at a place says,
+    and where it ends, if a compiled decoder can say both.
     """
 
     def __init__(
@@ -194,7 +195,9 @@ class Syntax:
         hiding: str,
         begun: str,
         broken: str = "(?!)",
+        decode: Callable[[str, int], tuple[Any, int] | None] = lambda text, start: None,
     ) -> None:
+        self.decode = decode
         opening, closing = map(re.escape, around)
         self.opening = around[0]
         self.lists = lists
@@ -219,11 +222,15 @@ class Syntax:
 
 @attrs.frozen(slots=True)
 class Part:
-    """The text of an ad, or of what is none, and its place: a line from 1, a column from 0."""
+    """The text of an ad, or of what is none, and its place: a line from 1, a column from 0.
+
+    ``decoded`` is what it says, where the cutter has found that out.
+    """
 
     text: str
     line: int
     column: int
+    decoded: Any = None
 
 
 @attrs.define(slots=True)
@@ -270,11 +277,11 @@ class _Window:
             self.column += end - self.start
         self.start = end
 
-    def part(self, end: int) -> Part:
+    def part(self, end: int, decoded: Any = None) -> Part:
         """What stands before a position."""
         if self.ended and end == len(self.text):
             end -= 1
-        return Part(self.text[self.start : end], self.line, self.column)
+        return Part(self.text[self.start : end], self.line, self.column, decoded)
 
 
 def cut(
@@ -293,8 +300,14 @@ def cut(
     while True:
         _pass_between(window, syntax, report)
         unread = len(window.text) - window.start
+        if window.start >= doubtful and window.text.startswith(syntax.opening, window.start):
+            taken = syntax.decode(window.text, window.start)
+            if taken is not None:
+                yield window.part(taken[1], taken[0])
+                window.advance(taken[1])
+                continue
         begun = unread == 0 or _BEGUN_COMMENT.match(window.text, window.start)
-        end = None if begun else _end(window, syntax, doubtful, resume)
+        end = None if begun else _end(window, syntax, doubtful)
         if end is None and (begun or window.start >= doubtful):
             if unread > limit:
                 report(ParseError(f"an ad goes on for over {limit} characters", line=window.line))
@@ -339,12 +352,10 @@ def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
             report(ParseError(f"a list is closed that was not opened: {closing}", line=line))
 
 
-def _end(window: _Window, syntax: Syntax, doubtful: int, resume: bool) -> int | None:
+def _end(window: _Window, syntax: Syntax, doubtful: int) -> int | None:
     """Where the ad, or what is none, ends that is in sight; None while its end is not."""
     text, start = window.text, window.start
     if text[start] != syntax.opening:
-        if not resume:
-            return len(text)
         found = syntax.junk.match(text, start + 1)
         return found.end() if found else None
     stop = _restart(window, syntax, _RESTARTS) if start < doubtful else len(text)

@@ -187,11 +187,10 @@ class Table(list[Any]):
             return []
         (kind,) = kinds
         known = self.known.setdefault(kind, {})
-        keys = contents if kind in THEMSELVES else list(map(identity, contents))
-        new: dict[Any, Any] = {}
-        for key, content in zip(keys, contents, strict=True):
-            if key not in known:
-                new.setdefault(key, content)
+        keys = contents if kind in THEMSELVES else _identities(kind, contents)
+        # The first of those that are one to an ad stays.
+        firsts = dict(zip(reversed(keys), reversed(contents), strict=True))
+        new = {key: firsts[key] for key in dict.fromkeys(keys) if key not in known}
         known.update(zip(new, range(len(self), len(self) + len(new)), strict=True))
         self.extend(new.values())
         return list(map(known.__getitem__, keys))
@@ -212,6 +211,12 @@ class Table(list[Any]):
             found, leading = found + fresh, leading + list(filter(leads, fresh))
             self._found = (seen + len(entered), found, leading)
         return found, leading
+
+
+def _identities(kind: type, contents: Sequence[Any]) -> list[Any]:
+    if kind is float:
+        return [each if each and each == each else repr(each) for each in contents]  # noqa: PLR0124
+    return list(map(identity, contents))
 
 
 class Tabled(Column):

@@ -197,9 +197,10 @@ class Texts(Tabled):
 
 def texts(strings: Sequence[str]) -> Texts:
     """A column of strings."""
-    encoded = list(map(utf8, strings))
+    together = "".join(strings)
+    encoded = strings if together.isascii() else list(map(utf8, strings))
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    heap = Heap(np.frombuffer(b"".join(encoded), np.uint8))
+    heap = Heap(np.frombuffer(utf8(together), np.uint8))
     kind = narrowest(int(lengths.max(initial=0)) + 2)
     return Texts(begins(lengths), lengths.astype(kind), heap, Table((MISSING,)))
 

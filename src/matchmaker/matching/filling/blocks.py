@@ -13,17 +13,21 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.formats import old
+from matchmaker.classad.formats import json, new, old
 from matchmaker.classad.formats.stream import Part, Report
 from matchmaker.classad.limits import LIMITS
-from matchmaker.matching.columns.column import Column, Rows
+from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.keys import unsaid
 from matchmaker.matching.columns.views import Block, Layout
-from matchmaker.matching.filling.brackets import Form, lines_in
-from matchmaker.matching.filling.lines import Lines, Mask, Names, lines_of, names_of, unusual
+from matchmaker.matching.filling import objects
+from matchmaker.matching.filling.brackets import lines_in, new_contents
+from matchmaker.matching.filling.lines import Lines, Mask, lines_of, names_of, unusual
+from matchmaker.matching.filling.objects import Columns
 from matchmaker.matching.filling.values import Contents, column_of
 
 KeyOf: TypeAlias = "Callable[[ClassAd], str]"
+Read: TypeAlias = "Iterator[tuple[int, Iterable[ClassAd]]]"
+"""The numbers of ads that are read, each with the ads that its text turns out to be."""
 
 
 _NO_ROWS: Final = np.zeros(0, np.intp)
@@ -37,7 +41,7 @@ def block_of(text: str, number: int, key: str, key_of: KeyOf, report: Report) ->
     """
     lines = lines_of(text)
 
-    def read(others: Rows) -> Iterator[tuple[int, Iterable[ClassAd]]]:
+    def read(others: Rows) -> Read:
         for ad, own, at in lines.texts(others):
             if len(own) > LIMITS.text:
                 report(old.too_long(number + at))
@@ -45,29 +49,40 @@ def block_of(text: str, number: int, key: str, key_of: KeyOf, report: Report) ->
             else:
                 yield ad, old.ads_within(own, number + at, report)
 
-    return _block(lines, unusual(lines), old.contents, read, key=key, key_of=key_of)
+    others = unusual(lines)
+    return _block(others, lambda: _columns(lines, others, old.contents, key), read, key_of)
 
 
-def block_of_parts(parts: list[Part], form: Form, key: str, key_of: KeyOf, report: Report) -> Block:
-    """The rows of the texts of ads, each in brackets; the rest as above."""
-    lines, others = lines_in(parts, form)
+def block_of_parts(parts: list[Part], key: str, key_of: KeyOf, report: Report) -> Block:
+    """The rows of the texts of ads in brackets; the rest as above."""
+    lines, others = lines_in(parts)
 
-    def read(others: Rows) -> Iterator[tuple[int, Iterable[ClassAd]]]:
+    def read(others: Rows) -> Read:
         for ad in others.tolist():
-            yield ad, form.read(iter([parts[ad]]), report)
+            yield ad, new.read_parts(iter([parts[ad]]), report)
 
-    return _block(lines, others | unusual(lines), form.contents, read, key=key, key_of=key_of)
+    others |= unusual(lines)
+    return _block(others, lambda: _columns(lines, others, new_contents, key), read, key_of)
+
+
+def block_of_objects(parts: list[Part], key: str, key_of: KeyOf, report: Report) -> Block:
+    """The rows of ads in JSON; the rest as above."""
+    others = objects.unusual(parts)
+
+    def read(others: Rows) -> Read:
+        for ad in others.tolist():
+            yield ad, json.read_parts(iter([parts[ad]]), report)
+
+    return _block(others, lambda: objects.columns_of(parts, others, key), read, key_of)
 
 
 def _block(
-    lines: Lines, others: Mask, contents_of: Contents,
-    read: Callable[[Rows], Iterator[tuple[int, Iterable[ClassAd]]]], *, key: str, key_of: KeyOf,
-) -> Block:  # fmt: skip
-    """The rows of lines. Ads that are not regular are read."""
-    while (found := _columns(lines, names_of(lines, ~others), others, contents_of, key)) is None:
+    others: Mask, regular: Callable[[], Columns | None], read: Callable[[Rows], Read], key_of: KeyOf
+) -> Block:
+    """The rows of ads, of which the regular ones come in columns and the others are read."""
+    while (found := regular()) is None:
         pass
-    names, columns, keys = found
-    counts = np.ones(lines.ads, np.intp)
+    counts = np.ones(len(others), np.intp)
     ads: list[tuple[str, ClassAd]] = []
     for ad, some in read(np.flatnonzero(others)):
         before = len(ads)
@@ -81,20 +96,16 @@ def _block(
         np.flatnonzero(read_ones),
         ads,
         rows[~others],
-        keys,
-        list(map(Layout.of, names.layouts)),
-        names.layout,
-        [(name, rows[place], column) for name, place, column in columns],
+        found.keys,
+        list(map(Layout.of, found.layouts)),
+        found.layout,
+        [(name, rows[place], column) for name, place, column in found.columns],
     )
 
 
-def _columns(
-    lines: Lines, names: Names, others: Mask, contents_of: Contents, key: str
-) -> tuple[Names, list[tuple[str, Rows, Column]], list[str]] | None:
-    """The names and columns of regular ads, with the numbers of the ads, and the keys of these.
-
-    None where some ads turn out not to be regular: they are noted among the others.
-    """
+def _columns(lines: Lines, others: Mask, contents_of: Contents, key: str) -> Columns | None:
+    """The columns of regular ads; None where some turn out to be others, which is noted."""
+    names = names_of(lines, ~others)
     columns = []
     regular = np.flatnonzero(~others)
     keys: list[str] = []
@@ -112,7 +123,7 @@ def _columns(
             keys = list(map(str, column.contents(range(len(place)))))
         columns.append((folded, place, column))
     if not any(map(len, bad)):
-        return names, columns, keys
+        return Columns(names.layouts, names.layout, columns, keys)
     for some in bad:
         others[some] = True
     return None

@@ -1,4 +1,4 @@
-"""Ads of the new format and of JSON cut at the speed of NumPy: names and values of thousands.
+"""Ads of the new format cut at the speed of NumPy: names and values of thousands.
 
 The readers' cutter gives the text of each ad. Here are found the separators and signs that stand
 outside of strings and inner brackets. An ad in which anything else than plain assignments may
@@ -7,17 +7,13 @@ stand, such as comments or quoted names, is left to its reader.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.assignments import contents_of, name_in
-from matchmaker.classad.formats import json, new
-from matchmaker.classad.formats.stream import Part, Syntax
+from matchmaker.classad.formats.stream import Part
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import value_of
@@ -27,6 +23,7 @@ Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Positions: TypeAlias = "npt.NDArray[Any]"
 
 _QUOTE, _BACKSLASH, _SLASH, _STAR = b'"\\/*'
+_OPENING, _SEPARATOR, _SIGN = b"[;="
 _DEEPER: Final = np.isin(np.arange(256), [*b"[{("]).astype(np.int8)
 _DEPTH: Final = _DEEPER - np.isin(np.arange(256), [*b"]})"]).astype(np.int8)
 _SPACE: Final = np.isin(np.arange(256), [*b" \t\r\n"])
@@ -34,98 +31,60 @@ _SPACES: Final = 64
 """With more spaces than this around a name or value, an ad is left to its reader."""
 
 
-@attrs.frozen(slots=True, eq=False)
-class Form:
-    """How ads are written in a format: all signs are single bytes."""
-
-    syntax: Syntax
-    opening: int
-    separator: int
-    sign: int
-    refused: Bytes
-    """Bytes that outside of strings leave an ad to its reader."""
-
-    trailing: bool
-    """Whether a separator may stand behind the last assignment."""
-
-    name: Callable[[str], str | None]
-    contents: Callable[[list[str]], list[Any]]
-    """What an ad holds for texts of values, None where one cannot be read."""
-
-    read: Callable[..., Any]
-    """The ads of parts, read one by one."""
-
-    same: Callable[[str], str] = str
-    """A text that means the same, with values that column readers take for what they are."""
+_REFUSED: Final = (*b"'#", _SLASH)
+"""Bytes that outside of strings leave an ad to its reader: a slash only where a comment begins."""
 
 
-def _new_name(beginning: str) -> str | None:
-    return name_in(beginning.partition("=")[0].strip())
+def new_contents(texts: list[str]) -> list[Any]:
+    """What ads hold for texts of values, None for one that cannot be read."""
+    return contents_of(texts, _value)
 
 
-def _new_value(text: str) -> Any:
+def _value(text: str) -> Any:
     held = value_of(text)
     # What stands in an ad is one deeper.
     return None if isinstance(held, Expr) and held.depth >= LIMITS.nesting else held
 
 
-def _json_name(beginning: str) -> str | None:
-    found = _JSON_NAME.fullmatch(beginning)
-    return name_in(found[1]) if found else None
+def _name(beginning: str) -> str | None:
+    return name_in(beginning.partition("=")[0].strip())
 
 
-_JSON_NAME: Final = re.compile(r'"([A-Za-z_][A-Za-z_0-9]*)"[ \t\r\n]*:[ \t\r\n]*')
-
-FORMS: Final = {
-    "new": Form(
-        new.SYNTAX, ord("["), ord(";"), ord("="), np.frombuffer(b"'#", np.uint8), True, _new_name,
-        lambda texts: contents_of(texts, _new_value), new.read_parts,
-    ),
-    "json": Form(
-        json.SYNTAX, ord("{"), ord(","), ord(":"), np.frombuffer(b"'", np.uint8), False,
-        _json_name, json.contents_of, json.read_parts,
-        # Only an expression may look so: in a column of texts, its backslash tells it.
-        lambda text: text.replace('"/Expr(', '"\\/Expr('),
-    ),
-}  # fmt: skip
-
-
-def lines_in(parts: list[Part], form: Form) -> tuple[Lines, Mask]:
+def lines_in(parts: list[Part]) -> tuple[Lines, Mask]:
     """The assignments of ads, and which of the ads must be read by their reader."""
-    texts = [_encoded(form.same(part.text)) for part in parts]
+    texts = [_encoded(part.text) for part in parts]
     data = b"\n".join(texts)
     held = np.frombuffer(data, np.uint8)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.cumsum(lengths + 1) - lengths - 1
     others = lengths > LIMITS.syntax
     others |= lengths < 2
-    others[~others] = held[begins[~others]] != form.opening
-    at, part, depth = _outside(data, begins, others, form)
+    others[~others] = held[begins[~others]] != _OPENING
+    at, part, depth = _outside(data, begins, others)
     others[part[(depth < 0) | ((depth == 0) & (at != (begins + lengths)[part] - 1))]] = True
     # The last bracket is at the end, and closes the first.
     closed = np.zeros(len(texts), np.bool_)
     closed[part[depth == 0]] = True
     others |= ~closed
     byte = held[at]
-    first = (at == begins[part]) & (byte == form.opening)
-    bounds = (depth == 0) | first | ((depth == 1) & (byte == form.separator))
+    first = (at == begins[part]) & (byte == _OPENING)
+    bounds = (depth == 0) | first | ((depth == 1) & (byte == _SEPARATOR))
     bounds &= ~others[part]
-    signs = at[(depth == 1) & (byte == form.sign)]
+    signs = at[(depth == 1) & (byte == _SIGN)]
     at, part = at[bounds], part[bounds]
     within = part[1:] == part[:-1]
     ad, starts, ends = part[1:][within], at[:-1][within] + 1, at[1:][within]
     last = np.append(ad[1:] != ad[:-1], True)[: len(ad)]
-    only = last & np.append(True, ad[1:] != ad[:-1])[: len(ad)]
     _strip(held, starts, ends, ad, others)
     blank = starts == ends
-    others[ad[blank & ~(last if form.trailing else only)]] = True
+    others[ad[blank & ~last]] = True
     ad, starts, ends = (each[~blank] for each in (ad, starts, ends))
     values = np.append(signs, len(held))[np.searchsorted(signs, starts)] + 1
     others[ad[values > ends]] = True
     taken = ~others[ad]
     ad, starts, values, ends = (each[taken] for each in (ad, starts, values, ends))
     _strip(held, values, ends, ad, others)
-    return lines_at(data, ad, starts, values, ends, len(texts), form.name), others
+    return lines_at(data, ad, starts, values, ends, len(texts), _name), others
 
 
 def _encoded(text: str) -> bytes:
@@ -137,13 +96,12 @@ def _encoded(text: str) -> bytes:
 
 
 def _outside(
-    data: bytes, begins: Positions, others: Mask, form: Form
+    data: bytes, begins: Positions, others: Mask
 ) -> tuple[Positions, Positions, Positions]:
     """Where signs and brackets stand outside of strings, in which ad, and how deep behind each."""
-    refused = [*form.refused.tolist(), _SLASH] if form.trailing else form.refused.tolist()
     held = np.frombuffer(data, np.uint8)
     special = _DEPTH != 0
-    special[[_QUOTE, form.separator, form.sign, *refused]] = True
+    special[[_QUOTE, _SEPARATOR, _SIGN, *_REFUSED]] = True
     at = np.flatnonzero(np.frombuffer(data.translate(special.tobytes()), np.bool_))
     at = at[~_escaped(held, at)]
     quotes = held[at] == _QUOTE
@@ -157,7 +115,7 @@ def _outside(
     byte = held[at]
     bounds = np.append(np.searchsorted(at, begins), len(at))
     part = np.repeat(np.arange(len(begins), dtype=np.int32), np.diff(bounds))
-    doubtful = np.take(np.isin(np.arange(256), refused), byte)
+    doubtful = np.take(np.isin(np.arange(256), _REFUSED), byte)
     slashes = np.flatnonzero(byte == _SLASH)
     following = held[np.minimum(at[slashes] + 1, len(held) - 1)]
     doubtful[slashes[(following != _SLASH) & (following != _STAR)]] = False

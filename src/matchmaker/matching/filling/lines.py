@@ -23,7 +23,7 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 Places: TypeAlias = "npt.NDArray[np.int32]"
 
 _LINE_END, _EQUALS, _SPACE = b"\n= "
-_FEW: Final = 1000
+FEW: Final = 1000
 """With more distinct beginnings of lines than this, and few lines to each, columns do not pay."""
 
 
@@ -97,7 +97,7 @@ def lines_at(  # noqa: PLR0917 - arrays that belong together
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     pieces = pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
     found = pieces.take(array_of(np.arange(0, 3 * len(starts), 3))).dictionary_encode()
-    few = len(found.dictionary) <= max(_FEW, len(starts) // 128)
+    few = len(found.dictionary) <= max(FEW, len(starts) // 128)
     names = [name(each) if few else None for each in found.dictionary.to_pylist()]
     number = np.zeros(len(starts), np.intp) if number is None else number
     return Lines(data, ad, number, starts, ends, numpy_of(found.indices), names, pieces, ads)

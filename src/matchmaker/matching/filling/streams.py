@@ -11,7 +11,7 @@ from typing import Final
 from matchmaker.classad import formats
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import old
+from matchmaker.classad.formats import json, new, old
 from matchmaker.classad.formats.stream import Part, Syntax, cut, strict
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import Block
@@ -63,16 +63,15 @@ def _blocks(found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]) -
 def _bracketed(
     found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]
 ) -> Iterator[Block]:
-    from matchmaker.matching.filling.brackets import FORMS
-
-    form = FORMS[found.format]
-    for parts, error in _together(found, form.syntax):
+    format_ = {"new": new, "json": json}[found.format]
+    for parts, error in _together(found, format_.SYNTAX):
         if sum(len(part.text) for part in parts) >= _LEAST:
-            from matchmaker.matching.filling.blocks import block_of_parts
+            from matchmaker.matching.filling.blocks import block_of_objects, block_of_parts
 
-            yield block_of_parts(parts, form, key, key_of, found.report)
+            block = block_of_parts if format_ is new else block_of_objects
+            yield block(parts, key, key_of, found.report)
         else:
-            ads = form.read(iter(parts), found.report)
+            ads = format_.read_parts(iter(parts), found.report)
             while some := [(key_of(ad), ad) for ad in islice(ads, _BATCH)]:
                 yield Block.of_ads(some)
         if error is not None:

@@ -29,8 +29,8 @@ Contents: TypeAlias = "Callable[[list[str]], list[Any]]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 _NO_ROWS: Final = np.zeros(0, np.intp)
-_SAMPLE: Final = 64
-_OFTEN: Final = 4
+SAMPLE: Final = 64
+OFTEN: Final = 4
 _INTEGER: Final = r"^(?:0|-?[1-9][0-9]{0,17})$"
 _REAL: Final = r"^-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,40}(?:[eE][+-]?[0-9]{1,2})?$"
 _STRING: Final = r'^"[^"\\\x00-\x1f]*"$'
@@ -38,8 +38,8 @@ _STRING: Final = r'^"[^"\\\x00-\x1f]*"$'
 
 def column_of(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
     """The column of the texts of values, and which of them cannot be read."""
-    sample = values.slice(0, _SAMPLE)
-    if len(sample) == _SAMPLE and 4 * len(sample.dictionary_encode().dictionary) > _SAMPLE:
+    sample = values.slice(0, SAMPLE)
+    if len(sample) == SAMPLE and 4 * len(sample.dictionary_encode().dictionary) > SAMPLE:
         plain = _integers(values) or _strings(values)
         found = (plain, _NO_ROWS) if plain is not None else _mixed(values, contents_of)
         if found is not None:
@@ -53,7 +53,7 @@ def _one_by_one(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
     contents = _contents(distinct.dictionary.to_pylist(), contents_of)
     codes = numpy_of(distinct.indices)
     deferred = [content.__class__ is Deferred for content in contents]
-    if _OFTEN * sum(deferred) > len(values):
+    if OFTEN * sum(deferred) > len(values):
         # Most of these expressions are hardly ever looked at.
         column: Column = Loose([contents[code] for code in codes.tolist()])
     else:
@@ -66,7 +66,7 @@ def _one_by_one(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
 
 def _contents(texts: list[str], contents_of: Contents) -> list[Any]:
     """What `contents_of` gives; many expressions that are alike are not read one by one."""
-    if len(texts) < _SAMPLE or 2 * sum(map(str.startswith, texts[:_SAMPLE], _PLAIN)) > _SAMPLE:
+    if len(texts) < SAMPLE or 2 * sum(map(str.startswith, texts[:SAMPLE], _PLAIN)) > SAMPLE:
         return contents_of(texts)
     sure = alike.known(texts)
     rest = iter(contents_of([text for text, one in zip(texts, sure, strict=True) if not one]))
