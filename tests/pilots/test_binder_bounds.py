@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import matchmaker as mm
 from matchmaker.classad import parse_ad
+from matchmaker.classad.nodes import ListExpr, Literal
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots import connect
 from matchmaker.pilots.binder import storing
@@ -416,6 +419,21 @@ def test_a_result_of_other_things_than_literals_is_refused(tmp_path: Path, resul
             assert "a result was refused" in str(ended.result.eval("Reason"))
 
     run(case())
+
+
+@given(
+    st.one_of(
+        st.text(max_size=60).map("[ A = {} ]".format), st.text(max_size=60),
+        st.lists(st.sampled_from(["1", '"x"', "{", "}", ",", "[", "]", "B = ", ";", "true", "a"])
+                 ).map(lambda words: f"[ A = {' '.join(words)} ]"),
+    )
+)  # fmt: skip
+def test_whatever_is_reported_nothing_of_it_is_evaluated(text: str) -> None:
+    ad = parse_ad(reported(text))
+    for name in ad:
+        node = ad[name]
+        parts = node.items if isinstance(node, ListExpr) else (node,)
+        assert all(isinstance(part, Literal) for part in parts)
 
 
 def test_a_result_of_literals_is_kept_as_it_is() -> None:
