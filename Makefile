@@ -57,9 +57,14 @@ faults: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Hand jobs over
 test: $(VENV)/.installed-dev system-packages $(PEERS)/condor $(PEERS)/moto ## Run all tests, those against real servers too
 	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
-# Without servers, HTCondor's library, random cases in number and the examples of documents.
-FAST := -m 'not service and not oracle and not slow' --ignore=tests/oracle --ignore=tests/property \
-	--ignore=tests/attack --ignore=tests/services --ignore=tests/test_docs.py \
+# Without servers and worker processes, HTCondor's library, random cases in number and the examples of
+# documents.
+FAST := -m 'not service and not oracle and not slow' \
+	$(addprefix --ignore=tests/,oracle property attack services shards test_docs.py test_growth.py \
+		test_caches.py cli/test_spread.py cli/test_reader_gone.py cli/test_in_hand.py \
+		cli/test_binder.py delegation/test_start.py delegation/test_together.py) \
+	$(addprefix --ignore-glob='tests/pilots/test_,node_*' pilot_*' binder_server*' binder_day*' \
+		binder_handlers*' examples_at_work*') \
 	--ignore=src/matchmaker/testing
 
 .PHONY: test-fast

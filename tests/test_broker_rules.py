@@ -305,6 +305,7 @@ def by_pairs(
             if (one[0] == name if name else one[0] not in rules.tried)], refused  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(queue_lists, st.lists(job_texts, max_size=4), st.booleans())
 def test_by_columns_as_pair_by_pair(queues: list[str], jobs: list[str], both_ways: bool) -> None:

@@ -21,6 +21,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_subcommand_has_a_page_with_all_its_options(pages: Path) -> None:
     for name, command in subcommands():
         text = (pages / f"classad-{name.replace(' ', '-')}.1").read_text().replace("\\-", "-")

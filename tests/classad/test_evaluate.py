@@ -167,6 +167,7 @@ def test_steps_are_bounded() -> None:
     assert str(LIMITS.steps) in given.reason
 
 
+@pytest.mark.slow
 def test_lists_that_double_are_bounded() -> None:
     doubling = "; ".join(f"a{i} = {{a{i + 1}, a{i + 1}}}" for i in range(40))
     assert is_error(value("size(a0)", f"[ {doubling}; a40 = {{1, 1}} ]"))

@@ -7,6 +7,7 @@ import pytest
 from matchmaker import ParseError, parse_ad
 
 
+@pytest.mark.slow
 def test_refused_texts_leave_no_tracebacks() -> None:
     def objects() -> int:
         gc.collect()

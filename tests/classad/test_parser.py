@@ -214,6 +214,7 @@ def test_nesting_is_bounded(opening: str) -> None:
         parse_expr(opening * 300 + "1" + closing * 300)
 
 
+@pytest.mark.slow
 def test_deep_text_does_not_exhaust_the_stack() -> None:
     for text in ("(" * 20_000, "{" * 20_000, "!" * 20_000 + "a", "-" * 20_000):
         with pytest.raises(ParseError):

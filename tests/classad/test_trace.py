@@ -192,6 +192,7 @@ def test_a_compiled_expression_is_still_seen() -> None:
     assert str(mm.trace(node, ad)).count("\n") == 5
 
 
+@pytest.mark.slow
 def test_a_long_expression_is_shown_by_its_beginning() -> None:
     text = str(mm.trace("b + c - " * 4_000 + "d", parse_ad("[ b = 1; c = 2 ]")))
     assert len(text) < 400 * LIMITS.trace_parts

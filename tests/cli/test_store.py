@@ -17,6 +17,7 @@ def store(examples: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(examples / "store", tmp_path / "store"))
 
 
+@pytest.mark.slow
 def test_a_pilot_does_all_and_the_status_says_so(classad: Run, store: Path, tmp_path: Path) -> None:
     before = classad("store", "status", store, "--json")
     assert before.status == 1

@@ -192,6 +192,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_is_read_is_bounded(name: str, packed: bool) -> None:

@@ -487,6 +487,7 @@ def test_never_raises_on_a_spoiled_expression(expression: Expr, data: st.DataObj
     check(f"A = {text[:at]}\nB = {text[at:]}", "old")
 
 
+@pytest.mark.slow
 def test_long_and_deep_texts() -> None:
     check(" || ".join(f"a == {number}" for number in range(2000)), "expression")
     check("(" * 1000 + "a" + ")" * 1000, "expression")
@@ -566,6 +567,7 @@ def test_examples(name: str, against: str | None) -> None:
     assert {finding.code for finding in found} <= {"CA101"}
 
 
+@pytest.mark.slow
 def test_many_names_get_no_suggestions_for_ever() -> None:
     text = "[" + ";".join(f"abcdefgh{i} = TARGET.abcdefg{i}" for i in range(4000)) + "]"
     target = ClassAd({f"abcdefgh{i}": 1 for i in range(4000)})

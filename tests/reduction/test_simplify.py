@@ -182,6 +182,7 @@ def test_functions_that_look_at_code_are_left_alone(text: str) -> None:
     assert match_form(text) == str(parse_expr(text))
 
 
+@pytest.mark.slow
 def test_very_long_chains_are_simplified_in_linear_time() -> None:
     text = " || ".join(f"a{i} > {i} && true" for i in range(8000))
     assert str(simplify(parse_expr(text))) == text.replace(" && true", "")
