@@ -12,7 +12,6 @@ import attrs
 
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.templates import VALUE, slots, template
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import MAX_INT
 
@@ -89,20 +88,13 @@ class Section:
             self.fail(key, "a positive integer")
         return found
 
-    def unit(self, key: str = "unit") -> Fraction:
+    def unit(self) -> Fraction:
         """The size of a unit: exactly the decimal that the file has."""
-        found = self.facts.get(key, 1)
+        found = self.facts.get("unit", 1)
         number = isinstance(found, (int, float)) and not isinstance(found, bool)
         if not number or not LEAST_UNIT <= found < MAX_INT:
-            self.fail(key, "a number above 0")
+            self.fail("unit", "a number above 0")
         return Fraction(str(found))
-
-    def template(self, key: str, expected: str, slot: str = VALUE) -> str:
-        """A template with a slot; ``expected`` describes it in messages."""
-        found = template(self.facts.get(key))
-        if not found or list(slots(found)) != [slot]:
-            self.fail(key, expected)
-        return found
 
 
 def one_of(names: Iterable[str]) -> str:

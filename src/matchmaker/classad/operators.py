@@ -26,8 +26,6 @@ from matchmaker.classad.values import (
     wrap,
 )
 
-Number = int | float
-
 
 def ascii_fold(text: str) -> str:
     """Text with A-Z made small and nothing else: how names and ``==`` compare strings.

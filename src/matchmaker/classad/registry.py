@@ -15,14 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
 from matchmaker.classad.values import Value
-
-LazyFunction: TypeAlias = Callable[[tuple[Any, ...], Any], Value]
-"""Takes the expressions of its arguments, and the ``Scope`` to evaluate them in."""
 
 _F = TypeVar("_F", bound=Callable[..., Value])
 
@@ -138,7 +135,7 @@ def function(
 ) -> Callable[[_F], _F]:
     """Enters a function of `least` to `most` arguments (None: any number; else `least`).
 
-    A lazy one receives its arguments unevaluated, and their scope: it is a ``LazyFunction``.
+    A lazy one receives its arguments unevaluated, and their ``Scope``.
     """
 
     def enter(call: _F) -> _F:

@@ -7,7 +7,7 @@ Those that are as they were come from ``orders``, those that have given a part s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import numpy as np
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ranks: TypeAlias = npt.NDArray[np.float64]
-
-_NONE: Final = np.zeros(0, np.intp)
 
 
 @attrs.frozen(slots=True)

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 MOST_CONDITIONS: Final = 64
 
 
-def minimal_conflicts(
-    signatures: npt.NDArray[np.uint64], conditions: int, largest: int = LIMITS.conflict
-) -> list[tuple[int, ...]]:
+def minimal_conflicts(signatures: npt.NDArray[np.uint64], conditions: int) -> list[tuple[int, ...]]:
     """The minimal sets, as places of bits, the smaller first.
 
-    All those of up to `largest` conditions are found, unless that is more work than the
-    limits allow; what is found is minimal even then. `signatures` are those of the
-    rows, in any order and number; `conditions` is how many bits they have, 64 at most.
+    All those of up to ``LIMITS.conflict`` conditions are found, unless that is more work than the
+    limits allow; what is found is minimal even then. `signatures` are those of the rows, in any
+    order and number; `conditions` is how many bits they have, 64 at most.
 
     >>> rows = np.array([0b0011, 0b0101, 0b0110], np.uint64)
     >>> minimal_conflicts(rows, 4)
@@ -39,7 +37,7 @@ def minimal_conflicts(
     work = 0
     # Sets that some row satisfies, as places and as bits.
     level: list[tuple[tuple[int, ...], int]] = [((), 0)]
-    for size in range(1, largest + 1):
+    for size in range(1, LIMITS.conflict + 1):
         larger = []
         for members, bits in level:
             work += len(rows) + conditions
@@ -54,5 +52,5 @@ def minimal_conflicts(
                 elif not any(one & joined == one for one in known):
                     found.append((*members, place))
                     known.append(joined)
-        level = larger if size < largest else []
+        level = larger if size < LIMITS.conflict else []
     return found
