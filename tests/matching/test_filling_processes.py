@@ -10,6 +10,7 @@ import pytest
 from matchmaker import ParseError, Pool
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.filling import processes
+from matchmaker.matching.filling.processes import Part
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +22,18 @@ def ads(count: int, more: str = "") -> str:
         + (f"{more}\n" if more and number == count - 2 else "")
         for number in range(count)
     )
+
+
+NEW = [f'[ Name = "slot{n}"; Cpus = {n % 7}; Start = TARGET.Cpus > {n}; ]' for n in range(60)]
+JSON = [
+    f'{{"Name": "slot{n}", "Cpus": {n % 7}, "Start": "/Expr(TARGET.Cpus > {n})/"}}'
+    for n in range(60)
+]
+
+
+def listed(some: list[str], brackets: str, between: str = "\n,\n") -> str:
+    """The ads in a list, as HTCondor's tools write it."""
+    return f"{brackets[0]}\n{between.join(some)}\n{brackets[1]}\n"
 
 
 def outcome(path: Path, count: int) -> Any:
@@ -42,8 +55,55 @@ def outcome(path: Path, count: int) -> Any:
         (ads(60, 'Name = strcat("a", "b")'), 3),
         (ads(60).replace("\n\n", "\n \n"), 0),
         ('[ Name = "a" ]' * 60, 0),
+        ("\n".join(NEW), 3),
+        ("\ufeff" + listed(NEW, "{}"), 3),
+        (listed(NEW, "{}", ",\n"), 3),
+        (listed(NEW, "{}") + listed(NEW[:1], "{}"), 3),
+        (listed(NEW, "{}")[:-2], 3),
+        (listed(NEW[:30], "{}") + "\n".join(NEW[30:]), 3),
+        ("\n".join(NEW) + "}", 3),
+        (NEW[0] + "\n/*\n" + "\n".join(NEW[1:]) + "\n*/", 3),
+        ("\n".join(NEW).replace("> 7", '> "]\n[ a = 1'), 3),
+        ('[ Name = "x"; a = "\n' + "\n".join(NEW).replace('"', "'") + '" ]', 3),
+        ("\n".join(JSON), 3),
+        ("\ufeff" + listed(JSON, "[]").replace("\n", "\r\n"), 3),
+        (listed(JSON, "[]", ",\n"), 3),
+        (listed(JSON, "[]")[:-2], 3),
+        (listed(JSON, "[]") + "]", 3),
+        (listed([*JSON, JSON[3]], "[]"), 3),
+        (listed(JSON, "[]").replace(": 5", ": 5 5"), 3),
+        ("\n".join(JSON[:3]) + '\n{"Name": "x", "a": ' + listed(JSON, "[]") + "}", 3),
+        (" ".join(JSON), 0),
     ],
-    ids=["good", "CRLF", "broken", "same key", "no key", "evaluated key", "spaces", "new"],
+    ids=[
+        "good",
+        "CRLF",
+        "broken",
+        "same key",
+        "no key",
+        "evaluated key",
+        "spaces",
+        "new, one line",
+        "new",
+        "new, a list",
+        "new, commas",
+        "two lists",
+        "open list",
+        "list and ads",
+        "closed once more",
+        "comment",
+        "bracket in a string",
+        "all in a string",
+        "json",
+        "json, a list",
+        "json, commas",
+        "json, open list",
+        "json, closed once more",
+        "json, same key",
+        "json, broken",
+        "json, nested",
+        "json, one line",
+    ],
 )
 def test_processes_give_what_one_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, parts: int
@@ -60,9 +120,25 @@ def test_the_parts_are_read_by_processes_and_a_failure_enters_nothing(tmp_path: 
     path.write_text(ads(60))
     size = path.stat().st_size
     middle = path.read_text().index("\n\n", size // 2) + 2
+    one, cut = Part("old", 0, middle), Part("old", 0, middle + 9)
     store = Store("name")
-    assert processes.fill_from_parts(store, path, "Name", [(0, middle), (middle, size)])
+    assert processes.fill_from_parts(store, path, "Name", [one, Part("old", middle, size)])
     assert list(store) == [f"slot{number}" for number in range(60)]
     store = Store("name")
-    assert not processes.fill_from_parts(store, path, "Name", [(0, middle + 9), (middle, size)])
+    assert not processes.fill_from_parts(store, path, "Name", [cut, Part("old", middle, size)])
     assert len(store) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["\n".join(NEW), listed(NEW, "{}"), "\n".join(JSON), listed(JSON, "[]")]
+)
+def test_ads_in_brackets_are_read_by_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(processes, "LEAST", 100)
+    path = tmp_path / "slots"
+    path.write_text(text)
+    store = Store("name")
+    parts = processes.parts_of_file(path, "auto", 3)
+    assert processes.fill_from_parts(store, path, "Name", parts)
+    assert list(store) == [f"slot{number}" for number in range(60)]

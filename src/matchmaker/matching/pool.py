@@ -90,8 +90,8 @@ class Pool:
         r"""The pool of the ads of a file: ``Pool(read_ads(source, format), key)``, and faster.
 
         A large stream in the old or new format or in JSON goes into columns without an ad for
-        each, where pyarrow is installed. A file in the old format of hundreds of megabytes, given
-        by its path, may be read by several `processes`. Raises ParseError and OSError as
+        each, where pyarrow is installed. Such a file of hundreds of megabytes, given by its path,
+        may be read by several `processes`, if ads end with lines. Raises ParseError and OSError as
         ``read_ads`` does, ValueError as ``Pool`` does.
 
         >>> import io

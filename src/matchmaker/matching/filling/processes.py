@@ -1,7 +1,10 @@
-"""One large file of old ads read by several processes, each a part of it that ends with an ad.
+"""One large file of ads read by several processes, each a part of it that ends with an ad.
 
 A process leaves its part as a saved pool, in Arrow's format, and no ad is pickled. Where one of
 them fails, for whatever reason, the file is read by this process, which finds the error in order.
+
+A file in brackets is cut where an ad seems to end and the next to begin. If that is within an ad,
+a string or a comment, the part before it ends in what is not closed, and its process fails.
 """
 
 from __future__ import annotations
@@ -34,29 +37,61 @@ LEAST: Final = 1 << 26
 _MODULE: Final = "matchmaker.matching.filling.processes"
 _HEAD: Final = 1 << 16
 _FAR: Final = 1 << 24
-_BETWEEN: Final = re.compile(rb"\n\r?\n")
+_BETWEEN: Final = {
+    "old": re.compile(rb"\n\r?\n"),
+    "new": re.compile(rb"\][,;]?+\r?+\n[\s,;]*+(?=\[)"),
+    "json": re.compile(rb"\},?+\r?+\n[\s,]*+(?=\{)"),
+}
+_LISTS: Final = {"new": ("{", "}"), "json": ("[", "]")}
+_LISTED: Final = {
+    "new": re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{"),
+    "json": re.compile(rb"(?:\xef\xbb\xbf)?\s*+\["),
+}
 
 
-def parts_of_file(path: str | os.PathLike[str], format_: str, count: int) -> list[tuple[int, int]]:
-    """Where the parts of a file begin and end: so many at most, none where it cannot be cut."""
+@attrs.frozen(slots=True)
+class Part:
+    """A part of a file: its format, where it begins and ends, and what its ads stand between.
+
+    Each part of a list of ads is a list, whose first and last bracket may stand in other parts.
+    """
+
+    format: str
+    begin: int
+    end: int
+    before: str = ""
+    after: str = ""
+
+
+def parts_of_file(path: str | os.PathLike[str], format_: str, count: int) -> list[Part]:
+    """The parts of a file: so many at most, none where it cannot be cut."""
     size = Path(path).stat().st_size
     count = min(count, size // LEAST)
     with opened(path, format_, strict, _HEAD) as stream:
-        if stream.format != "old" or count < 2:
-            return []
+        name = stream.format
+    between = _BETWEEN.get(name)
+    if between is None or count < 2:
+        return []
     cuts = {0, size}
     with Path(path).open("rb") as file:
+        listed = name in _LISTED and _LISTED[name].match(file.read(_HEAD)) is not None
         for number in range(1, count):
             begin = size * number // count
             file.seek(begin)
-            found = _BETWEEN.search(file.read(_FAR))
+            found = between.search(file.read(_FAR))
             if found is not None:
                 cuts.add(begin + found.end())
-    return list(pairwise(sorted(cuts))) if len(cuts) > 2 else []
+    if len(cuts) < 3:
+        return []
+    before, after = _LISTS[name] if listed else ("", "")
+    return [
+        Part(name, begin, end, before if begin else "", after if end < size else "")
+        for begin, end in pairwise(sorted(cuts))
+    ]
 
 
 def fill_from_parts(
-    store: Store, path: str | os.PathLike[str], key: str, parts: list[tuple[int, int]]
+    store: Store, path: str | os.PathLike[str], key: str, parts: list[Part]
 ) -> bool:
     """Enters the ads of a file's parts; False, and nothing is entered, if a process failed.
 
@@ -68,7 +103,10 @@ def fill_from_parts(
         none = subprocess.DEVNULL
         workers = [
             subprocess.Popen(  # noqa: S603 - this interpreter and module, an argument vector
-                [*command, *map(str, part), key, str(output)], stdin=none, stdout=none, stderr=none
+                [*command, *map(str, attrs.astuple(part)), key, str(output)],
+                stdin=none,
+                stdout=none,
+                stderr=none,
             )
             for part, output in zip(parts, outputs, strict=True)
         ]
@@ -99,11 +137,13 @@ def _plain_key(ad: ClassAd, folded: str) -> str:
     return key
 
 
-def _pieces(path: str, begin: int, end: int) -> Iterator[str]:
+def _pieces(path: str, part: Part) -> Iterator[str]:
     """The text of a part of a file."""
+    if part.before:
+        yield part.before
     with Path(path).open("rb") as file:
-        file.seek(begin)
-        left = end - begin
+        file.seek(part.begin)
+        left = part.end - part.begin
 
         def read(size: int) -> bytes:
             nonlocal left
@@ -112,6 +152,8 @@ def _pieces(path: str, begin: int, end: int) -> Iterator[str]:
             return data
 
         yield from pieces_of(cast("IO[bytes]", _Reader(read)), CHUNK)
+    if part.after:
+        yield part.after
 
 
 @attrs.frozen(slots=True)
@@ -121,12 +163,14 @@ class _Reader:
     read: Callable[[int], bytes]
 
 
-def _main(path: str, begin: str, end: str, key: str, output: str) -> None:
+def _main(path: str, *argv: str) -> None:
     """Leaves a part of a file as a saved pool: what a process does."""
+    format_, begin, end, before, after, key, output = argv
+    part = Part(format_, int(begin), int(end), before, after)
     folded = ascii_fold(key)
     store = Store(folded)
-    pieces = _pieces(path, int(begin), int(end))
-    stream = Stream("old", without_mark(pieces) if begin == "0" else pieces, strict)
+    pieces = _pieces(path, part)
+    stream = Stream(format_, without_mark(pieces) if part.begin == 0 else pieces, strict)
     fill(store, folded, lambda ad: _plain_key(ad, folded), stream)
     with Path(output).open("wb") as file:
         saved.save(store.parts(), key, file)
