@@ -21,7 +21,8 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import read_ads
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.saved import MAGIC
-from matchmaker.matching.pool import Pool, key_of
+from matchmaker.matching.keys import key_of
+from matchmaker.matching.pool import Pool
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.shards import wire
 from matchmaker.shards.errors import ShardError

@@ -21,7 +21,8 @@ from matchmaker.classad.given import some_ads
 from matchmaker.classad.quoting import shorten
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.explanation import Explanation, PairExplanation
-from matchmaker.matching.pool import Pool, key_of
+from matchmaker.matching.keys import key_of
+from matchmaker.matching.pool import Pool
 from matchmaker.matching.snapshot import Matches
 from matchmaker.matching.terms import Policy
 from matchmaker.shards import merge, questions, wire
