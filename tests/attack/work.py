@@ -23,10 +23,11 @@ from matchmaker.classad.limits import Budget
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching import allowance
 from matchmaker.matching.columns import evaluator, scalar, step_budget
-from matchmaker.matching.limits import LIMITS
+from matchmaker.matching.limits import Limits
 from tests.attack.run import Attack, main
 
 LIMIT, FLAT, EACH = 4_000, 8_000, 100
+LOW = Limits(flat=FLAT, each=EACH)
 
 AMPLE: Final = 1_000_000
 """With fewer steps a pair may give up what a pool, by columns, finds."""
@@ -148,10 +149,8 @@ def lowered(made: list[int], *, by_columns: bool) -> Iterator[None]:
         made.append(min(used.steps, used.limit))
         return value, used
 
-    limits = attrs.evolve(LIMITS, flat=FLAT, each=EACH)
     with (
         mock.patch.object(Budget, "limit", LIMIT),
-        mock.patch.object(step_budget, "LIMITS", limits),
         mock.patch.object(scalar, "evaluate_counted", watched),
         mock.patch.object(allowance, "evaluate_counted", watched),
         mock.patch.object(reference, "COMPILE_AFTER", 1 << 60),
@@ -163,7 +162,7 @@ def lowered(made: list[int], *, by_columns: bool) -> Iterator[None]:
 def judge(case: Case) -> str | None:
     made: list[int] = []
     with lowered(made, by_columns=case.by_columns):
-        pool = Pool(case.slots)
+        pool = Pool(case.slots, limits=LOW)
         found = pool.match(case.job)
         return (
             unlike_pairs(case, set(found.keys))
@@ -173,7 +172,7 @@ def judge(case: Case) -> str | None:
 
 
 def unlike_pairs(case: Case, keys: set[str]) -> str | None:
-    most = step_budget.allowance(len(case.slots)) - MARGIN
+    most = step_budget.allowance(len(case.slots), LOW) - MARGIN
     for slot in case.slots:
         name = str(slot.eval("Name"))
         outcome = match(case.job, slot)

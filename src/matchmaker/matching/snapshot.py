@@ -332,7 +332,7 @@ class Snapshot:
         node = an_expression(expression)
         steps: list[Step] = []
         job = an_ad(job) if job is not None else ClassAd()
-        work = Work(len(self))
+        work = Work(len(self), self.cache.limits)
         Evaluator(self.view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB)
         return Plan(tuple(steps))
 
@@ -341,14 +341,14 @@ class Snapshot:
         node = an_expression(expression)
         job = an_ad(job) if job is not None else ClassAd()
         rows = self.view.rows()
-        work = Work(len(self))
+        work = Work(len(self), self.cache.limits)
         vector = Evaluator(self.view, job, (Side.JOB, ""), work).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
 
     def own_values(self, expression: Expr | str) -> list[Value]:
         """The value of an expression of the ads themselves, for each, in their order."""
         rows = self.view.rows()
-        ask = Evaluator(self.view, ClassAd(), (Side.ROW, ""), Work(len(self)))
+        ask = Evaluator(self.view, ClassAd(), (Side.ROW, ""), Work(len(self), self.cache.limits))
         return list(values(ask.vector(an_expression(expression), Side.ROW, rows), len(rows)))
 
 
