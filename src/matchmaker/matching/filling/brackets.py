@@ -140,15 +140,13 @@ def _escaped(held: Bytes, at: Positions) -> Mask:
 
 def _strip(held: Bytes, starts: Positions, ends: Positions, ad: Positions, others: Mask) -> None:
     """Moves beginnings and ends over spaces; notes ads with too many of them."""
-    moving = np.arange(len(starts))
-    for _ in range(_SPACES):
-        moving = moving[starts[moving] < ends[moving]]
-        moving = moving[_SPACE[held[starts[moving]]]]
-        starts[moving] += 1
-    others[ad[moving]] = True
-    moving = np.arange(len(starts))
-    for _ in range(_SPACES):
-        moving = moving[starts[moving] < ends[moving]]
-        moving = moving[_SPACE[held[ends[moving] - 1]]]
-        ends[moving] -= 1
-    others[ad[moving]] = True
+    for places, step, ahead in ((starts, 1, 0), (ends, -1, -1)):
+        # Nearly all of them have one space, or none.
+        moving = np.flatnonzero((starts < ends) & _SPACE[held.take(places + ahead, mode="clip")])
+        for _ in range(_SPACES):
+            if not len(moving):
+                break
+            places[moving] += step
+            moving = moving[starts[moving] < ends[moving]]
+            moving = moving[_SPACE[held[places[moving] + ahead]]]
+        others[ad[moving]] = True

@@ -79,7 +79,9 @@ _PLAIN: Final = repeat(('"', *"-0123456789"))
 
 def _mixed(values: Array, contents_of: Contents) -> tuple[Column, Rows] | None:
     """The column where most are numbers, or most are strings; None where they are neither."""
-    integer, real, string = (_like(values, each) for each in (_INTEGER, _REAL, _STRING))
+    integer = _like(values, _INTEGER)
+    real = ~integer
+    real[real] = _like(values.filter(array_of(real)), _REAL)
     size, enough = len(values), 3 * len(values) // 4
     column: Column
     parts: list[tuple[Mask, Callable[[Array], Column | None]]]
@@ -87,7 +89,7 @@ def _mixed(values: Array, contents_of: Contents) -> tuple[Column, Rows] | None:
         column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
         others = ~(integer | real)
         parts = [(integer, _integers), (real, _reals)]
-    elif np.count_nonzero(string) >= enough:
+    elif np.count_nonzero(string := _like(values, _STRING)) >= enough:
         lengths = np.full(size, 255, np.uint8)
         column = Texts(np.zeros(size, np.uint32), lengths, Heap(), Table((MISSING,)))
         others, parts = ~string, [(string, _strings)]
