@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError, Pool, read_ads
+from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns import entering, forms, store
-from matchmaker.matching.filling import lines, streams, values
+from matchmaker.matching.filling import lines, objects, streams, values
 
 FORMS = ["as it comes", "nothing coded", "sparse"]
 
@@ -243,3 +244,10 @@ def test_a_stream_in_brackets_is_the_pool_of_its_ads(name: str, data: st.DataObj
         lambda: Pool.read(io.StringIO(text), format=name, errors="report", report=ours.append)
     )
     assert (found, list(map(str, ours))) == (expected, list(map(str, theirs)))
+
+
+def test_values_that_nest_deeper_than_the_stack_are_left_to_the_reader() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert objects._read([nested, None]) == [None, UNDEFINED]

@@ -132,7 +132,10 @@ def _contents(found: list[Any]) -> tuple[list[Any], list[int]]:
 
 def _read(odd: list[Any]) -> list[Any]:
     """What ads hold for values that are more than what they are in JSON."""
-    written = list(map(repr, odd))
+    try:
+        written = list(map(repr, odd))
+    except RecursionError:
+        return list(map(json.content, odd))
     distinct = dict(zip(written, odd, strict=True))
     held: dict[str, Any] = {}
     if len(distinct) >= values.SAMPLE:
