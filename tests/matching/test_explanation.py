@@ -637,3 +637,18 @@ def test_a_pair_agrees_with_the_pool(job: ClassAd, ads: list[ClassAd]) -> None:
     total = pool.explain(job).matched
     keys = map(str, range(len(ads)))
     assert total == sum(pool.explain(job, key).matched for key in keys)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["target = 2", "My = 1", "other = TARGET.Cpus"],
+)
+def test_what_slots_had_once_changes_no_advice(before: str) -> None:
+    job = parse_ad("[ Want = 2; Requirements = (TARGET.Cpus ?: 0) < 2 ]")
+    slot = parse_ad('[ Name = "s0"; Requirements = TARGET.Cpus > 0 ]')
+    pool = Pool([parse_ad(f'[ Name = "s0"; {before} ]'), parse_ad('[ Name = "s1" ]')])
+    pool.update(slot)
+    pool.remove("s1")
+    found = str(pool.explain(job))
+    assert found == str(Pool([slot]).explain(job))
+    assert "gains 1 slot" in found

@@ -57,6 +57,11 @@ class View:
         layout: Layout = self.layouts[self.layout[row]]
         return layout.ad(self.held, row)
 
+    def has(self, folded: str) -> bool:
+        """Whether any row has an attribute; a column may outlive the last one that had it."""
+        column = self.columns.get(folded)
+        return column is not None and not column.missing(self.size)[self.rows()].all()
+
     @property
     def held(self) -> Mapping[str, Column]:
         """The columns as they are kept, sparse ones too."""

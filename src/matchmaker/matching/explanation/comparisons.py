@@ -175,7 +175,7 @@ def _sum(terms: list[tuple[Expr, bool]]) -> Expr:
 
 def _on_slots(evaluator: Evaluator, node: Expr, side: Side) -> bool:
     columns = evaluator.reaches.of(node, side).columns
-    return any(name in evaluator.view.columns for name in columns)
+    return any(map(evaluator.view.has, columns))
 
 
 def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, str]:
@@ -189,13 +189,9 @@ def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, st
             continue
         scope = scope_of(part)
         bare = part.base is None and not part.absolute and part.folded in content
-        if scope in scopes or (bare and (side is Side.JOB or _lacking(evaluator, part.folded))):
+        if scope in scopes or (bare and (side is Side.JOB or not evaluator.view.has(part.folded))):
             found.setdefault(part.folded, part.name)
     return found
-
-
-def _lacking(evaluator: Evaluator, folded: str) -> bool:
-    return folded not in evaluator.view.columns
 
 
 def replaced(root: Expr, old: Expr, new: Expr) -> Expr:

@@ -120,11 +120,6 @@ class Counts:
             return f"the clauses of the slots' requirements: {why}"
         return self.masks.problem or self.evaluator.problem or self.policies.problem
 
-    def has(self, folded: str) -> bool:
-        """Whether any slot has an attribute."""
-        column = self.view.columns.get(folded)
-        return column is not None and not column.missing(self.view.size)[self.view.rows()].all()
-
     @staticmethod
     def _count_of(mask: Mask) -> int:
         return int(np.count_nonzero(mask))

@@ -170,7 +170,7 @@ def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
             elif holder is Side.JOB and isinstance(content, Expr) and content not in seen:
                 seen.add(content)
                 pending.append(content)
-            elif holder is Side.ROW and not counts.has(node.folded):
+            elif holder is Side.ROW and not counts.view.has(node.folded):
                 yield node, _SLOTS if node.base is not None else _EITHER
 
 

@@ -95,7 +95,7 @@ class Policies:
         if (
             isinstance(clause, Attr)
             and reaches.holder(clause, Side.ROW) is Side.ROW
-            and clause.folded in self._view.columns
+            and self._view.has(clause.folded)
             and not reaches.of(clause, Side.ROW).opaque
         ):
             for key, parts in self._named(clause.folded, clause, rows, via).items():
