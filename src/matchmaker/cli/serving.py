@@ -1,0 +1,147 @@
+"""``classad binder run`` and ``token``: the service itself, and the tokens of who may connect."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from matchmaker.cli.output import print_json, printable, warn
+from matchmaker.cli.transfers import state_folder
+
+PORT: Final = 9675
+_HOURS: Final = 24.0
+
+
+_FOLDER = click.option(
+    "--folder", metavar="DIR",
+    help="Where the key and the tables are; by default in the user's own state folder.",
+)  # fmt: skip
+
+
+def _folder(given: str | None) -> Path:
+    folder = Path(given) if given is not None else state_folder() / "binder"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+@click.command("run")
+@_FOLDER
+@click.option("--listen", metavar="HOST:PORT", envvar="CLASSAD_BINDER_LISTEN",
+              default=f"127.0.0.1:{PORT}", show_default=True,
+              help="Where clients and pilots connect; port 0 is any free one.")  # fmt: skip
+@click.option("--name", metavar="NAME", default="binder", show_default=True,
+              help="The binder's name, which its tokens bear.")  # fmt: skip
+@click.option("--tables", metavar="PLACE", help="A file of SQLite or the URL of a PostgreSQL.")
+@click.option("--cert", metavar="FILE", help="The certificate, in PEM; needed beyond this machine.")
+@click.option("--cert-key", metavar="FILE", help="The certificate's key, where it is not with it.")
+@click.option("--lease", metavar="SECONDS", type=click.FloatRange(1, 86_400), default=60.0,
+              show_default=True, help="How long a pilot may be silent.")  # fmt: skip
+@click.option("--most-jobs", metavar="NUMBER", type=click.IntRange(1), default=10_000,
+              show_default=True, help="How many open jobs each client may have.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    *, folder: str | None, listen: str, name: str, tables: str | None, cert: str | None,
+    cert_key: str | None, lease: float, most_jobs: int, as_json: bool,
+) -> int:  # fmt: skip
+    """Run a binder until an interrupt; jobs and pilots go on, and come back to the next run."""
+    try:
+        from matchmaker.pilots.binder.tables import SupersededError, Tables
+    except ModuleNotFoundError:
+        raise click.UsageError(
+            "the binder needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
+        ) from None
+    from matchmaker.pilots.binder import server
+    from matchmaker.pilots.binder.bounds import Settings
+    from matchmaker.pilots.binder.handlers import installed
+    from matchmaker.pilots.binder.keys import own_key
+    from matchmaker.pilots.wire.connection import parse_address
+
+    place = _folder(folder)
+    host, port = parse_address(listen)
+    tls = None
+    if cert is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        tls.load_cert_chain(cert, cert_key)
+    settings = Settings(
+        name=name, key=own_key(place / "key"), host=host, port=port, tls=tls, lease=lease,
+        most_jobs=most_jobs, handled=installed(),
+    )  # fmt: skip
+    kept = Tables(tables or place / "binder.db")
+
+    def ready(address: str) -> None:
+        if as_json:
+            print_json({"name": name, "address": address, "folder": str(place)})
+        else:
+            print(printable(f"{name} listens at {address}"))
+        sys.stdout.flush()
+
+    # The thread that writes to the storage must not keep the one that answers from its turn.
+    sys.setswitchinterval(0.0005)
+    try:
+        ended = asyncio.run(_until_stopped(lambda stop: server.serve(
+            settings, kept, ready=ready, stop=stop
+        )))  # fmt: skip
+    except SupersededError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        kept.close()
+    warn(f"{name}: stopped by {ended}")
+    return 0
+
+
+async def _until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> str:
+    """Runs until a signal asks for its end, and gives the signal's name."""
+    import signal
+
+    stop, names = asyncio.Event(), [""]
+
+    def ask(number: signal.Signals) -> None:
+        names[0] = number.name
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ask, number)
+    await work(stop)
+    return names[0]
+
+
+@click.command("token")
+@click.argument("scope", type=click.Choice(["client", "pilot", "admin"]))
+@click.argument("subject")
+@_FOLDER
+@click.option("--name", metavar="NAME", default="binder", show_default=True,
+              help="The binder's name.")  # fmt: skip
+@click.option("--hours", metavar="HOURS", type=click.FloatRange(0.01, 87_600), default=_HOURS,
+              show_default=True, help="How long it is good.")  # fmt: skip
+@click.option("--to", "file", metavar="FILE", help="Write it to a new file that you alone read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def token(
+    *, scope: str, subject: str, folder: str | None, name: str, hours: float, file: str | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Make a token for SUBJECT. Keep it as you keep a password."""
+    from matchmaker.pilots.binder.keys import own_key, written
+    from matchmaker.pilots.wire.tokens import Scope, Token, sign
+
+    made = Token(
+        subject=subject, scope=Scope(scope), pool=name, ends=float(int(time.time() + hours * 3600))
+    )
+    text = sign(own_key(_folder(folder) / "key"), made)
+    if file is not None:
+        written(Path(file), text + "\n")
+    if as_json:
+        shown = {} if file is not None else {"token": text}
+        print_json({"id": made.id, "subject": subject, "scope": scope, "ends": made.ends, **shown})
+    elif file is None:
+        print(text)
+    else:
+        warn(f"{file}: the token {made.id}, good for {hours:g} hours")
+    return 0
