@@ -229,7 +229,9 @@ def test_memory_is_bounded_and_counted_where_the_kernel_does(tmp_path: Path) -> 
     assert Group(1 << 22, tmp_path).memory() == 4096
     assert account(tmp_path) == {"cpu": 2.5, "memory": 8192, "starved": 2}
     (tmp_path / "memory.current").unlink()
-    assert Group(os.getpid(), tmp_path).memory() == 0
+    with subprocess.Popen(["sleep", "60"]) as childless:
+        assert Group(childless.pid, tmp_path).memory() == 0
+        childless.kill()
 
 
 def test_a_limit_of_memory_is_kept_in_a_group_too(tmp_path: Path, group: Path) -> None:

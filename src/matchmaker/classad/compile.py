@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -35,7 +36,7 @@ MAX_DEPTH: Final = 40
 MAX_NODES: Final = 500
 """Larger expressions are left to the reference evaluation: compiling them would not pay."""
 
-_NOTHING: Final[Mapping[str, Any]] = {}
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _SHORT: Final = 50
 """Up to so many nodes in all of what is referred to become part of a function."""
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeVar
 
 import attrs
 import numpy as np
@@ -20,7 +20,6 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.quoting import printable, shorten
-from matchmaker.classad.references import CLOCK, WORDS
 from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment, assign
 from matchmaker.matching.columns.clusters import Clusters
@@ -30,7 +29,6 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.keys import Index
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.plan import Step
-from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.vectors import Mask, values
@@ -210,9 +208,6 @@ def checked(count: int, fuzzy: float | None = None) -> None:
         raise TypeError(f"fuzzy takes a number, not {type(fuzzy).__name__}")
 
 
-_WORDS: Final = WORDS | {CLOCK}
-
-
 class Snapshot:
     """Ads by key that do not change.
 
@@ -266,17 +261,6 @@ class Snapshot:
     @cached_property
     def _clusters(self) -> Clusters:
         return Clusters(self.view.columns)
-
-    def in_use(self) -> Snapshot:
-        """The same without attributes named like a scope or the clock that no slot has any more.
-
-        While one is there, it is not followed what expressions reach.
-        """
-        left = [name for name in _WORDS if name in self.view.held and not self.view.has(name)]
-        if not left:
-            return self
-        held = {name: each for name, each in self.view.held.items() if name not in left}
-        return Snapshot(attrs.evolve(self.view, columns=Shown(held)), self.cache)
 
     def masks(self, job: ClassAd, work: Work | None = None) -> Masks:
         """The masks of a job's requirements over the rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.references import CLOCK, WORDS
 from matchmaker.classad.spellings import unusual_names
 from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.stored import in_memory
+
+_WORDS: Final = WORDS | {CLOCK}
 
 
 @attrs.frozen(slots=True)
@@ -61,6 +64,17 @@ class View:
         """Whether any row has an attribute; a column may outlive the last one that had it."""
         column = self.columns.get(folded)
         return column is not None and not column.missing(self.size)[self.rows()].all()
+
+    def in_use(self) -> View:
+        """The same without attributes named like a scope or the clock that no row has any more.
+
+        While one is there, it is not followed what expressions reach.
+        """
+        left = {name for name in self.held.keys() & _WORDS if not self.has(name)}
+        if not left:
+            return self
+        held = {name: each for name, each in self.held.items() if name not in left}
+        return attrs.evolve(self, columns=Shown(held))
 
     @property
     def held(self) -> Mapping[str, Column]:

@@ -56,7 +56,7 @@ def explain(
     attributes that say whether a slot is free: see ``states``. `known`
     are the names that the slots have, by their folded forms, where the pool has not all of them.
     """
-    pool = pool.in_use()
+    pool = Snapshot(pool.view.in_use(), pool.cache)
     try:
         counts = Counts(pool, job, names)
     except OverworkError:
