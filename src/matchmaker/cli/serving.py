@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 import sys
 import time
@@ -82,6 +83,8 @@ def run(
         else:
             print(printable(f"{name} listens at {address}"))
         sys.stdout.flush()
+        # What is loaded by now stays: a walk of it by the collector would hold up who connects.
+        gc.freeze()
 
     # The thread that writes to the storage must not keep the one that answers from its turn.
     sys.setswitchinterval(0.0005)
