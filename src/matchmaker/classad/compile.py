@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -36,7 +35,6 @@ MAX_DEPTH: Final = 40
 MAX_NODES: Final = 500
 """Larger expressions are left to the reference evaluation: compiling them would not pay."""
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _SHORT: Final = 50
 """Up to so many nodes in all of what is referred to become part of a function."""
 
@@ -76,7 +74,7 @@ class Surroundings:
 
 
 def compile_expression(
-    node: Expr, around: Surroundings, held: Mapping[str, Any] = _NOTHING
+    node: Expr, around: Surroundings, held: Mapping[str, Any] | None = None
 ) -> Callable[..., Value] | None:
     """The function of an expression, or None where the reference evaluation serves it better.
 
@@ -85,7 +83,7 @@ def compile_expression(
     """
     if node.depth > MAX_DEPTH or isinstance(node, nodes.Literal) or weight(node) > MAX_NODES:
         return None
-    return _Coder(around, node, held).function()
+    return _Coder(around, node, held or {}).function()
 
 
 _PLAIN: Final = (nodes.Literal, nodes.Attr, nodes.Binary, nodes.Unary, nodes.Ternary)
