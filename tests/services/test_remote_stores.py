@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from matchmaker.pilots.store import webdav
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.urls import opened
 from tests.cli.conftest import COMMAND
@@ -75,6 +76,9 @@ DocumentRoot {root}
   Dav On
   Require all granted
 </Directory>
+<LocationMatch "[.]forbidden[.]moving">
+  Require all denied
+</LocationMatch>
 """
 
 
@@ -158,6 +162,31 @@ def place(server: tuple[str, Path], tmp_path: Path) -> Place:
     return Place(opened(f"{url}/{store.name}"), True)
 
 
+def test_what_a_pilot_left_that_was_killed_in_a_move_holds_nobody_up(
+    place: Place, server: tuple[str, Path], tmp_path: Path
+) -> None:
+    left = server[1] / tmp_path.name / "work" / "a.arff" / ".active1.moving"
+    left.mkdir()
+    long_ago = time.time() - 600
+    os.utime(left, (long_ago, long_ago))
+    open_to_all(left)
+    assert place.store.create("work/a.arff/active1", b"mine")
+    assert place.store.read("work/a.arff/active1") == b"mine"
+
+
+@pytest.mark.parametrize("server", ["webdav"], indirect=True)
+def test_while_another_moves_something_there_nobody_does(
+    place: Place, server: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webdav, "_PAUSES", (0.01, 0.01))
+    (server[1] / tmp_path.name / "work" / "a.arff" / ".active1.moving").mkdir()
+    with pytest.raises(Unsure, match="another moves something there"):
+        place.store.create("work/a.arff/active1", b"mine")
+    assert place.store.read("work/a.arff/active1") is None
+    with pytest.raises(StoreError, match="forbid"):
+        place.store.create("work/a.arff/forbidden", b"mine")
+
+
 def test_pilots_share_a_folder_and_one_is_killed(server: tuple[str, Path], tmp_path: Path) -> None:
     url, root = server
     folder = root / "shared sweep"
@@ -182,8 +211,10 @@ def test_pilots_share_a_folder_and_one_is_killed(server: tuple[str, Path], tmp_p
     assert [each.returncode for each in pilots[1:]] == [0, 0], said
     told = [json.loads(out) for out, _ in said[1:]]
     assert {each["ended"] for each in told} == {"all is done"}
-    found = {path.name for path in (folder / "finished" / "shuf2296.arff").glob("[!a]*")}
+    found = {path.name for path in (folder / "finished" / "shuf2296.arff").glob("[!a.]*")}
     assert found == {"data", *(f"votes{each}.txt" for each in range(63, 83))}
+    # What the killed pilot had not put in its place.
+    assert len([*(folder / "finished").glob("*/.*")]) <= 2
     assert not [*(folder / "work").iterdir()]
     assert sum(each["duplicates"] for each in told) <= 3
     shown = subprocess.run(

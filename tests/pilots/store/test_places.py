@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,12 @@ def names(store: Store, input_: str = "a.arff", *, finished: bool = False) -> li
 
 
 def test_of_many_that_create_a_claim_one_has_it(place: Place) -> None:
-    def create(number: int) -> bool:
-        return place.store.create("work/a.arff/active1", b"pilot %d" % number)
-
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(create, range(32)))
-    assert made.count(True) == 1
-    assert place.store.read("work/a.arff/active1") == b"pilot %d" % made.index(True)
+        for path in (f"work/a.arff/active{number}" for number in range(20)):
+            create = partial(place.store.create, path)
+            made = list(pool.map(create, (b"pilot %d" % number for number in range(16))))
+            assert made.count(True) == 1
+            assert place.store.read(path) == b"pilot %d" % made.index(True)
 
 
 def test_a_result_is_stored_once(place: Place, tmp_path: Path) -> None:

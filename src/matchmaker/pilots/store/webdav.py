@@ -1,14 +1,18 @@
 """A server of files that speaks WebDAV (RFC 4918), by requests (extra ``webdav``).
 
-``MOVE`` with ``Overwrite: F`` moves a file only where there is none; how surely, of two at once, is
-the server's matter. Its answers are bounded, and read without entities.
+``MOVE`` with ``Overwrite: F`` moves a file only where there is none; but Apache looks first and
+moves then, so that of two at once both succeed. So who moves something makes a folder beside its
+new place before, which a server does for one alone, and removes it afterwards. Answers are bounded,
+and read without entities.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import random
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +40,12 @@ _MISSING: Final = frozenset({404, 410})
 _CONFLICT: Final = 409
 _THERE: Final = 412
 _NO_MAKING: Final = 405
+_FORBIDDEN: Final = 403
+"""Apache's answer also to the later of two at once that make a folder."""
+_PLACED: Final = frozenset({"PUT", "MOVE", "MKCOL"})
+_PAUSES: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_LEFT_SECONDS: Final = 3 * _SECONDS
+"""What a pilot made that is to move something is left from a killed one after so long."""
 
 
 @attrs.frozen(slots=True)
@@ -79,7 +89,7 @@ class WebDav:
     def rename(self, path: str, target: str) -> None:
         """Moves a file or a folder, where nothing is (9.9.3)."""
         where = {"Destination": self._at(target), "Overwrite": "F"}
-        with self._asked("MOVE", path, headers=where):
+        with self._alone(target), self._asked("MOVE", path, headers=where):
             pass
 
     def remove(self, path: str) -> None:
@@ -89,14 +99,44 @@ class WebDav:
 
     def make(self, path: str) -> None:
         """Makes a folder; a server answers 405 where there is one (9.3.1)."""
-        with self._asked("MKCOL", path, fine=_NO_MAKING):
-            pass
+        try:
+            with self._asked("MKCOL", path, fine=(_NO_MAKING,)):
+                pass
+        except FileNotFoundError as error:
+            raise StoreError(f"{error}: is the store there?") from None
+
+    @contextmanager
+    def _alone(self, target: str) -> Iterator[None]:
+        """While it lasts, nobody else moves anything there. Raises Unsure where another does."""
+        folder, _, name = target.rpartition("/")
+        guard, status = f"{folder}/.{name}.moving", 0
+        for pause in _PAUSES:
+            with self._asked("MKCOL", guard, fine=(_NO_MAKING, _FORBIDDEN)) as answer:
+                status, date = answer.status_code, answer.headers.get("Date")
+            if 200 <= status < 300:
+                break
+            with suppress(FileNotFoundError):
+                made = self.about(guard).modified
+                if date and parsedate_to_datetime(date).timestamp() - made > _LEFT_SECONDS:
+                    self.remove(guard)
+            time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
+        else:
+            if status == _FORBIDDEN:
+                raise StoreError(f"{self._at(guard)}: the server forbids to make this folder")
+            raise Unsure(f"{self._at(guard)}: another moves something there, or was killed")
+        try:
+            yield
+        finally:
+            with suppress(FileNotFoundError, StoreError, Unsure):
+                self.remove(guard)
 
     def _at(self, path: str) -> str:
         return f"{self.url}/{quote(path)}"
 
     @contextmanager
-    def _asked(self, method: str, path: str, *, fine: int = 200, **more: Any) -> Iterator[Response]:
+    def _asked(
+        self, method: str, path: str, *, fine: Collection[int] = (), **more: Any
+    ) -> Iterator[Response]:
         """The server's answer, where it did what was asked."""
         from requests import RequestException
 
@@ -106,13 +146,13 @@ class WebDav:
                 method, at, timeout=_SECONDS, allow_redirects=False, **more
             ) as answer:
                 status, said = answer.status_code, f"{at}: {answer.status_code} {answer.reason}"
-                if status in _MISSING or (status == _CONFLICT and method in {"PUT", "MOVE"}):
+                if status in _MISSING or (status == _CONFLICT and method in _PLACED):
                     raise FileNotFoundError(said)
                 if status == _THERE:
                     raise FileExistsError(said)
                 if status in _PASSING:
                     raise Unsure(said)
-                if not (200 <= status < 300 or status == fine):
+                if not (200 <= status < 300 or status in fine):
                     raise StoreError(said)
                 yield answer
         except RequestException as error:
