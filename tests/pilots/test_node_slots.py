@@ -136,6 +136,17 @@ def test_a_policy_says_who_may_start() -> None:
     assert not match(parse_ad('[ Owner = "eve"; Requirements = true ]'), slot).matched
 
 
+def test_a_slot_takes_only_applications_that_its_pilot_has() -> None:
+    slot = offers(Node(total=Resources(cpus=1, memory=9), most=1), parse_ad(
+        '[ Applications = { "render", "sort" } ]'
+    ))["any"]  # fmt: skip
+    for wish, wanted in (
+        ('Application = "Render"', True), ('Application = "blast"', False), ('Cmd = "x"', True),
+        ('Cmd = "x"; Application = "blast"', True), ("Application = 7", False),
+    ):  # fmt: skip
+        assert match(parse_ad(f"[ {wish}; Requirements = true ]"), slot).matched is wanted, wish
+
+
 def test_requests_that_are_no_numbers_fit_nowhere() -> None:
     huge = Resources(cpus=1 << 50, memory=1 << 50, disk=1 << 50, gpus=1 << 50)
     for value in ("4", -1, float("inf"), 1e300, [4]):

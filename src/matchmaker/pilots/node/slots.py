@@ -22,6 +22,10 @@ _REQUESTS: Final = (
     ("RequestCpus", "cpus"), ("RequestMemory", "memory"), ("RequestDisk", "disk"),
     ("RequestGpus", "gpus"),
 )  # fmt: skip
+_KNOWN: Final = (
+    "(isString(TARGET.Cmd) || TARGET.Application is undefined"
+    " || member(TARGET.Application, MY.Applications))"
+)
 _FITS: Final = " && ".join(
     f"(TARGET.{request} is undefined || TARGET.{request} >= 0 && TARGET.{request} <= MY.{name})"
     for request, name in (
@@ -290,7 +294,7 @@ def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
         ad[name] = value
     ad["Start"] = node.policy.start
     ad["Rank"] = node.policy.rank
-    ad["Requirements"] = parse_expr(f"MY.Start && {_FITS}{limit}")
+    ad["Requirements"] = parse_expr(f"MY.Start && {_KNOWN} && {_FITS}{limit}")
     return ad
 
 
