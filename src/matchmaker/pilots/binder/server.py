@@ -62,14 +62,25 @@ async def serve(
         raise ValueError(
             f"{settings.host} is not this machine: a certificate and its key are needed (TLS)"
         )
-    binder = _Binder(settings, tables)
     loop = asyncio.get_running_loop()
     how: dict[str, Any] = {}
     if settings.tls is not None:
         how = {"ssl": settings.tls, "ssl_handshake_timeout": GREETING_SECONDS}
+    binder: _Binder
+
+    def accept() -> asyncio.BaseProtocol:
+        return binder.accept()
+
+    # Who reads the tables ends the binder that works with them: not before the port is ours.
     server = await loop.create_server(
-        binder.accept, settings.host, settings.port, backlog=1024, **how
+        accept, settings.host, settings.port, backlog=1024, start_serving=False, **how
     )
+    try:
+        binder = _Binder(settings, tables)
+        await server.start_serving()
+    except BaseException:
+        server.close()
+        raise
     tasks: list[Coroutine[Any, Any, Any]] = [
         binder.exchange.store(), binder.exchange.bring_together(), binder.exchange.watch(),
         stop.wait(),
