@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import COMMAND, Run
 from tests.pilots.real import Grid, grid
 
 
@@ -41,7 +42,7 @@ def test_jobs_from_their_submission_to_their_end(classad: Run, made: Grid, tmp_p
     ended = json.loads(done.out)
     assert (done.status, ended["stage"], ended["result"]["ExitCode"]) == (1, "ended", 3)
     assert ended["result"]["Out"] == "é\n"
-    assert "Out          é" in classad("binder", "jobs", first["job"]).out
+    assert classad("binder", "jobs", first["job"]).out.endswith("Out:\n  é\n")
     done = classad("binder", "jobs", "--waiting")
     assert (done.status, done.out) == (1, "")
     status = json.loads(
@@ -51,6 +52,39 @@ def test_jobs_from_their_submission_to_their_end(classad: Run, made: Grid, tmp_p
     other = classad("binder", "submit", job, "--json")
     gone = classad("binder", "cancel", json.loads(other.out)["job"], "--reason", "no", "--json")
     assert (json.loads(gone.out)["stage"], json.loads(gone.out)["reason"]) == ("cancelled", "no")
+
+
+def test_nobody_types_and_no_slot_comes(made: Grid, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "binder", "connect", tmp_path / "job.ad", "--seconds", "0.2"],
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as asked:  # fmt: skip
+        assert asked.stderr is not None
+        assert "no slot came in 0.2 s" in asked.stderr.read()
+        assert asked.wait(10) == 1
+
+
+def test_a_pair_ends_while_nobody_types(made: Grid, tmp_path: Path) -> None:
+    made.pilot("p")
+    (tmp_path / "echo.ad").write_text('[ Cmd = "/bin/echo"; Requirements = true ]')
+    for _ in range(5):
+        with subprocess.Popen(
+            [*COMMAND, "binder", "connect", tmp_path / "echo.ad", "--seconds", "30"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as asked:  # fmt: skip
+            assert asked.stdout is not None
+            assert asked.stderr is not None
+            assert (asked.stdout.read(), asked.stderr.read()) == ("\n", "")
+            assert asked.wait(10) == 0
+
+
+def test_a_binder_whose_port_is_taken_leaves_the_other_alone(
+    classad: Run, made: Grid, tmp_path: Path
+) -> None:
+    again = classad("binder", "run", "--folder", tmp_path, "--listen", made.address)
+    assert (again.status, again.out) == (2, "")
+    assert "address already in use" in again.err
+    assert classad("binder", "submit", tmp_path / "job.ad").status == 0
 
 
 def test_no_slot_is_no_match_and_says_why(classad: Run, made: Grid, tmp_path: Path) -> None:

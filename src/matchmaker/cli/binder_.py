@@ -6,6 +6,7 @@ Its subcommands are here, as clients of the service; ``run`` and ``token`` are i
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -91,8 +92,13 @@ def _print_job(job: JobFacts, *, as_json: bool) -> None:
         return
     row = _row(job)
     result = row.pop("result") or {}
+    printed = {name: result.pop(name) for name in ("Out", "Err") if result.get(name)}
     pairs = [*row.items(), *result.items()]
     show(facts((name, value) for name, value in pairs if value != ""))
+    for name, text in printed.items():
+        print(f"{name}:")
+        for line in str(text).splitlines():
+            print(printable(f"  {line}"))
 
 
 @command.command("submit")
@@ -288,10 +294,11 @@ async def _talk(place: Place, ad: ClassAd, seconds: float) -> tuple[int, int]:
 
 def _read(loop: asyncio.AbstractEventLoop, typed: asyncio.Queue[bytes]) -> None:
     """Gives standard input to a queue, its end as no bytes."""
-    stream: Any = None if sys.stdin is None else sys.stdin.buffer
+    # The file itself: a thread that waits for a buffer's lock would abort the process at its end.
+    file = None if sys.stdin is None else sys.stdin.fileno()
     with suppress(RuntimeError, OSError, ValueError, CancelledError):
         while True:
-            data = b"" if stream is None else stream.read1(1 << 16)
+            data = b"" if file is None else os.read(file, 1 << 16)
             asyncio.run_coroutine_threadsafe(typed.put(data), loop).result()
             if not data:
                 return
