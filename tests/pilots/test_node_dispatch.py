@@ -55,6 +55,7 @@ def test_an_environment_is_an_ad_of_strings(env: str) -> None:
 STUBBORN = """
 import asyncio
 async def serve(stream, ad):
+    await stream.write(b"here")
     while True:
         try:
             await asyncio.sleep(600)
@@ -75,7 +76,8 @@ def test_a_handler_that_cannot_be_ended_keeps_no_pilot(tmp_path: Path) -> None:
 
         async def paired() -> None:
             ad = ClassAd(Application="stubborn", Requirements=True)
-            async with connect.paired(made.place(), ad, seconds=30):
+            async with connect.paired(made.place(), ad, seconds=30) as stream:
+                assert await stream.read() == b"here"
                 pilot.terminate()
                 assert await asyncio.to_thread(pilot.wait, 90) == 1
 
