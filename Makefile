@@ -19,8 +19,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The first of these that is recent enough; `make PYTHON=…` names another.
 PYTHON ?=
 PYTHONS := python3.11 python3 python3.12 python3.13 python3.14
-# Test processes, and further options of pytest.
-JOBS ?= 2
+# Test processes: one more than cores, as those that test servers mostly wait. The first that has
+# nothing more to do takes over half of what another still has. Further options of pytest.
+JOBS ?= 3
+WORKERS = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
 # How many cases must agree with HTCondor in a run of all tests.
 CONFORMANCE := 50000
@@ -55,7 +57,7 @@ faults: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Hand jobs over
 
 .PHONY: test
 test: $(VENV)/.installed-dev system-packages $(PEERS)/condor $(PEERS)/moto ## Run all tests, those against real servers too
-	$(BIN)/python -m pytest -n $(JOBS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
+	$(BIN)/python -m pytest $(WORKERS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
 
 # Without servers and worker processes, HTCondor's library, random cases in number and the examples of
 # documents.
@@ -69,11 +71,11 @@ FAST := -m 'not service and not oracle and not slow' \
 
 .PHONY: test-fast
 test-fast: $(VENV)/.installed-dev ## Run in a minute the tests that need no server and no HTCondor
-	$(BIN)/python -m pytest -q -n $(JOBS) $(FAST) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(WORKERS) $(FAST) $(PYTEST_ARGS)
 
 .PHONY: test-random
 test-random: $(VENV)/.installed-dev ## Run the tests in random order; SEED=… repeats one that was printed
-	$(BIN)/python -m pytest -n $(JOBS) -p randomly $(if $(SEED),--randomly-seed=$(SEED)) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(WORKERS) -p randomly $(if $(SEED),--randomly-seed=$(SEED)) $(PYTEST_ARGS)
 
 # How many random cases, and which: a seed that was printed gives the same cases again.
 CASES ?= 1000000
@@ -113,7 +115,7 @@ types: $(VENV)/.installed-dev ## Check types
 
 .PHONY: coverage
 coverage: $(VENV)/.installed-dev ## Measure which lines and branches the tests without servers reach
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not service' --cov --cov-report=html:build/coverage \
+	$(BIN)/python -m pytest $(WORKERS) -m 'not service' --cov --cov-report=html:build/coverage \
 		--cov-report=term:skip-covered $(PYTEST_ARGS)
 
 .PHONY: docs
