@@ -30,12 +30,13 @@ from timing import figure
 import matchmaker as mm
 
 ROUNDS: Final = 3
-STREAMS: Final = (
-    ("daemons", parsing.daemon, "Name", 2_000),
-    ("daemons", parsing.daemon, "Name", 10_000),
-    ("jobs", parsing.job, "GlobalJobId", 2_000),
-)
 FORMATS: Final = {"old": parsing.old, "new": parsing.new, "json": parsing.as_json}
+STREAMS: Final = (
+    ("daemons", parsing.daemon, "Name", 2_000, FORMATS),
+    ("daemons", parsing.daemon, "Name", 10_000, {"old": parsing.old}),
+    ("jobs", parsing.job, "GlobalJobId", 2_000, FORMATS),
+    ("jobs", parsing.job, "GlobalJobId", 10_000, FORMATS),
+)
 SLOT: Final = """Name = "slot1@wn{number:08}.cnaf.grid"
 Machine = "wn{number:08}.cnaf.grid"
 SlotID = 1
@@ -121,8 +122,7 @@ def many(count: int) -> None:
 def written(folder: Path, rounds: int, *, quick: bool) -> None:
     """Writes the streams, a file for each round: no value that counts or names comes twice."""
     first = 10**6
-    for what, shape, _, count in STREAMS[:1] if quick else STREAMS:
-        forms = FORMATS if count == 2_000 else {"old": FORMATS["old"]}
+    for what, shape, _, count, forms in STREAMS[:1] if quick else STREAMS:
         for number in range(rounds):
             for name, form in forms.items():
                 path = folder / f"{what}.{count}.{number}.{name}"
@@ -230,8 +230,8 @@ def table(*, quick: bool) -> None:
     rounds = 2 if quick else ROUNDS
     with TemporaryDirectory() as folder:
         run("--make", folder, str(rounds), *(["--quick"] if quick else []))
-        for what, _, key, count in STREAMS[:1] if quick else STREAMS:
-            for name in FORMATS if count == 2_000 else ("old",):
+        for what, _, key, count, forms in STREAMS[:1] if quick else STREAMS:
+            for name in forms:
                 paths = [f"{folder}/{what}.{count}.{number}.{name}" for number in range(rounds)]
                 compared(f"{what} ({name})", paths, key, count)
     many(20_000 if quick else 500_000)
