@@ -66,7 +66,7 @@ FAST := -m 'not service and not oracle and not slow' \
 		test_caches.py cli/test_spread.py cli/test_reader_gone.py cli/test_in_hand.py \
 		cli/test_binder.py delegation/test_start.py delegation/test_together.py) \
 	$(addprefix --ignore-glob='tests/pilots/test_,node_*' pilot_*' binder_server*' binder_day*' \
-		binder_handlers*' examples_at_work*') \
+		binder_handlers*' examples_at_work*' binder_liars*') \
 	--ignore=src/matchmaker/testing
 
 .PHONY: test-fast
@@ -90,6 +90,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 	PILOT_KILLS=5000 $(BIN)/python -m pytest -q tests/pilots/test_pilot_faults.py
+	BINDER_LIES=200000 $(BIN)/python -m pytest -q tests/pilots/test_binder_liars.py
 	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task
 
 .PHONY: lint
