@@ -6,12 +6,12 @@ A text is cut into *pieces*, each read by the parser as one. Every node of every
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
 
+from matchmaker.classad.formats.old import Marks, offset
 from matchmaker.classad.nodes import Attr, scope_of
 from matchmaker.classad.spans import Name, Place
 
@@ -58,18 +58,11 @@ class Piece:
     base: int
     is_ad: bool = False
     old: bool = False
-    marks: tuple[tuple[int, int], ...] = ()
+    marks: Marks = ()
 
     def offset(self, at: int) -> int:
         """The offset in the whole text for one in the piece."""
-        index = bisect_right(self.marks, (at, _FAR)) - 1
-        here, there = self.marks[index] if index >= 0 else (0, self.base)
-        found = there + at - here
-        # Of what was put in, every character stands where the next of the whole text does.
-        return min(found, self.marks[index + 1][1]) if index + 1 < len(self.marks) else found
-
-
-_FAR: Final = 1 << 62
+        return offset(at, self.marks, self.base)
 
 
 @attrs.frozen(slots=True)

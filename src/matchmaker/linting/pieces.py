@@ -15,7 +15,7 @@ from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new, stream
 from matchmaker.classad.formats.jdl import in_brackets, without_comments
-from matchmaker.classad.formats.old import _LINE, _STRING, _new_string
+from matchmaker.classad.formats.old import LINE, rewritten
 from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
@@ -173,7 +173,7 @@ def _old_ad(definitions: list[Definition]) -> Whole:
 
 
 def _assignment(line: str, start: int) -> Iterator[Definition | Problem]:
-    match = _LINE.match(line)
+    match = LINE.match(line)
     # As it stands: what is put instead of a part of it is in the old format already.
     whole = Piece(line, start)
     if match is None:
@@ -194,32 +194,12 @@ def _assignment(line: str, start: int) -> Iterator[Definition | Problem]:
 
 def _rewritten(text: str, start: int) -> Piece:
     """The expression of a line, its strings as in the new format."""
-    parts: list[str] = []
-    marks: list[tuple[int, int]] = []
-    length = end = 0
-    for match in _STRING.finditer(text):
-        before, string = text[end : match.start()], _new_string(match)
-        parts += before, string
-        length += len(before)
-        marks += _marks(match[0], string, length, start + match.start())
-        length += len(string)
-        end = match.end()
-        marks.append((length, start + end))
-    whole = "".join(parts) + text[end:]
+    whole, marks = rewritten(text)
     # The parser's lines and columns begin with what is not space.
     space = len(whole) - len(whole.lstrip())
     return Piece(
-        whole.strip(), start + space, old=True, marks=tuple((a - space, b) for a, b in marks)
+        whole.strip(),
+        start + space,
+        old=True,
+        marks=tuple((a - space, start + b) for a, b in marks),
     )
-
-
-def _marks(plain: str, string: str, here: int, there: int) -> list[tuple[int, int]]:
-    """Where the characters of a string go on, after each backslash that was put in."""
-    found = []
-    at = 0
-    for index, char in enumerate(string):
-        if at < len(plain) and char == plain[at]:
-            at += 1
-        else:
-            found.append((here + index + 1, there + at))
-    return found if at == len(plain) else []

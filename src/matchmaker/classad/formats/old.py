@@ -14,8 +14,9 @@ attributes is the comment ``# [ ]``.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import ad_at, ad_of_lines, contents_of, note
@@ -26,7 +27,7 @@ from matchmaker.classad.parser import parse_value, value_of
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
 
-_LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
+LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
 
 # A quote after a backslash is part of the string, but for one at the end of the line. What has no
 # end goes up to the end of the line, so that it is looked at once.
@@ -195,7 +196,7 @@ def _name(name: str) -> str:
 
 
 def _assignment(line: str, number: int) -> tuple[str, Any]:
-    match = _LINE.match(line)
+    match = LINE.match(line)
     if match is None:
         raise ParseError(
             "not an assignment", text=line, line=number, column=1, expected=("name = expression",)
@@ -206,12 +207,12 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
         return name, parse_value(_new_text(text))
     except ParseError as error:
         shift = match.start(2) + len(text) - len(text.lstrip())
-        column = _old_column(text.strip(), error.column)
+        marks = rewritten(text.strip())[1]
         raise ParseError(
             error.message,
             text=line,
             line=number,
-            column=shift + column if error.column else 1,
+            column=shift + offset(error.column - 1, marks) + 1 if error.column else 1,
             expected=error.expected,
             hint=error.hint,
         ) from None
@@ -245,11 +246,49 @@ def _new_string(match: re.Match[str]) -> str:
     return match[0] if match["escaped"] is None else f'"{match["escaped"]}"'
 
 
-def _old_column(text: str, column: int) -> int:
-    """The column in the line for a column in its rewritten form, where strings differ in length."""
-    added = 0
+Marks: TypeAlias = tuple[tuple[int, int], ...]
+"""Offsets in a rewritten text from which on it is the line's again, each with the offset there."""
+
+
+def rewritten(text: str) -> tuple[str, Marks]:
+    r"""An expression's text with its strings in the new format, and where each part of it stood.
+
+    >>> rewritten(r'f("C:\n", x)')
+    ('f("C:\\\\n", x)', ((7, 6), (9, 8)))
+    """
+    parts: list[str] = []
+    marks: list[tuple[int, int]] = []
+    length = end = 0
     for match in _STRING.finditer(text):
-        grown = len(_new_string(match)) - len(match[0])
-        if match.end() + added + grown < column:
-            added += grown
-    return column - added
+        before, string = text[end : match.start()], _new_string(match)
+        parts += before, string
+        length += len(before)
+        marks += _marks(match[0], string, length, match.start())
+        length += len(string)
+        end = match.end()
+        marks.append((length, end))
+    return "".join(parts) + text[end:], tuple(marks)
+
+
+def _marks(plain: str, string: str, here: int, there: int) -> list[tuple[int, int]]:
+    """Where the characters of a string go on, after each backslash that was put in."""
+    found = []
+    at = 0
+    for index, char in enumerate(string):
+        if at < len(plain) and char == plain[at]:
+            at += 1
+        else:
+            found.append((here + index + 1, there + at))
+    return found if at == len(plain) else []
+
+
+def offset(at: int, marks: Marks, base: int = 0) -> int:
+    """Where something stood that is at an offset in a rewritten text, which began at ``base``."""
+    index = bisect_right(marks, (at, _FAR_OFF)) - 1
+    here, there = marks[index] if index >= 0 else (0, base)
+    found = there + at - here
+    # Of what was put in, every character stands where the next of the line does.
+    return min(found, marks[index + 1][1]) if index + 1 < len(marks) else found
+
+
+_FAR_OFF: Final = 1 << 62
