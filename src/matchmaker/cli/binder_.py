@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matchmaker.cli import sources
+from matchmaker.cli.options import together
 from matchmaker.cli.output import facts, plain, print_json, printable, show, table, warn
 from matchmaker.cli.serving import PORT, run, token
 
@@ -50,7 +51,7 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
         tls = None if ca is None else authorities([ca])
         return asked(place=Place(address=at, token=text, tls=tls), **values)
 
-    for option in (
+    return together(
         click.option(
             "--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
             help="Who signed the binder's certificate, in PEM; needed beyond this machine.",
@@ -63,9 +64,7 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
             "--at", metavar="HOST:PORT", envvar="CLASSAD_BINDER", default=f"127.0.0.1:{PORT}",
             show_default=True, help="Where the binder is.",
         ),
-    ):  # fmt: skip
-        gathered = option(gathered)
-    return gathered
+    )(gathered)  # fmt: skip
 
 
 @asynccontextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -14,6 +12,7 @@ from matchmaker.batch import Submission
 from matchmaker.batch.policy import required_policy
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import reports, transfers
+from matchmaker.cli.options import gathered
 
 if TYPE_CHECKING:
     from matchmaker.delegation import Record
@@ -28,26 +27,18 @@ class Wish:
     wait: float
 
 
-def options(command: Callable[..., int]) -> Callable[..., int]:
-    """Adds ``--key``, ``--lease`` and ``--wait``; the command gets them as ``wish``."""
-
-    @wraps(command)
-    def gathered(**values: Any) -> int:
-        wish = Wish(*(values.pop(field.name) for field in attrs.fields(Wish)))
-        return command(wish=wish, **values)
-
-    above = click.FloatRange(min=0, min_open=True, max=10**9)
-    for option in (
-        click.option("--wait", metavar="SECONDS", type=click.FloatRange(min=0, max=10**6),
-                     default=60.0, show_default=True,
-                     help="How long to wait until the job may start; classad reconcile goes on."),
-        click.option("--lease", metavar="SECONDS", type=above,
-                     help="How long the job lives without a renewal; by default two days."),
-        click.option("--key", metavar="KEY",
-                     help="The job's name in the ledger; the same again submits nothing."),
-    ):  # fmt: skip
-        gathered = option(gathered)
-    return gathered
+options = gathered(
+    Wish, "wish",
+    click.option("--wait", metavar="SECONDS", type=click.FloatRange(min=0, max=10**6),
+                 default=60.0, show_default=True,
+                 help="How long to wait until the job may start; classad reconcile goes on."),
+    click.option("--lease", metavar="SECONDS",
+                 type=click.FloatRange(min=0, min_open=True, max=10**9),
+                 help="How long the job lives without a renewal; by default two days."),
+    click.option("--key", metavar="KEY",
+                 help="The job's name in the ledger; the same again submits nothing."),
+)  # fmt: skip
+"""``--key``, ``--lease`` and ``--wait``; the command gets them as ``wish``."""
 
 
 def over(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,8 +18,6 @@ from matchmaker.matching.pair import value_text
 if TYPE_CHECKING:
     from matchmaker import Shards
 
-_F = TypeVar("_F", bound=Callable[..., object])
-
 OFFERED = 8
 """How many ids or slots are offered where several will do."""
 
@@ -30,14 +28,6 @@ NAMES = ("GlobalJobId", "JobId", "Name", "Id")
 # --- constraints ----------------------------------------------------------------------------------
 
 
-def constraint(command: _F) -> _F:
-    """Adds the option for a constraint on the ads that are read."""
-    return click.option(
-        "--constraint", metavar="EXPR", callback=_parsed,
-        help="Only ads for which this is true, as of condor_status.",
-    )(command)  # fmt: skip
-
-
 def _parsed(_context: object, _option: object, text: str | None) -> Expr | None:
     if text is None:
         return None
@@ -45,6 +35,13 @@ def _parsed(_context: object, _option: object, text: str | None) -> Expr | None:
         return parse_expr(text)
     except ParseError as error:
         raise click.UsageError(f"--constraint: {error.summary()}") from None
+
+
+constraint = click.option(
+    "--constraint", metavar="EXPR", callback=_parsed,
+    help="Only ads for which this is true, as of condor_status.",
+)  # fmt: skip
+"""The option for a constraint on the ads that are read."""
 
 
 def holds(wanted: Expr, ad: ClassAd) -> bool:
@@ -73,12 +70,11 @@ def satisfying(ads: Iterable[ClassAd], wanted: Expr | None) -> Iterator[ClassAd]
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-def job_option(command: _F) -> _F:
-    """Adds the option for one job of many."""
-    return click.option(
-        "--job", "job_id", metavar="ID",
-        help="Of many jobs the one with this ClusterId.ProcId, GlobalJobId or Name, or NAME=VALUE.",
-    )(command)  # fmt: skip
+job_option = click.option(
+    "--job", "job_id", metavar="ID",
+    help="Of many jobs the one with this ClusterId.ProcId, GlobalJobId or Name, or NAME=VALUE.",
+)  # fmt: skip
+"""The option for one job of many."""
 
 
 def id_of(job: ClassAd) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 import click
 
@@ -12,35 +12,9 @@ from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.quoting import shorten
 from matchmaker.cli import picking, sources
+from matchmaker.cli.options import together
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.states import NAMES
-
-_F = TypeVar("_F", bound=Callable[..., object])
-
-
-def options(command: _F) -> _F:
-    """Adds the options for the key of a pool and for expressions in Parquet files."""
-    for option in (
-        click.option(
-            "--expressions", metavar="NAME", multiple=True, callback=_noted, expose_value=False,
-            help="A column of Parquet files with expressions. May be given several times.",
-        ),
-        click.option(
-            "--key", metavar="NAME", callback=_named,
-            help="The attribute that is the key. [default: Name, or that of a saved pool]",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def states(command: _F) -> _F:
-    """Adds the option for the pool's own names of what says whether a slot is free."""
-    return click.option(
-        "--names", metavar="NAME=OWN", multiple=True, callback=_own_names,
-        help="The pool's own name for State, Activity, Available, Draining or Start, which say"
-        " whether a slot is free: State=SlotState. May be given several times.",
-    )(command)  # fmt: skip
 
 
 def _own_names(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, str]:
@@ -63,6 +37,26 @@ def _named(_context: object, _option: object, name: str | None) -> str | None:
     if name is not None and not name.strip():
         raise click.UsageError("--key names no attribute")
     return name
+
+
+options = together(
+    click.option(
+        "--expressions", metavar="NAME", multiple=True, callback=_noted, expose_value=False,
+        help="A column of Parquet files with expressions. May be given several times.",
+    ),
+    click.option(
+        "--key", metavar="NAME", callback=_named,
+        help="The attribute that is the key. [default: Name, or that of a saved pool]",
+    ),
+)  # fmt: skip
+"""The options for the key of a pool and for expressions in Parquet files."""
+
+states = click.option(
+    "--names", metavar="NAME=OWN", multiple=True, callback=_own_names,
+    help="The pool's own name for State, Activity, Available, Draining or Start, which say"
+    " whether a slot is free: State=SlotState. May be given several times.",
+)  # fmt: skip
+"""The option for the pool's own names of what says whether a slot is free."""
 
 
 def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) -> Pool:

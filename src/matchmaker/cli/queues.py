@@ -14,6 +14,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd
+from matchmaker.cli.options import gathered, together
 from matchmaker.cli.output import waiting, warn
 from matchmaker.cli.sources import ads, opened
 
@@ -79,96 +80,6 @@ def _read_ldap(places: Sources, url: str, rules: frozenset[str]) -> Glue:
         )
 
 
-def options(command: Callable[..., int]) -> Callable[..., int]:
-    """Adds the options for descriptions of queues; the command gets them as ``places``."""
-    names = [field.name for field in attrs.fields(Sources)]
-
-    @wraps(command)
-    def gathered(**values: Any) -> int:
-        places = Sources(**{name: values.pop(name) for name in names})
-        return command(places=places, **values)
-
-    for option in (
-        click.option(
-            "--max-size", metavar="BYTES", callback=_size,
-            help="The most to read of a dump, such as 500M; by default 256M of LDIF, 64M of XML"
-            " or JSON.",
-        ),
-        click.option(
-            "--open-without-rules", is_flag=True,
-            help="A queue that publishes no rule of access admits everybody, not nobody.",
-        ),
-        click.option(
-            "--accept-partial", is_flag=True,
-            help="Use the queues of other sources as they are where one was not read to its end.",
-        ),
-        click.option(
-            "--at", metavar="TIME", callback=_moment,
-            help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
-        ),
-        click.option(
-            "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
-            default=30.0, show_default=True,
-            help="How long to wait for a server of --ldap, and for each piece of its answer.",
-        ),
-        click.option("--start-tls", is_flag=True, help="Ask ldap:// servers for TLS first."),
-        click.option(
-            "--ldap-ca", "ca_file", metavar="FILE",
-            help="Certificates to trust in place of the system's.",
-        ),
-        click.option(
-            "--ldap", "ldaps", multiple=True, metavar="URL",
-            help="A server, or several between commas, or LCG_GFAL_INFOSYS for those it names.",
-        ),
-        click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
-        click.option(
-            "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
-            help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
-        ),
-    ):  # fmt: skip
-        gathered = option(gathered)
-    return gathered
-
-
-def choice_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Adds the options for how a queue is chosen; the command gets ``rules`` and ``tie``."""
-
-    @wraps(command)
-    def gathered(
-        *,
-        one_way: bool,
-        tried: tuple[str, ...],
-        fuzzy: float | None,
-        seed: int | None,
-        **values: Any,
-    ) -> int:
-        import random
-
-        from matchmaker.broker import Rules
-
-        rules = Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
-        tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
-        return command(rules=rules, tie=tie, **values)
-
-    for option in (
-        click.option(
-            "--seed", metavar="NUMBER", type=int,
-            help="Break ties by chance; the same number gives the same order.",
-        ),
-        click.option(
-            "--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
-            help="Draw queues by lot, better ranks sooner; the larger, the sooner.",
-        ),
-        click.option(
-            "--tried", multiple=True, metavar="CE",
-            help="A queue that had this job before; it comes last.",
-        ),
-        click.option("--one-way", is_flag=True, help="Ignore the requirements of queues."),
-    ):  # fmt: skip
-        gathered = option(gathered)
-    return gathered
-
-
 def _size(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """Parses a number of bytes: digits, and optionally k, M or G."""
     if text is None:
@@ -190,6 +101,85 @@ def _moment(_context: click.Context, option: click.Parameter, text: str | None) 
             f"{option.opts[0]} {text}: not a time such as 2005-10-03T15:05:00Z"
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+options = gathered(
+    Sources, "places",
+    click.option(
+        "--max-size", metavar="BYTES", callback=_size,
+        help="The most to read of a dump, such as 500M; by default 256M of LDIF, 64M of XML"
+        " or JSON.",
+    ),
+    click.option(
+        "--open-without-rules", is_flag=True,
+        help="A queue that publishes no rule of access admits everybody, not nobody.",
+    ),
+    click.option(
+        "--accept-partial", is_flag=True,
+        help="Use the queues of other sources as they are where one was not read to its end.",
+    ),
+    click.option(
+        "--at", metavar="TIME", callback=_moment,
+        help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
+    ),
+    click.option(
+        "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+        default=30.0, show_default=True,
+        help="How long to wait for a server of --ldap, and for each piece of its answer.",
+    ),
+    click.option("--start-tls", is_flag=True, help="Ask ldap:// servers for TLS first."),
+    click.option(
+        "--ldap-ca", "ca_file", metavar="FILE",
+        help="Certificates to trust in place of the system's.",
+    ),
+    click.option(
+        "--ldap", "ldaps", multiple=True, metavar="URL",
+        help="A server, or several between commas, or LCG_GFAL_INFOSYS for those it names.",
+    ),
+    click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
+    click.option(
+        "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
+        help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
+    ),
+)  # fmt: skip
+"""The options for descriptions of queues; the command gets them as ``places``."""
+
+
+def choice_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds the options for how a queue is chosen; the command gets ``rules`` and ``tie``."""
+
+    @wraps(command)
+    def chosen(
+        *,
+        one_way: bool,
+        tried: tuple[str, ...],
+        fuzzy: float | None,
+        seed: int | None,
+        **values: Any,
+    ) -> int:
+        import random
+
+        from matchmaker.broker import Rules
+
+        rules = Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
+        tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
+        return command(rules=rules, tie=tie, **values)
+
+    return together(
+        click.option(
+            "--seed", metavar="NUMBER", type=int,
+            help="Break ties by chance; the same number gives the same order.",
+        ),
+        click.option(
+            "--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
+            help="Draw queues by lot, better ranks sooner; the larger, the sooner.",
+        ),
+        click.option(
+            "--tried", multiple=True, metavar="CE",
+            help="A queue that had this job before; it comes last.",
+        ),
+        click.option("--one-way", is_flag=True, help="Ignore the requirements of queues."),
+    )(chosen)  # fmt: skip
 
 
 def read(places: Sources, also: frozenset[str] = frozenset()) -> Queues:

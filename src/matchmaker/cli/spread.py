@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from matchmaker.cli import pools
+from matchmaker.cli.options import together
 
 if TYPE_CHECKING:
     from matchmaker import Expr, Pool, Shards
 
-_F = TypeVar("_F", bound=Callable[..., object])
-
-
-def options(command: _F) -> _F:
-    """Adds ``--shards`` and ``--scheduler``."""
-    for option in (
-        click.option(
-            "--scheduler", metavar="ADDRESS",
-            help="A scheduler of Dask, such as tcp://host:8786, whose workers hold the pool. Each"
-            " file is a shard, unless --shards says how many.",
-        ),
-        click.option(
-            "--shards", type=click.IntRange(min=1, max=1000), metavar="N",
-            help="Divide the pool into N shards in processes of this machine or of --scheduler.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+options = together(
+    click.option(
+        "--scheduler", metavar="ADDRESS",
+        help="A scheduler of Dask, such as tcp://host:8786, whose workers hold the pool. Each"
+        " file is a shard, unless --shards says how many.",
+    ),
+    click.option(
+        "--shards", type=click.IntRange(min=1, max=1000), metavar="N",
+        help="Divide the pool into N shards in processes of this machine or of --scheduler.",
+    ),
+)  # fmt: skip
+"""``--shards`` and ``--scheduler``."""
 
 
 def asked(shards: int | None, scheduler: str | None) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
@@ -13,9 +11,7 @@ from matchmaker.batch import Mapping, Submission, Submitter
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.scripts import contradictions
 from matchmaker.cli import output
-
-_F = TypeVar("_F", bound=Callable[..., object])
-
+from matchmaker.cli.options import together
 
 host_attributes = click.option(
     "--host-attribute", "host_attributes", multiple=True, metavar="NAME",
@@ -28,24 +24,19 @@ mapping = click.option(
 )
 
 
-def options(command: _F) -> _F:
-    """Adds ``--nodes``, ``--mapping``, ``--host-attribute`` and ``--want``."""
-    for option in (
-        host_attributes,
-        click.option(
-            "--want",
-            type=click.Choice(["necessary", "sufficient", "exact"]),
-            default="necessary",
-            show_default=True,
-            help="How flags that cannot be exact may err.",
-        ),
-        mapping,
-        click.option(
-            "--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes."
-        ),
-    ):
-        command = option(command)
-    return command
+options = together(
+    host_attributes,
+    click.option(
+        "--want",
+        type=click.Choice(["necessary", "sufficient", "exact"]),
+        default="necessary",
+        show_default=True,
+        help="How flags that cannot be exact may err.",
+    ),
+    mapping,
+    click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes."),
+)
+"""``--nodes``, ``--mapping``, ``--host-attribute`` and ``--want``."""
 
 
 def submitter() -> Submitter:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ import attrs
 import click
 
 from matchmaker.classad.quoting import shorten
+from matchmaker.cli.options import gathered
 from matchmaker.cli.output import table, waiting
 
 if TYPE_CHECKING:
@@ -43,44 +43,37 @@ class Place:
     no_spool: bool
     cluster: str | None = None
 
+    def __attrs_post_init__(self) -> None:
+        if self.spool is not None and self.no_spool:
+            raise click.UsageError("--spool names a directory, and --no-spool wants none")
+
     def name_of(self, system: str) -> str:
         """The name of a batch system in the ledger."""
         return system if self.cluster is None else f"{system}@{self.cluster}"
 
 
-def options(command: Callable[..., int]) -> Callable[..., int]:
-    """Adds the options for the ledger and the spool; the command gets them as ``place``."""
-
-    @wraps(command)
-    def gathered(**values: Any) -> int:
-        names = [field.name for field in attrs.fields(Place)]
-        place = Place(**{name: values.pop(name) for name in names})
-        if place.spool is not None and place.no_spool:
-            raise click.UsageError("--spool names a directory, and --no-spool wants none")
-        return command(place=place, **values)
-
-    for option in (
-        click.option(
-            "--cluster", metavar="NAME", envvar="CLASSAD_CLUSTER",
-            help="Which batch system of its kind this is, where one ledger serves several.",
-        ),
-        click.option(
-            "--no-spool", is_flag=True,
-            help="No directory is shared with the nodes: rely on the batch system's answers alone.",
-        ),
-        click.option(
-            "--spool", metavar="DIR", envvar="CLASSAD_SPOOL",
-            help="The directory with the records of starts and ends, shared with the nodes; by"
-            " default beside the ledger's file.",
-        ),
-        click.option(
-            "--ledger", metavar="PLACE", envvar="CLASSAD_LEDGER",
-            help="The ledger's file, or the URL of a PostgreSQL; by default in the user's"
-            " own state folder.",
-        ),
-    ):  # fmt: skip
-        gathered = option(gathered)
-    return gathered
+options = gathered(
+    Place, "place",
+    click.option(
+        "--cluster", metavar="NAME", envvar="CLASSAD_CLUSTER",
+        help="Which batch system of its kind this is, where one ledger serves several.",
+    ),
+    click.option(
+        "--no-spool", is_flag=True,
+        help="No directory is shared with the nodes: rely on the batch system's answers alone.",
+    ),
+    click.option(
+        "--spool", metavar="DIR", envvar="CLASSAD_SPOOL",
+        help="The directory with the records of starts and ends, shared with the nodes; by"
+        " default beside the ledger's file.",
+    ),
+    click.option(
+        "--ledger", metavar="PLACE", envvar="CLASSAD_LEDGER",
+        help="The ledger's file, or the URL of a PostgreSQL; by default in the user's"
+        " own state folder.",
+    ),
+)  # fmt: skip
+"""The options for the ledger and the spool; the command gets them as ``place``."""
 
 
 def state_folder() -> Path:
