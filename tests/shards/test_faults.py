@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -274,6 +275,26 @@ def test_a_lost_scheduler_is_said(fragile: Cluster) -> None:
     fragile.ours.close()
     with pytest.raises(ClusterError, match="lost"):
         Cluster(client, 5).ask(shards.snapshot().shards, questions.stamp, [()] * 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("nonsense", r"'nonsense' is no tcp://HOST:PORT or tls://HOST:PORT: missing port"),
+        ("", "missing port"),
+        ("foo://x:1", "unknown address scheme"),
+        ("ws://127.0.0.1:1", "is no tcp://HOST:PORT"),
+        ("ucx://127.0.0.1:1", "is no tcp://HOST:PORT"),
+        ("tls://127.0.0.1:1", "tls://127.0.0.1:1 needs a certificate"),
+    ],
+)
+def test_an_address_that_is_none_is_said_at_once(
+    address: str, said: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(ClusterError, match=said):
+        Cluster.at(address, 1.0)
+    gc.collect()
+    assert not recwarn.list
 
 
 def test_no_scheduler_is_said() -> None:

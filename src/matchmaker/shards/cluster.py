@@ -48,6 +48,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _check(library: Any, address: str) -> None:
+    """Raises ClusterError for what cannot be a scheduler's address, or needs a certificate."""
+    from distributed.comm.addressing import get_address_host_port
+
+    try:
+        get_address_host_port(address)
+    except ValueError as error:
+        raise ClusterError(
+            f"{address!r} is no tcp://HOST:PORT or tls://HOST:PORT: {error}"
+        ) from None
+    scheme = address.partition("://")[0] if "://" in address else "tcp"
+    if scheme not in {"tcp", "tls"}:
+        raise ClusterError(f"{address!r} is no tcp://HOST:PORT or tls://HOST:PORT")
+    if scheme == "tls" and not library.Security().get_connection_args("client").get("ssl_context"):
+        raise ClusterError(
+            f"{address} needs a certificate: distributed.comm.tls in Dask's configuration names it"
+        )
+
+
 @attrs.frozen(slots=True, eq=False)
 class Cluster:
     """A client and how long it waits; ``ours`` is the local cluster if it was started here."""
@@ -78,6 +97,8 @@ class Cluster:
     def at(cls, address: str, timeout: float) -> Cluster:
         """Connects to a scheduler. Raises ClusterError where there is none."""
         library = distributed()
+        # A client that fails to begin complains once more when it is collected.
+        _check(library, address)
         try:
             client = library.Client(address, timeout=min(timeout, 30), set_as_default=False)
         except (OSError, ValueError) as error:
