@@ -24,7 +24,7 @@ from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.values import MAX_INT, UNDEFINED
+from matchmaker.classad.values import MAX_INT, UNDEFINED, is_number
 from matchmaker.reduction.bind import host_of
 
 # The resource, its name in messages, the job's attribute, that of hosts, and how many base units
@@ -80,7 +80,7 @@ class Resources:
             value = job.eval(attribute)
             if value is UNDEFINED:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
+            if not is_number(value):
                 value = -1
             if not 0 <= value * float(unit) < MAX_INT:
                 raise ValueError(f"{attribute} of the job must be a size")
@@ -321,7 +321,7 @@ def _of_job(job: ClassAd, request: Request, table: Mapping, several: int) -> int
             )
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_INT:
+    if not is_number(value) or not 0 <= value < MAX_INT:
         raise ValueError(f"{request.name} of the job must be a number, 0 or more")
     parts = several if request.per_cpu else 1
     return _counted(-(-math.ceil(value) // parts), request, request.name, table) or None

@@ -13,7 +13,7 @@ import attrs
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.quoting import shorten
-from matchmaker.classad.values import MAX_INT
+from matchmaker.classad.values import MAX_INT, is_number
 
 LEAST_UNIT: Final = 1e-12
 
@@ -91,7 +91,7 @@ class Section:
     def unit(self) -> Fraction:
         """The size of a unit: exactly the decimal that the file has."""
         found = self.facts.get("unit", 1)
-        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        number = is_number(found)
         if not number or not LEAST_UNIT <= found < MAX_INT:
             self.fail("unit", "a number above 0")
         return Fraction(str(found))

@@ -16,6 +16,7 @@ from matchmaker.batch.planner import FlagPlan, taken
 from matchmaker.batch.render import expressed
 from matchmaker.batch.templates import HOST_SIGNS, safe
 from matchmaker.batch.terms import Group, Term, admits, clash
+from matchmaker.classad.values import is_number
 
 
 def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
@@ -92,7 +93,7 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
     for rule in table.rules.values():
         values = [each.value(rule.attribute) for each in accepted]
         if rule.kind in ("min", "range", "max"):
-            sizes = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+            sizes = [v for v in values if is_number(v)]
             if len(sizes) < len(values) or not all(abs(size) < rule.most for size in sizes):
                 continue
             for kind, bound in (("min", min(sizes)), ("max", max(sizes))):

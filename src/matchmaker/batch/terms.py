@@ -17,7 +17,7 @@ import attrs
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.templates import VALUE, assigned, slot_of, slots
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import Value, is_number
 from matchmaker.reduction.domains import (
     ANY,
     LISTS,
@@ -88,7 +88,7 @@ class Term:
         """Whether a host with a value of the attribute satisfies the term; None if unknown."""
         rule = self.rule
         if self.kind in _RELATIONS:
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
+            if not is_number(value):
                 return None
             finite = isinstance(value, int) or math.isfinite(value)
             has = Fraction(value) / rule.unit if finite else value
@@ -201,7 +201,7 @@ def values_of(rule: Rule) -> Domain:
 def names_of(rule: Rule, value: Value) -> set[str] | None:
     """The batch system's names for a host's value; None for a value of a wrong kind."""
     if rule.kind == "bucket":
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if not is_number(value):
             return set()
         return {name for name, (low, high) in rule.buckets.items() if low <= value <= high}
     if rule.kind == "bool":

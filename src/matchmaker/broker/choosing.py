@@ -19,7 +19,7 @@ import attrs
 from matchmaker.broker.sources import NAMES, named
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.given import an_ad, some_ads
-from matchmaker.classad.values import is_error
+from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import Glue, expires
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.names import RANK, REQUIREMENTS
@@ -102,7 +102,7 @@ class Rules:
         if fuzzy is None:
             return
         said = f"fuzzy is a number above 0, such as 1.0, or None for no lot; not {fuzzy!r}"
-        if isinstance(fuzzy, bool) or not isinstance(fuzzy, (int, float)):
+        if not is_number(fuzzy):
             raise TypeError(said)
         if not 0 < fuzzy < math.inf:
             raise ValueError(said)

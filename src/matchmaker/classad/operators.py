@@ -22,6 +22,7 @@ from matchmaker.classad.values import (
     Value,
     is_error,
     is_exceptional,
+    is_number,
     type_name,
     wrap,
 )
@@ -247,23 +248,19 @@ def _scaled(time: timedelta, factor: float) -> timedelta:
 
 
 def _scale_time(left: Any, right: Any) -> Value | None:
-    if isinstance(left, timedelta) and _is_number(right):
+    if isinstance(left, timedelta) and is_number(right):
         return _scaled(left, right)
-    if isinstance(right, timedelta) and _is_number(left):
+    if isinstance(right, timedelta) and is_number(left):
         return _scaled(right, left)
     return None
 
 
 def _shrink_time(left: Any, right: Any) -> Value | None:
-    if isinstance(left, timedelta) and _is_number(right):
+    if isinstance(left, timedelta) and is_number(right):
         if not right:
             return ErrorType("division by zero")
         return timedelta() if math.isinf(right) else left / right
     return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _no_times(left: Any, right: Any) -> Value | None:

@@ -106,6 +106,11 @@ def is_exceptional(value: object) -> TypeGuard[UndefinedType | ErrorType]:
     return value is UNDEFINED or isinstance(value, ErrorType)
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is an integer or a real, and no boolean."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def wrap(number: int) -> int:
     """Brings an integer into 64 bits as two's complement does (C++ ClassAds, long long).
 

@@ -16,7 +16,7 @@ from matchmaker.classad.formats import Errors, Source, opened, reporter
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import Value, is_number
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import Store
@@ -179,7 +179,7 @@ class Pool(Convertible):
         >>> pool.expire(1000), pool.expire(1001), pool.keys()
         ([], ['1'], ['2'])
         """
-        if isinstance(now, bool) or not isinstance(now, (int, float)):
+        if not is_number(now):
             raise TypeError(f"a time in seconds was expected, not {type(now).__name__}")
         expression = an_expression(expires)
 

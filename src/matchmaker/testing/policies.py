@@ -17,10 +17,9 @@ from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Expr
-from matchmaker.classad.values import UNDEFINED
+from matchmaker.classad.values import UNDEFINED, is_number
 from matchmaker.testing.trees import (
     Attributes,
-    is_number,
     is_text,
     leaves_of_kind,
     reference,

@@ -18,7 +18,7 @@ from matchmaker.classad.forms import call
 from matchmaker.classad.functions import FUNCTIONS, Function, Trait, traits_of
 from matchmaker.classad.nodes import FALSE, TRUE, Expr
 from matchmaker.classad.operators import BINARY, MIRRORED
-from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.classad.values import ERROR, UNDEFINED, Value, is_number
 from matchmaker.testing.plain import NAMES, integers, plain_values, reals, texts
 
 Attributes: TypeAlias = Mapping[str, Any]
@@ -189,11 +189,6 @@ _MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {
     "toLower": lambda draw, inner, *_: nodes.Call("toLower", _drawn(draw, inner, 1)),
     "toUpper": lambda draw, inner, *_: nodes.Call("toUpper", _drawn(draw, inner, 1)),
 }
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is an integer or a real."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_text(value: object) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, TypeGuard
 from matchmaker.classad.functions.conversions import saturated, to_real
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.registry import NUMBER, Trait, function
-from matchmaker.classad.values import MAX_INT, MIN_INT, ErrorType, Value, wrap
+from matchmaker.classad.values import MAX_INT, MIN_INT, ErrorType, Value, is_number, wrap
 
 _A_NUMBER: Final = "a number or text that begins with one"
 
@@ -160,7 +160,7 @@ def random_(most: Value = 1.0) -> Value:
     >>> random_(1), 0 <= random_() < 1
     (0, True)
     """
-    if isinstance(most, bool) or not isinstance(most, (int, float)):
+    if not is_number(most):
         return wrong("random", "a number", most)
     if not most > 0:
         return ErrorType("random() takes a number above 0")

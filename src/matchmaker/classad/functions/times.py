@@ -25,7 +25,7 @@ from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.nodes import Attr
 from matchmaker.classad.registry import NUMBER, Trait, function
 from matchmaker.classad.times import parse_absolute, parse_relative
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, type_name
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_number, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +158,7 @@ def _as_absolute(value: Value) -> datetime | None:
     """A time or a count of seconds since 1970 as an absolute time."""
     if isinstance(value, datetime):
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return _at(value if isinstance(value, int) else saturated(value))
     return None
 
@@ -199,7 +199,7 @@ def split_time(value: Value, *, budget: Budget | None = None) -> Value:
 
 
 def _no_time(name: str, value: Value) -> Value:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return _OUT_OF_RANGE
     return wrong(name, "a time or a number", value)
 
@@ -338,7 +338,7 @@ def rel_time(value: Value) -> Value:
         return read if read is not None else ErrorType(f"relTime() cannot read {value[:40]!r}")
     if isinstance(value, datetime):
         return value - EPOCH
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not is_number(value):
         return wrong("relTime", "a string, a number or a time", value)
     try:
         return timedelta(seconds=value)

@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import Value
+from matchmaker.classad.values import is_number
 
 OTHER: Final = "GlueHostProcessorOtherDescription"
 SI00: Final = "GlueHostBenchmarkSI00"
@@ -43,7 +44,7 @@ class Case:
     def number(self, name: str) -> int | float | None:
         """The number that an attribute holds."""
         found = self.values.get(name)
-        return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+        return found if is_number(found) else None
 
     def put(self, name: str, value: Value, more: str = "") -> None:
         """Changes a value, and reports it."""

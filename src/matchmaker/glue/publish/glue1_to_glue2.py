@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.values import is_number
 from matchmaker.glue.access import RULES
 from matchmaker.glue.clean.case import HS06
 from matchmaker.glue.clean.texts import UNLIMITED
@@ -60,7 +61,7 @@ def renamed(values: Values, *owners: str) -> dict[str, Value]:
             continue
         if isinstance(value, float) and not math.isfinite(value):
             continue
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        number = is_number(value)
         unit = known.unit if number and value != UNLIMITED else other.unit
         shown = convert(value, unit, other.unit) if isinstance(value, (int, float)) else value
         if other.classad == "boolean" and not isinstance(value, bool):

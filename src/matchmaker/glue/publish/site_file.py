@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import Value
+from matchmaker.classad.values import is_number
 from matchmaker.glue.records import GlueRecords, Site
 
 KEYS: Final[Mapping[str, str]] = {
@@ -56,7 +57,7 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
 def _text(key: str, value: Any) -> str:
     if key in _DEGREES:
         most = _DEGREES[key]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        number = is_number(value)
         if not number or not -most <= value <= most:
             raise ValueError(
                 f"{key} is a number of degrees from -{most} to {most}: found {value!r}"

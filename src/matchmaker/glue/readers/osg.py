@@ -15,6 +15,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.values import is_number
 from matchmaker.glue.access import CLOSED, RULES, is_vo
 from matchmaker.glue.admission import restricted
 from matchmaker.glue.clean.typed import whole
@@ -144,6 +145,6 @@ def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
 
 def _number(entry: ClassAd, name: str) -> int | None:
     value = entry.eval(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not is_number(value):
         return None
     return whole(value)
