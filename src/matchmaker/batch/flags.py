@@ -24,9 +24,9 @@ from matchmaker.batch.render import check_once, directive, written
 from matchmaker.batch.request import Requested, Resources, Submitter, requested
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction, conjuncts
-from matchmaker.classad.nodes import TRUE, Attr
-from matchmaker.classad.unparse import unparse, unparse_value
-from matchmaker.classad.walks import postorder
+from matchmaker.classad.nodes import TRUE
+from matchmaker.classad.references import names_of
+from matchmaker.classad.unparse import unparse_value
 from matchmaker.reduction import Reduction, Verdict
 from matchmaker.reduction.bind import HOST
 
@@ -273,7 +273,7 @@ def _why(reduction: Reduction) -> str:
     clause = next((f.clause for f in reduction.fates if f.verdict is Verdict.NEVER), None)
     if clause is None:
         return "its clauses contradict each other"
-    named = {unparse(node) for node in postorder(clause) if isinstance(node, Attr)}
+    named = {path.text for path in names_of(clause).paths}
     facts = [
         f"{binding.name}: the queue has none, and it is no attribute of hosts"
         if binding.kind == "absent"

@@ -27,6 +27,7 @@ from matchmaker.batch.templates import filled
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.clauses import conjunction, conjuncts, disjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, Subscript, scope_of
+from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.walks import postorder
 from matchmaker.reduction import bounds, reduce
@@ -65,22 +66,14 @@ def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
     return conjunction([clause for clause in dict.fromkeys(kept) if clause is not TRUE])
 
 
-def _named(condition: Expr) -> set[str]:
-    """The names of queue and host attributes in a condition."""
-    return {
-        node.name
-        for node in postorder(condition)
-        if isinstance(node, Attr) and node.base is not None and scope_of(node) is not None
-    }
-
-
 def _kinds(condition: Expr, scope: Callable[[str], str]) -> set[bool]:
     """Whether what a condition names is policy: some, all or none of it.
 
     What stands behind a path or an index may be an attribute of the host: a name that an ad within
     the policy lacks is looked up around it.
     """
-    kinds = {scope(name) == POLICY for name in _named(condition)}
+    paths = names_of(condition).paths
+    kinds = {scope(path.names[1]) == POLICY for path in paths if path.scope}
     if any(map(_looks_around, postorder(condition))):
         kinds.add(False)
     return kinds

@@ -15,12 +15,12 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import evaluate_attribute
 from matchmaker.classad.given import an_ad
-from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
+from matchmaker.classad.nodes import MY_SCOPES, Attr, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import shorten
+from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.classad.walks import postorder
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
 
@@ -151,18 +151,15 @@ def _facts(
 ) -> tuple[tuple[str, Value], ...]:
     """The values of the attributes that a clause names, each once, in the order of mention."""
     found: dict[str, tuple[str, Value]] = {}
-    inner = {node.base for node in postorder(clause) if isinstance(node, Attr)}
-    for node in postorder(clause):
-        # Of other.storage.CloseSEs the whole is of interest, not its beginnings.
-        if isinstance(node, Attr) and node not in inner:
-            scope = scope_of(node)
-            scoped = scope in MY_SCOPES or scope in TARGET_SCOPES
-            name = node.name if scoped else unparse(node)
-            value = allowance.value(node, ad, other)
-            if name.lower() in found and value_text(found[name.lower()][1]) != value_text(value):
-                # The same name in both ads: TARGET.Cpus >= MY.Cpus.
-                name = unparse(node)
-            found.setdefault(name.lower(), (name, value))
+    # Of other.storage.CloseSEs the whole is of interest, not its beginnings.
+    for path in names_of(clause).paths:
+        scoped = path.scope and len(path.names) == 2
+        name = path.names[1] if scoped else path.text
+        value = allowance.value(path.node, ad, other)
+        if name.lower() in found and value_text(found[name.lower()][1]) != value_text(value):
+            # The same name in both ads: TARGET.Cpus >= MY.Cpus.
+            name = path.text
+        found.setdefault(name.lower(), (name, value))
     return tuple(found.values())
 
 

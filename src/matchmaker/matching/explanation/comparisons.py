@@ -23,10 +23,10 @@ from matchmaker.classad.nodes import (
     Expr,
     Literal,
     Unary,
-    scope_of,
 )
 from matchmaker.classad.operators import MIRRORED, ORDER
-from matchmaker.classad.values import Value
+from matchmaker.classad.references import names_of
+from matchmaker.classad.values import Value, is_number
 from matchmaker.classad.walks import fold, postorder, rebuild, weight
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
@@ -183,14 +183,12 @@ def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, st
     found: dict[str, str] = {}
     scopes = MY_SCOPES if side is Side.JOB else TARGET_SCOPES
     content = evaluator.job.content
-    bases = {part.base for part in postorder(node) if isinstance(part, Attr)}
-    for part in postorder(node):
-        if not isinstance(part, Attr) or part in bases:
-            continue
-        scope = scope_of(part)
-        bare = part.base is None and not part.absolute and part.folded in content
-        if scope in scopes or (bare and (side is Side.JOB or not evaluator.view.has(part.folded))):
-            found.setdefault(part.folded, part.name)
+    for path in names_of(node).paths:
+        *before, folded = path.folded
+        bare = path.base is None and not path.absolute and folded in content
+        scoped = before == [path.scope] and path.scope in scopes
+        if scoped or (bare and (side is Side.JOB or not evaluator.view.has(folded))):
+            found.setdefault(folded, path.names[-1])
     return found
 
 
@@ -223,7 +221,7 @@ def line(comparison: Comparison, job: ClassAd, folded: str, now: Value) -> Line 
     """
     if isinstance(comparison.job, Attr) and comparison.job.folded == folded:
         return Line()
-    start = float(now) if isinstance(now, (int, float)) and not isinstance(now, bool) else 1.0
+    start = float(now) if is_number(now) else 1.0
     step = abs(start) or 1.0
     at: Callable[[float], Value] = lambda x: _with(comparison, job, folded, x)  # noqa: E731
     one, two = at(start), at(start + step)
