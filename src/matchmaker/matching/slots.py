@@ -95,8 +95,8 @@ class Slots:
         names: Mapping[str, str],
     ) -> None:
         self.view = view
-        self._names = names
         """The ads as they were when the cycle began."""
+        self._names = names
         self.cache = cache
         self.resources = resources
         self._folded = {name: ascii_fold(name) for name in resources}

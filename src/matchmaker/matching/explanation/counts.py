@@ -79,6 +79,10 @@ class Counts:
         self.objecting = self._none_failing()
         self._object(self.objecting, self.held, 1)
 
+    def by(self, side: Side) -> Evaluator:
+        """What evaluates the clauses of the ads on a side."""
+        return self.evaluator if side is Side.JOB else self.policies.evaluator
+
     def _none_failing(self) -> npt.NDArray[np.int32]:
         failing = np.zeros(self.view.size, np.int32)
         if self.view.alive is not None:

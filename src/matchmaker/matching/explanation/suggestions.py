@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -19,7 +20,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse, unparse_value
-from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
+from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value, is_number
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError
@@ -71,7 +72,7 @@ class Lever:
     @property
     def number(self) -> float | None:
         """The present value, if it is a number."""
-        plain = isinstance(self.now, (int, float)) and not isinstance(self.now, bool)
+        plain = is_number(self.now)
         return float(self.now) if plain else None  # type: ignore[arg-type]
 
     @property
@@ -192,9 +193,8 @@ def without(counts: Counts, places: Container[int]) -> ClassAd:
 def levers(counts: Counts) -> list[Lever]:
     """The attributes and constants that comparisons of the job and of the slots rest on."""
     found: dict[object, Lever] = {}
-    for comparison, clause in _comparisons(counts):
-        evaluator = counts.evaluator if comparison.side is Side.JOB else counts.policies.evaluator
-        names = job_attributes(evaluator, comparison.job, comparison.side)
+    for comparison, clause in islice(_comparisons(counts), LIMITS.comparisons):
+        names = job_attributes(counts.evaluator, comparison.job, comparison.side)
         for folded, name in names.items():
             if folded not in FACTS:
                 spelled = counts.job.spelling(name) if name in counts.job else name
@@ -211,21 +211,14 @@ def levers(counts: Counts) -> list[Lever]:
 
 
 def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | Held]]:
-    room = LIMITS.comparisons
-    for clause in counts.wanted:
-        evaluator = counts.evaluator
-        for comparison in comparisons(evaluator, clause.node, Side.JOB, clause.attribute):
-            yield comparison, clause.node
-            room -= 1
-            if not room:
-                return
-    for held in sorted(counts.held, key=lambda one: -len(one.rows)):
-        evaluator = counts.policies.evaluator
-        for comparison in comparisons(evaluator, held.node, Side.ROW, ""):
-            yield comparison, held
-            room -= 1
-            if not room:
-                return
+    asked: list[tuple[Expr, Side, str, Expr | Held]] = [
+        (one.node, Side.JOB, one.attribute, one.node) for one in counts.wanted
+    ]
+    most_held = sorted(counts.held, key=lambda one: -len(one.rows))
+    asked += [(one.node, Side.ROW, "", one) for one in most_held]
+    for node, side, attribute, clause in asked:
+        for comparison in comparisons(counts.by(side), node, side, attribute):
+            yield comparison, clause
 
 
 # --- which values ---------------------------------------------------------------------------------
@@ -275,8 +268,7 @@ def acceptable(counts: Counts, lever: Lever, uses: Iterable[Use], rows: Rows) ->
     now = lever.number
     for use in uses:
         comparison, places = use.comparison, held_at(use, rows)
-        evaluator = counts.evaluator if comparison.side is Side.JOB else counts.policies.evaluator
-        vector = evaluator.attempt(comparison.slot, comparison.side, rows[places])
+        vector = counts.by(comparison.side).attempt(comparison.slot, comparison.side, rows[places])
         if comparison.operator in EQUALITIES:
             choices.update(_choices(vector, len(places)))
             asked[places] = True

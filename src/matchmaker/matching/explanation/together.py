@@ -24,7 +24,6 @@ from matchmaker.classad.nodes import Binary, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Mask, is_true
 from matchmaker.matching.explanation.comparisons import EQUALITIES, replaced
@@ -180,10 +179,8 @@ class _Search:
         outside[places] = False
         able = able | outside
         if comparison.operator in EQUALITIES and use.along.slope:
-            own = comparison.side is Side.JOB
-            evaluator = counts.evaluator if own else counts.policies.evaluator
             made = Binary(comparison.operator, comparison.slot, literal(choice))
-            vector = evaluator.attempt(made, comparison.side, self.rows[places])
+            vector = counts.by(comparison.side).attempt(made, comparison.side, self.rows[places])
             able[places] |= is_true(vector, len(places))
         return able
 
@@ -290,15 +287,15 @@ class _Search:
             again = self._tried(plan.dropped, changes, trial)
             if again is not None and again.gain >= gain.gain:
                 constants, gain = trial, again
-        told = [Change(*lever.named(), unparse_value(value)) for lever, value in changes]
+        shown = [Change(*lever.named(), unparse_value(value)) for lever, value in changes]
         for place in sorted(plan.dropped):
             if place in constants:
                 lever, value = constants[place]
-                told.append(Change(*lever.named(), unparse_value(value), place + 1))
+                shown.append(Change(*lever.named(), unparse_value(value), place + 1))
             else:
                 text = unparse(self.clauses[place])
-                told.append(Change(f"clause {place + 1}", text, None, place + 1))
-        return Joint(tuple(told), gain.gain, gain.matched, gain.job, gain.free, self.exact)
+                shown.append(Change(f"clause {place + 1}", text, None, place + 1))
+        return Joint(tuple(shown), gain.gain, gain.matched, gain.job, gain.free, self.exact)
 
     def _reached(self, plan: _Plan) -> npt.NDArray[np.intp]:
         """The places of the rows that a plan is made for."""
