@@ -7,7 +7,7 @@ attribute may be a real, so that ``x > 4 && x < 5`` leaves something.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeGuard
+from typing import Final
 
 import attrs
 
@@ -15,12 +15,10 @@ from matchmaker.classad.clauses import compared
 from matchmaker.classad.nodes import Attr, Call, Expr, Unary
 from matchmaker.classad.operators import BINARY, IDENTITY, ascii_fold
 from matchmaker.classad.spans import Place
-from matchmaker.classad.values import UNDEFINED, UndefinedType, Value
+from matchmaker.classad.values import UNDEFINED, UndefinedType, Value, is_number
 from matchmaker.linting.limits import LIMITS
+from matchmaker.reduction.atoms import divided
 from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers
-
-# From here on integers and reals compare differently.
-_EXACT: Final = 2**53
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -45,11 +43,8 @@ class Bound:
     @property
     def domain(self) -> Domain:
         """The values that meet it, and perhaps more strings."""
-        if not isinstance(self.value, str):
-            assert isinstance(self.value, (int, float))  # noqa: S101 - no bound with `is`
-            return numbers(self.relation, self.value)
-        text = Domain(texts=frozenset({self.value}))
-        return {"==": text, "!=": TEXTS & ~text}.get(self.relation, TEXTS)
+        split = divided(self.relation, self.value)
+        return TEXTS if split is None else split[0]
 
     def holds_of(self, value: Value) -> bool:
         """Whether the clause is true where the attribute has a value."""
@@ -77,7 +72,10 @@ def bound_of(place: Place) -> Bound | None:
         return Bound(attribute, relation, value, place)
     if isinstance(value, str):
         return Bound(attribute, relation, value if exactly else ascii_fold(value), place)
-    return Bound(attribute, relation, value, place) if _is_plain_number(value) else None
+    if not is_number(value):
+        return None
+    exact = divided("==", value) is not None
+    return Bound(attribute, relation, value, place) if exact else None
 
 
 def _asked_for(node: Expr) -> Attr | None:
@@ -86,10 +84,6 @@ def _asked_for(node: Expr) -> Attr | None:
         [asked, *_] = [*node.arguments, None]
         return asked if isinstance(asked, Attr) and len(node.arguments) == 1 else None
     return None
-
-
-def _is_plain_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _EXACT
 
 
 def contradictions(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:

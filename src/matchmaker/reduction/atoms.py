@@ -107,15 +107,24 @@ def _compared(attribute: nodes.Attr, operator: str, value: Value, node: Expr) ->
             # `is` may be false of some values in the domain.
             return attribute, {like: domain, unlike: ANY}, node
         return attribute, {like: domain, unlike: ~domain}, None
-    if isinstance(value, str) and operator in ("==", "!="):
-        same_text = Domain(texts=frozenset({ascii_fold(value)}))
-        parts = (same_text, TEXTS & ~same_text)
-        return attribute, _parts(*(parts if operator == "==" else parts[::-1])), None
-    if isinstance(value, (int, float)) and operator in RELATIONS:
-        if not abs(value) < _EXACT:
-            return None
-        true = numbers(operator, value + 0)
-        return attribute, _parts(true, NUMBERS & ~true), None
+    split = divided(operator, value)
+    return None if split is None else (attribute, _parts(*split), None)
+
+
+def divided(relation: str, value: Value) -> tuple[Domain, Domain] | None:
+    """The values for which a relation to a constant is true, and those for which it is false.
+
+    None for a constant or a relation that domains cannot say this of.
+
+    >>> divided("==", "Linux") == (Domain(texts=frozenset({"linux"})), divided("!=", "Linux")[0])
+    True
+    """
+    if isinstance(value, str) and relation in ("==", "!="):
+        same = Domain(texts=frozenset({ascii_fold(value)}))
+        return (same, TEXTS & ~same) if relation == "==" else (TEXTS & ~same, same)
+    if isinstance(value, (int, float)) and relation in RELATIONS and abs(value) < _EXACT:
+        true = numbers(relation, value + 0)
+        return true, NUMBERS & ~true
     return None
 
 
