@@ -58,12 +58,8 @@ class ParseError(ValueError):
         place = f"line {self.line}, column {self.column}" if self.column else f"line {self.line}"
         parts = [self.source, place if self.line else ""]
         head = ", ".join(part for part in parts if part)
-        text = f"{head}: {self.message}" if head else self.message
-        if self.expected:
-            text += f"; expected {' or '.join(self.expected)}"
-        if self.hint:
-            text += f" ({self.hint})"
-        return text
+        said = wording(self)
+        return f"{head}: {said}" if head else said
 
     def _excerpt_line(self) -> str:
         lines = self.text.split("\n")
@@ -85,3 +81,13 @@ class ParseError(ValueError):
 
 
 _WINDOW = 72
+
+
+def wording(error: ParseError) -> str:
+    """What was found, what was expected and what to do, without the place."""
+    text = error.message
+    if error.expected:
+        text += f"; expected {' or '.join(error.expected)}"
+    if error.hint:
+        text += f" ({error.hint})"
+    return text

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.errors import ParseError, wording
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
 from matchmaker.linting.model import Piece, Report
 
@@ -74,11 +74,7 @@ def problem(piece: Piece, error: ParseError, length: int = 0) -> Problem:
     if mend is None:
         word = _WORD.match(text, at)
         mend = _Mend("CA001", at, at + length if length else word.end() if word else at, "")
-    message = error.message
-    if error.expected:
-        message += f"; expected {' or '.join(error.expected)}"
-    if error.hint:
-        message += f" ({error.hint})"
+    message = wording(error)
     if mend.code == "CA003":
         message = f"the right side of ?: is no place for {text[at]!r}: put it in parentheses"
     return Problem(mend.code, Report(piece, mend.start, mend.end, message, mend.fix))
