@@ -8,6 +8,7 @@ reader, and come first where they stand first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -56,24 +57,26 @@ def block_of(text: str, number: int, key: str, key_of: KeyOf, report: Report) ->
 def block_of_parts(parts: list[Part], key: str, key_of: KeyOf, report: Report) -> Block:
     """The rows of the texts of ads in brackets; the rest as above."""
     lines, others = lines_in(parts)
-
-    def read(others: Rows) -> Read:
-        for ad in others.tolist():
-            yield ad, new.read_parts(iter([parts[ad]]), report)
-
     others |= unusual(lines)
+    read = partial(_read, new.read_parts, parts, report)
     return _block(others, lambda: _columns(lines, others, new_contents, key), read, key_of)
 
 
 def block_of_objects(parts: list[Part], key: str, key_of: KeyOf, report: Report) -> Block:
     """The rows of ads in JSON; the rest as above."""
     others = objects.unusual(parts)
-
-    def read(others: Rows) -> Read:
-        for ad in others.tolist():
-            yield ad, json.read_parts(iter([parts[ad]]), report)
-
+    read = partial(_read, json.read_parts, parts, report)
     return _block(others, lambda: objects.columns_of(parts, others, key), read, key_of)
+
+
+def _read(
+    reader: Callable[[Iterator[Part], Report], Iterator[ClassAd]],
+    parts: list[Part],
+    report: Report,
+    others: Rows,
+) -> Read:
+    for ad in others.tolist():
+        yield ad, reader(iter([parts[ad]]), report)
 
 
 def _block(
