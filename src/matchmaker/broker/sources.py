@@ -220,7 +220,7 @@ def _agreed(
             changed.add(ident)
     narrowed = _narrowed(found, adrift, common)
     common |= narrowed
-    told: set[tuple[str, tuple[int, int]]] = set()
+    reported: set[tuple[str, tuple[int, int]]] = set()
     for one in found:
         queue = one.queue
         if one.id in changed | narrowed.keys() and (shared := common[one.id]) is not None:
@@ -229,8 +229,8 @@ def _agreed(
             ad[RULES] = list[Value](agreed(shared if own is None else own, shared))
             queue = attrs.evolve(queue, ad=ad)
             first = one.place == next(iter(rules[one.id])) and one.id not in narrowed
-            if not first and (one.id, one.place) not in told:
-                told.add((one.id, one.place))
+            if not first and (one.id, one.place) not in reported:
+                reported.add((one.id, one.place))
                 said = (
                     "it is described twice with different rules of access; what only one admits is"
                 )

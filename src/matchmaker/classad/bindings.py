@@ -1,6 +1,6 @@
 """Ads and values of HTCondor's Python bindings (``classad``, ``classad2``, ``htcondor2``) as ours.
 
-They are told by the names of their types, and read by what they print and by the interface of
+They are recognized by the names of their types, and read by what they print and by the interface of
 mappings: none of those modules is imported.
 """
 

@@ -36,7 +36,7 @@ MAX_NODES: Final = 500
 """Larger expressions are left to the reference evaluation: compiling them would not pay."""
 
 _SHORT: Final = 50
-"""Up to so many nodes in all of what is referred to become part of a function."""
+"""The most nodes of all that is referred to that become part of a function."""
 
 _FEW: Final = 1000
 """How many steps a function adds up before it counts them."""

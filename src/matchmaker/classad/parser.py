@@ -89,7 +89,7 @@ _new: Final = iter(range(_MANY))
 
 
 def _many() -> bool:
-    """Whether expressions are so many that making the pattern that knows them is less work."""
+    """Whether there are enough expressions that making the pattern that knows them is less work."""
     return next(_new, _MANY) == _MANY
 
 

@@ -98,7 +98,7 @@ def _exposed(settings: Settings, last: list[Service]) -> Iterator[None]:
 
 @contextmanager
 def _stopping() -> Iterator[Any]:
-    """A function that waits so many seconds, and gives why to stop, once a signal asks for it."""
+    """A function that waits some seconds, and gives why to stop, once a signal asks for it."""
     asked = threading.Event()
     names: list[str] = []
 

@@ -151,7 +151,7 @@ def _among_many(
         ranked = [
             {"name": name, "rank": plain(rank), "state": str(state)} for name, rank, state in rows
         ]
-        # Reasons of so many refusals are not sought.
+        # The reasons of that many refusals are not sought.
         print_json({
             "chosen": chosen, "ranked": ranked, "refused": None, "matched": matched,
             "total": len(pool), "states": counts, "error": found.error,

@@ -106,7 +106,7 @@ def command(
         )
     offer = _Offer(endpoint, site, vos, described.local_names(local), split)
     issues: list[glue.Issue] = []
-    told = glue.GlueRecords((), (), (), ())
+    records = glue.GlueRecords((), (), (), ())
     left_out = False
     if places.any:
         known = queues.read(places)
@@ -114,21 +114,21 @@ def command(
             warn("nothing is published: the sources are not whole")
             return 1
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
-        told = known.records
+        records = known.records
         if places.ce_files:
             hosts = sources.ads(nodes_file) if nodes_file else []
             own = offer.describe(_own(known, places.ce_files), hosts)
-            told = joined(told, own, issues.append)
+            records = joined(records, own, issues.append)
     if lrms is not None:
         found = described.description(lrms, saved, mapping)
         if not found.queues:
             warn(f"nothing is published: {described.nothing(lrms)}")
             return 1
         left_out = bool(found.issues)
-        told = joined(told, offer.describe(found.queues, found.nodes), issues.append)
-    _warn(told)
-    told = _with_site_file(told, site_file)
-    issues = _write(told, output, version, issues, as_json=as_json)
+        records = joined(records, offer.describe(found.queues, found.nodes), issues.append)
+    _warn(records)
+    records = _with_site_file(records, site_file)
+    issues = _write(records, output, version, issues, as_json=as_json)
     for issue in issues:
         warn(str(issue))
     return 1 if issues or left_out else 0

@@ -176,7 +176,7 @@ def read(
 ) -> Glue:
     """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
 
-    Which it is, is told from its first character: ``<``, ``{`` or ``[``, or another. Each may be
+    The first character decides which it is: ``<``, ``{`` or ``[``, or another. Each may be
     packed by gzip.
 
     Args:

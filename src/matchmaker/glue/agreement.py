@@ -150,7 +150,7 @@ _Said: TypeAlias = dict[_Key, list[tuple[int, "_Common"]]]
 
 @attrs.frozen(slots=True)
 class Places:
-    """What each source says of queues by their places, as far as these tell them apart."""
+    """What each source says of queues by their places, as far as these distinguish them."""
 
     named: _Said
     nameless: _Said

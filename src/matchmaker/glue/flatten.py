@@ -342,7 +342,7 @@ def unwrap(ad: ClassAd) -> ClassAd:
 def expires(ad: ClassAd) -> datetime | None:
     """When an ad from an information system goes stale: its update_time plus expiry_time (s).
 
-    None where one of the two is no number, undefined or an error, and for a time that there is not.
+    None where one of the two is no number, undefined or an error, and for an impossible time.
 
     >>> from matchmaker.classad import parse_ad
     >>> print(expires(parse_ad("[ update_time = 1128351882; expiry_time = 300 ]")))

@@ -80,7 +80,7 @@ Report: TypeAlias = Callable[[Issue], None]
 
 @attrs.frozen(slots=True)
 class Issues:
-    """Keeps the issues of a source: of each rule so many, then only their number.
+    """Keeps the issues of a source: of each rule the first, then only their number.
 
     Attributes:
         kept: in the order they came, but for the numbers.

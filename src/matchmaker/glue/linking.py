@@ -46,10 +46,10 @@ class Record:
 
 @attrs.define(slots=True)
 class Allowance:
-    """How many of something a source may make; what is beyond is left out, and told once.
+    """How many of something a source may make; what is beyond is left out, and reported once.
 
     Attributes:
-        most: so many.
+        most: the greatest number.
         what: of what, in the plural.
         report: called with the `Issue` ``link.too-many``.
         cut: whether anything was left out.

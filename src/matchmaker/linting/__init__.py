@@ -44,7 +44,7 @@ def lint(
         name: where the text came from, for the findings.
 
     Never raises on any text: what cannot be read is a finding. TypeError for a source that is
-    none of these, and for a schema that is a text; ValueError for a format that there is not.
+    none of these, and for a schema that is a text; ValueError for an unknown format.
 
     >>> for found in lint('Requirements = size(Name) > "9" && Cpus = 2'):
     ...     print(found.code, found.line, found.column, found.message, "|", found.fix)

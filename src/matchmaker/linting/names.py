@@ -122,7 +122,7 @@ def _top(site: Site) -> Site:
 
 
 def unknown_function(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """A call of a function that there is not: always an error."""
+    """A call of an unknown function: always an error."""
     node = site.place.node
     if not isinstance(node, Call) or node.function.lower() in FUNCTIONS:
         return

@@ -227,7 +227,7 @@ class Stream:
 
 @contextmanager
 def opened(source: Source, format: str, report: Report, chunk: int) -> Iterator[Stream]:
-    """A file to be read in pieces of so many bytes. A ParseError that is raised names the file."""
+    """A file to be read in pieces of `chunk` bytes. A ParseError that is raised names the file."""
     if isinstance(source, (str, os.PathLike)):
         pieces, name = pieces_at(source, chunk), os.fspath(source)
     else:

@@ -1,7 +1,7 @@
 """Job descriptions as users of gLite and DIRAC write them: ads of the new format, loosely.
 
 The brackets around the ad may be missing, and a ``#`` outside of strings begins a comment. Here
-such a text is told from the others, and made one of the new format with every line in its place.
+such a text is recognized, and made one of the new format with every line in its place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FAR: Final = 1 << 14
 def is_bare(text: str, begin: int) -> bool | None:
     r"""Whether an ad without brackets begins there: its first assignment ends with a semicolon.
 
-    In the old format it ends with its line. None where more of the text may tell.
+    In the old format it ends with its line. None where more of the text is needed.
 
     >>> is_bare('Executable = "/bin/ls"; ', 0), is_bare("a = [ b = 1; c = 2 ]\nd = 3", 0)
     (True, False)

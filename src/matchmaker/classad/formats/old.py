@@ -7,7 +7,7 @@ silence.
 Two things that the format has no way to say are written in another. A string with a line break, or
 with a backslash at its end in the middle of a line, is ``eval( "\"…\"" )`` with the escapes of the
 new format: HTCondor evaluates it to the string, and here it is read as the string. The spaces,
-which no other expression is written with, tell it from a call of the function. An ad without
+which no other expression is written with, distinguish it from a call of the function. An ad without
 attributes is the comment ``# [ ]``.
 """
 

@@ -222,7 +222,7 @@ class Syntax:
 
 @attrs.frozen(slots=True)
 class Part:
-    """The text of an ad, or of what is none, and its place: a line from 1, a column from 0.
+    """The text of an ad, or text that is no ad, and its place: a line from 1, a column from 0.
 
     ``decoded`` is what it says, where the cutter has found that out.
     """
@@ -353,7 +353,7 @@ def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
 
 
 def _end(window: _Window, syntax: Syntax, doubtful: int) -> int | None:
-    """Where the ad, or what is none, ends that is in sight; None while its end is not."""
+    """End offset of the ad, or of text that is no ad; None if more input is needed."""
     text, start = window.text, window.start
     if text[start] != syntax.opening:
         found = syntax.junk.match(text, start + 1)

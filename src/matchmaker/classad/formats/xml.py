@@ -169,7 +169,7 @@ class _Reader:
         if self._size > LIMITS.text:
             message = f"an ad goes on for over {LIMITS.text} characters"
             self._note(ParseError(message, line=element.line))
-            # Told at once, for its end may never come.
+            # Reported at once: its end may never come.
             self.found += [self._wrong] if self._wrong else []
             self._told = True
 

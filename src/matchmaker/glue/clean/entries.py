@@ -135,7 +135,7 @@ def memory_size(case: Case) -> None:
 
 
 def benchmark(case: Case) -> None:
-    """SI00 where only the processor's other description tells of speed, in HEP-SPEC06 a core.
+    """SI00 where only the processor's other description has a speed, in HEP-SPEC06 a core.
 
     The text is ``Cores=4,Benchmark=8.2-HEP-SPEC06``, with spaces and brackets in the wild.
     """

@@ -46,7 +46,7 @@ def describe_site(
         queues: ads of computing elements, as `Glue.computing_elements` gives them or written by
             hand; ``CEid`` is what they need.
         hosts: ads of the worker nodes, with the names of GLUE (``GlueHost…``) or of HTCondor. One
-            that lists its ``Queues``, as a batch system tells them, is behind these alone, another
+            that lists its ``Queues``, as a batch system does, is behind these alone, another
             behind all; a queue without any keeps its own words about hosts.
         split: whether each class of equal nodes is a SubCluster, or all are one that promises what
             every node keeps: the least of each number, what is true of all, tags that all have.
@@ -90,7 +90,7 @@ def describe_site(
 
 @attrs.frozen(slots=True)
 class _Host:
-    """A worker node: the queues that send jobs there, None if it does not tell, and its facts.
+    """A worker node: the queues that send jobs there, None if it does not say, and its facts.
 
     Several slots may be of one machine.
     """
@@ -112,9 +112,11 @@ def _host(ad: ClassAd) -> _Host:
 
 
 def _queues(ad: ClassAd) -> frozenset[str] | None:
-    """The queues that send jobs to a worker node; None where it does not tell."""
-    told = ad.eval("Queues")
-    return frozenset(q for q in told if isinstance(q, str)) if isinstance(told, list) else None
+    """The queues that send jobs to a worker node; None where it does not say."""
+    listed = ad.eval("Queues")
+    if not isinstance(listed, list):
+        return None
+    return frozenset(name for name in listed if isinstance(name, str))
 
 
 def _behind(ce: ComputingElement, nodes: Sequence[_Host]) -> tuple[int, ...]:
@@ -177,7 +179,7 @@ def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[
 
 
 def _alike(hosts: Sequence[_Host]) -> list[list[_Host]]:
-    """Classes of equal nodes; one that is out is of the first that all it tells is true of."""
+    """Classes of equal nodes; one that is out is of the first that has all its facts."""
     groups: dict[str, list[_Host]] = {}
     for host in sorted(hosts, key=lambda host: not host.available):
         fits = host.values.items()
@@ -191,8 +193,8 @@ def _alike(hosts: Sequence[_Host]) -> list[list[_Host]]:
 def common(nodes: Hosts, out: Hosts = ()) -> dict[str, Value]:
     """What every node keeps: the least of numbers, what is true of all, what all lists hold.
 
-    A fact that one node does not tell is none of all. Of nodes that are out, and take no jobs at
-    the moment, only what they tell counts: one that is down may tell nothing.
+    A fact that one node lacks is left out for all. Of nodes that are out, and take no jobs at
+    the moment, only the facts that they have count: one that is down may have none.
 
     >>> common([{"GlueHostBenchmarkSI00": 620}, {"GlueHostBenchmarkSI00": 400}], [{}])
     {'GlueHostBenchmarkSI00': 400}

@@ -119,8 +119,8 @@ def _of_site(site_id: str) -> Pairs:
     return [("GLUE2ServiceAdminDomainForeignKey", site_id)] if site_id else []
 
 
-def _told(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]:
-    """What the first of some queues to tell of a class of GLUE 2.0 said of it."""
+def _known_of(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]:
+    """What the first of some queues that has a class of GLUE 2.0 says of it."""
     levels = (level for ce in queues for level in (ce.values, *(v.values for v in ce.views)))
     return next((found for values in levels if (found := nested(values, kind))), {})
 
@@ -128,9 +128,9 @@ def _told(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]:
 def _service(
     writer: Writer, of: tuple[Cluster, str], queues: Sequence[ComputingElement], home: str
 ) -> Iterator[Entry]:
-    """The entries of a cluster, with the id of its service where it tells none itself."""
+    """The entries of a cluster, with the id of its service where it has none itself."""
     cluster, ident = of
-    service = _told(queues, "GLUE2ComputingService")
+    service = _known_of(queues, "GLUE2ComputingService")
     place = Place(home, or_else(service.get("GLUE2ServiceID"), ident), cluster.id)
     words = {interface(ce) for ce in queues}
     types = {INTERFACES[word][0] for word in words if word in INTERFACES}
@@ -152,7 +152,7 @@ def _service(
 def _manager(
     writer: Writer, cluster: Cluster, queues: Sequence[ComputingElement], place: Place
 ) -> Entry:
-    values = _told(queues, "GLUE2ComputingManager")
+    values = _known_of(queues, "GLUE2ComputingManager")
     more = [
         ("GLUE2ManagerID", place.manager_id),
         ("GLUE2ManagerServiceForeignKey", place.service_id),
@@ -162,9 +162,9 @@ def _manager(
     if not values:
         owners = ("GLUE2ComputingManager", "GLUE2Manager")
         values = renamed(cluster.values, *owners)
-        told = [renamed(ce.values, *owners) for ce in queues]
-        for name, value in told[0].items() if told else ():
-            if all(other.get(name) == value for other in told):
+        facts = [renamed(ce.values, *owners) for ce in queues]
+        for name, value in facts[0].items() if facts else ():
+            if all(other.get(name) == value for other in facts):
                 values.setdefault(name, value)
         other = left(cluster.values, values, "GlueCluster")
         if lrms := next((t for ce in queues if (t := _lrms(ce))), ""):

@@ -29,7 +29,7 @@ from matchmaker.glue.schema import attribute
 
 
 def unflatten(queues: Iterable[ClassAd]) -> GlueRecords:
-    """The records that ads of computing elements were made of, as far as the ads tell of them."""
+    """The records that ads of computing elements were made of, as far as the ads describe them."""
     made = _Gathered()
     for wrapped in queues:
         made.add(unwrap(wrapped))
@@ -38,7 +38,7 @@ def unflatten(queues: Iterable[ClassAd]) -> GlueRecords:
 
 @attrs.define(slots=True)
 class _Gathered:
-    """What the ads seen so far tell, by id."""
+    """The records of the ads seen so far, by id."""
 
     sites: dict[str, Site] = attrs.Factory(dict)
     clusters: dict[tuple[str, str], Cluster] = attrs.Factory(dict)

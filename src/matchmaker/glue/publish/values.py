@@ -214,15 +214,15 @@ class _Check:
         word for that: there each such set of hosts is a cluster, after the first by the name of its
         first queue.
         """
-        told = [*snapshot.clusters]
-        told += [ce.cluster for ce in snapshot.computing_elements if ce.cluster is not None]
+        clusters = [*snapshot.clusters]
+        clusters += [ce.cluster for ce in snapshot.computing_elements if ce.cluster is not None]
         queues: dict[tuple[str, ...], ComputingElement] = {}
         for ce in snapshot.computing_elements:
             if ce.cluster is not None:
                 queues.setdefault(_place(ce.cluster), ce)
         found: dict[tuple[str, ...], Cluster] = {}
         names: set[str] = set()
-        for cluster in told:
+        for cluster in clusters:
             place, ident = _place(cluster), cluster.id.strip()
             if place in found:
                 continue

@@ -36,7 +36,7 @@ _USUAL: Final = {
     "GLUE2PolicyScheme": "org.glite.standard",
     "GLUE2StorageShareSharingID": "dedicated",
 }
-"""What stands where the schema wants a word, none is told, and it has a better one than unknown."""
+"""What stands where the schema wants a word, none is known, and another says more than unknown."""
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -81,7 +81,7 @@ _OURS: Final = frozenset({"glue2", "objectclass", "update_time", "expiry_time"})
 
 @attrs.frozen(slots=True)
 class Writer:
-    """Makes entries of one snapshot, and tells what they cannot hold."""
+    """Makes entries of one snapshot, and reports what they cannot hold."""
 
     report: Report
 
@@ -127,7 +127,7 @@ class Writer:
         return Entry(dn, Attributes(found))
 
     def access(self, dn: str, rules: Value) -> None:
-        """Tells of rules of access that no rule can say, so that a reader will take none."""
+        """Reports rules of access that no rule can say, so that a reader will take none."""
         if rules == []:
             said = (
                 "it admits nobody: published without a rule, which some readers take as open to all"
@@ -139,7 +139,7 @@ class Writer:
         self.report(issue("publish.access", said, dn=dn, attribute=RULES))
 
     def _complete(self, kind: str, pairs: dict[str, list[str]]) -> None:
-        """What the schema wants and nobody has told: the schema's word for "not known"."""
+        """What the schema wants and nobody knows: the schema's word for "not known"."""
         for known in ancestry(kind):
             for name in known.must:
                 if name not in pairs:

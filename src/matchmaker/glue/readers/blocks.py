@@ -63,7 +63,7 @@ class Room:
 
 
 class Readable(Protocol):
-    """What gives bytes, at most so many, and none at its end."""
+    """Gives at most a number of bytes, and none at its end."""
 
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes."""
@@ -196,7 +196,7 @@ class Begun:
         return self._seen.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, at most so many."""
+        """At most a number of the next bytes."""
         seen, self._seen = self._seen, b""
         if 0 <= size <= len(seen):
             seen, self._seen = seen[:size], seen[size:]
@@ -233,7 +233,7 @@ class Unpacked:
         self._begun = False
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, at most so many."""
+        """At most a number of the next bytes."""
         if not self._begun:
             self._begun = True
             first = self._file.read(2)

@@ -51,7 +51,7 @@ class End:
 
 
 def search_request(number: int, base: str, condition: str, size: int, cookie: bytes) -> bytes:
-    """Asks for a page of so many of the entries under a name, with all their attributes.
+    """Asks for a page of the entries under a name, with all their attributes.
 
     Raises ValueError for a name that has no form in UTF-8.
     """

@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
+from matchmaker.classad.values import is_number
 from matchmaker.glue.access import POLICY_RULE, RULES, denies, vo_of
 from matchmaker.glue.clean.case import HS06
 from matchmaker.glue.clean.entries import moment
@@ -119,8 +120,8 @@ def _as(known: Attribute, source: Attribute, value: Value) -> Value | None:
     return [value] if known.multi and not isinstance(value, list) else value
 
 
-def told(record: Record, prefixes: tuple[str, ...]) -> Facts:
-    """What a record's OtherInfo tells in the names of GLUE 1.3: ``GlueCEPolicyPriority=1``."""
+def in_other_info(record: Record, prefixes: tuple[str, ...]) -> Facts:
+    """What a record's OtherInfo says under names of GLUE 1.3: ``GlueCEPolicyPriority=1``."""
     made = Facts()
     lists: dict[str, list[Value]] = {}
     for text in record.texts("GLUE2EntityOtherInfo"):
@@ -170,7 +171,7 @@ def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = 
 def cluster(manager: Record) -> Facts:
     """The values of a GlueCluster."""
     made = renamed(manager.values, "GlueCluster")
-    made.take(told(manager, ("GlueCluster",)))
+    made.take(in_other_info(manager, ("GlueCluster",)))
     made["GlueClusterUniqueID"] = manager.id
     return made
 
@@ -197,7 +198,7 @@ def subcluster(
         if total is not None:
             made[f"GlueSubCluster{kind}CPUs"] = total
     made.update(_benchmarks(speeds, report, rules))
-    made.take(told(environment, ("GlueSubCluster", "GlueHost")))
+    made.take(in_other_info(environment, ("GlueSubCluster", "GlueHost")))
     if tags := [tag for tag in map(_tag, applications) if tag]:
         made["GlueHostApplicationSoftwareRunTimeEnvironment"] = list(dict.fromkeys(tags))
     return made
@@ -211,7 +212,7 @@ def _benchmarks(
     for speed in speeds:
         kind = speed.text("GLUE2BenchmarkType").lower().replace("-", "")
         value = speed.values.get("GLUE2BenchmarkValue")
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
+        if not is_number(value):
             continue
         if (name := benchmark_attributes().get(kind)) is not None:
             if (score := whole(value)) is not None:
@@ -320,7 +321,7 @@ def queue(
         made["GlueCEInfoContactString"] = [endpoint.text("GLUE2EndpointURL")]
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
-    made.take(told(share, ("GlueCE", "GlueInformationService")))
+    made.take(in_other_info(share, ("GlueCE", "GlueInformationService")))
     made[RULES] = list[Value](rules)
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
@@ -331,7 +332,7 @@ def queue(
 
 
 def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
-    """The state of a queue of which share and endpoint both tell: the less inviting of the two.
+    """The state of a queue by the states of share and endpoint: the less inviting of the two.
 
     A share that says that its state is not known has none by an endpoint in production.
     """
@@ -345,7 +346,7 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
 def storage(service: Record, totals: Sequence[Record]) -> Facts:
     """The values of a GlueSE."""
     made = renamed(service.values, "GlueSE")
-    made.take(told(service, ("GlueSE",)))
+    made.take(in_other_info(service, ("GlueSE",)))
     made["GlueSEUniqueID"] = service.id
     for total in totals:
         kind = total.text("GLUE2StorageServiceCapacityType").capitalize()
@@ -369,7 +370,7 @@ def areas(
                 made[f"GlueSA{what}{kind}Size"] = value
         if kind == "Online":
             made.take(renamed(size.values, "GlueSAState"))
-    made.take(told(share, ("GlueSA",)))
+    made.take(in_other_info(share, ("GlueSA",)))
     rules = [rule for policy in mapping for rule in policy.texts(POLICY_RULE)]
     if rules:
         made["GlueSAAccessControlBaseRule"] = list(rules)

@@ -303,7 +303,7 @@ class _Linker:
     def _light(
         self, made: Iterable[tuple[int, Pair]], most: int, service: Record
     ) -> Iterator[Pair]:
-        """Pairs, as long as they are made of so many values at most; reports where not."""
+        """Pairs until they are made of more than `most` values; then an issue says so."""
         for size, pair in made:
             most -= size
             if most < 0:

@@ -14,7 +14,7 @@ from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.texts import Texts, greatest
 
 _SURE: Final = 256
-"""With so many rows, what hardly repeats among them is taken to go on like that."""
+"""The number of rows from which contents that hardly repeat are expected to go on so."""
 
 
 def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Column:

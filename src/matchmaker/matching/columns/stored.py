@@ -13,7 +13,7 @@ from matchmaker.matching.columns.column import Column, Rows
 
 
 class Stored(Column):
-    """A column in a file, of so many rows. It never changes: the copies that are made do."""
+    """A column in a file, and its length. It never changes: the copies that are made do."""
 
     __slots__ = ("_found", "_read", "_size")
 

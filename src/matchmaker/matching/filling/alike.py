@@ -21,7 +21,7 @@ from matchmaker.matching.columns.arrow_types import pyarrow
 _MARK: Final = "\1"
 _CONSTANT: Final = r'"[^"\\\x00]*"|\b(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?\b'
 _SEVERAL: Final = 8
-"""A form is read for so many texts, on average, or none is."""
+"""The least number of texts, on average, for which a form is read."""
 
 # Behind a quote or comment that is not understood, and beside what belongs to a number or to a
 # string of several parts, a mark may be something else than one constant.

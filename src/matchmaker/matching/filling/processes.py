@@ -32,7 +32,7 @@ from matchmaker.matching.columns.views import Block
 from matchmaker.matching.filling.streams import CHUNK, fill
 
 LEAST: Final = 1 << 26
-"""A process is worth its beginning from so many bytes on."""
+"""The least number of bytes for which a process is worth its start."""
 
 _MODULE: Final = "matchmaker.matching.filling.processes"
 _HEAD: Final = 1 << 16
@@ -64,7 +64,7 @@ class Part:
 
 
 def parts_of_file(path: str | os.PathLike[str], format_: str, count: int) -> list[Part]:
-    """The parts of a file: so many at most, none where it cannot be cut."""
+    """The parts of a file, at most `count`; none where it cannot be cut."""
     size = Path(path).stat().st_size
     count = min(count, size // LEAST)
     with opened(path, format_, strict, _HEAD) as stream:
